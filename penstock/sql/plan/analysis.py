@@ -179,20 +179,31 @@ def _changing(read: _Read, target: SinkTable | None, *, state_ttl_ms: int) -> An
     """Analyse a query whose changes are followed, for a sink if there is one."""
     _raise(in_processing_time(read.query, read.inputs))
     _raise(unequal_join(read.query, read.followed, bounded=True))
-    try:
-        _raise(unequal_join(read.query, read.followed, bounded=False))
-        plan = plan_changelog(read.query, tuple(map(narrowed_input, read.inputs, read.wanted)))
-        if not bounds_state(read.query) and (plan.flow.mechanism is None or state_ttl_ms == 0):
-            if target is not None:
-                _raise(sink_refusal(plan.flow, target))
-            return read.analysed(plan)
-    except UnsupportedError:
-        if read.lookups:
-            raise  # what is maintained follows its tables, and a lookup does not
+    plan = _streamed(read, target, state_ttl_ms=state_ttl_ms)
+    if isinstance(plan, ChangelogPlan):
+        return read.analysed(plan)
+    if plan is not None and read.lookups:
+        raise plan.error()  # what is maintained follows its tables, and a lookup does not
     maintained = read.maintained()
     if target is not None:
         _raise(sink_refusal(maintained.flow, target))
     return maintained
+
+
+def _streamed(
+    read: _Read, target: SinkTable | None, *, state_ttl_ms: int
+) -> ChangelogPlan | Refusal | None:
+    """Return the query as Spark streams it; None where its state has a time to live, which Spark's has not."""
+    refusal = unequal_join(read.query, read.followed, bounded=False)
+    if refusal is not None:
+        return refusal
+    plan = plan_changelog(read.query, tuple(map(narrowed_input, read.inputs, read.wanted)))
+    if isinstance(plan, Refusal):
+        return plan
+    if bounds_state(read.query) or (plan.flow.mechanism is not None and state_ttl_ms != 0):
+        return None
+    refusal = sink_refusal(plan.flow, target) if target is not None else None
+    return refusal or plan
 
 
 def _raise(refusal: Refusal | None) -> None:

@@ -15,6 +15,7 @@ from penstock.sql.plan.rules.changelog_mode import LEAF, ChangelogPlan, plan_cha
 from penstock.sql.plan.rules.flow import Arrival, ScanFlow
 from penstock.sql.plan.rules.inline import find_relations
 from penstock.sql.statements.statement import Select
+from penstock.sql.syntax.refusal import Refusal
 from tests.sql.sql_objects import new_namespace, run
 
 # events: rows that stay. cdc: changes with the row before. latest: upserts. countries, notes: read by Spark itself.
@@ -46,7 +47,10 @@ def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> ChangelogPlan:
             node.meta[LEAF] = index
     tables = [_input(leaf.table) for leaf in relations.leaves]
     known = [t if t.static else replace(t, arrival=arrival) for t in tables]
-    return plan_changelog(relations.query, known)
+    planned = plan_changelog(relations.query, known)
+    if isinstance(planned, Refusal):
+        raise planned.error()
+    return planned
 
 
 def spark_sql(sql: str, arrival: Arrival = Arrival.OPEN) -> str:

@@ -74,7 +74,7 @@ def expand(select: exp.Select, named: Sequence[NamedRelation], joins: Sequence[e
             relations.append(
                 changelog_project.QualifiedRelation(alias=inner.alias_or_name, flow=flow)
             )
-    changelog_project.expand_stars(select, relations)
+    select.set("expressions", accepted(changelog_project.expanded(select, relations)))
 
 
 def needed_names(select: exp.Select) -> frozenset[str] | None:

@@ -12,7 +12,6 @@ from functools import reduce
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.parser.table_functions import table_call
@@ -71,13 +70,19 @@ from penstock.sql.plan.clauses.select_clauses import (
 )
 from penstock.sql.plan.rules import changelog_project
 from penstock.sql.plan.rules.aggregate import own_aggregates
-from penstock.sql.plan.rules.changelog_mode import LEAF, plan_changelog, refuse_over
+from penstock.sql.plan.rules.changelog_mode import LEAF, check_over, spark_flow
 from penstock.sql.plan.rules.flow import Arrival, Flow, ScanFlow
 from penstock.sql.plan.rules.inline import inline_ctes
 from penstock.sql.plan.rules.joins import has_temporal, is_regular, is_temporal
 from penstock.sql.plan.rules.query_kind import waits_for_time
-from penstock.sql.plan.rules.row_number import RowNumberQuery, find_row_number
-from penstock.sql.plan.rules.tie_break import carry_arrival, winner
+from penstock.sql.plan.rules.row_number import (
+    RowNumberQuery,
+    check_limit,
+    find_row_number,
+    take_bound,
+)
+from penstock.sql.plan.rules.tie_break import arrival_carriers, carry_arrival, winner
+from penstock.sql.syntax.refusal import Refusal
 
 __all__ = ["IncrementalPlan", "plan_incremental"]
 
@@ -170,13 +175,10 @@ class _StagePlanner:
             return self._streamed(node.this)
         if not isinstance(node, exp.Select | exp.SetOperation) or has_temporal(node):
             return None
-        try:
-            flow = plan_changelog(node, self._tables).flow
-        except UnsupportedError:
+        flow = spark_flow(node, self._tables)
+        if isinstance(flow, Refusal) or flow.is_changing or flow.columns is None:
             return None
-        if flow.is_changing or any(is_regular(s) for s in node.find_all(exp.Select)):
-            return None
-        if flow.columns is None:
+        if any(is_regular(s) for s in node.find_all(exp.Select)):
             return None
         query = node.copy()
         return AppendRelation(query=query, columns=name_all(query, flow.columns))
@@ -210,7 +212,9 @@ class _StagePlanner:
 
     def _relation(self, node: exp.Expr, reader: exp.Select) -> tuple[Relation, Sequence[str]]:
         match node:
-            case exp.Subquery() if numbered := find_row_number(reader, node):
+            case exp.Subquery() if numbered := find_row_number(reader.args.get("where"), node):
+                take_bound(reader, numbered)
+                accepted(check_limit(numbered))
                 expanded = self._source(numbered.select)
                 shows = reads_row_number(reader, numbered)
                 arrives = numbered.is_by_arrival(self._proctimes)
@@ -234,7 +238,7 @@ class _StagePlanner:
                 alone = all_of(node)
                 streamed = self._streamed(alone) or self._windowed(node)
                 if streamed is None:
-                    plan_changelog(alone, self._tables)  # says what stands against it
+                    accepted(spark_flow(alone, self._tables))  # says what stands against it
                     raise refuse_unknown_columns(node).error()
                 return streamed, streamed.columns
             case _:
@@ -247,10 +251,11 @@ class _StagePlanner:
         """Return how ties in the order are broken, by arrival; None: by their columns."""
         if any(table.arrival is Arrival.OPEN for table in self._tables):
             return None
-        by_record = isinstance(source, AppendSource) and carry_arrival(
-            source.skeleton, self._tables
-        )
-        return Ties(winner=winner(numbered, self._tables), by_record=by_record)
+        carriers = None
+        if isinstance(source, AppendSource):
+            carriers = arrival_carriers(source.skeleton, self._tables)
+        carry_arrival(carriers or [])
+        return Ties(winner=winner(numbered, self._tables), by_record=carriers is not None)
 
     def _windowed(self, node: exp.Table) -> ChangelogRelation | None:
         """Return rows of a stage with their windows; None for those of a table."""
@@ -288,16 +293,15 @@ class _StagePlanner:
         names = None if has_temporal(skeleton) else self._star_names(skeleton)
         if names is None:
             return None
-        changelog_project.expand_stars(select, names)
+        select.set("expressions", accepted(changelog_project.expanded(select, names)))
         return AppendSource(skeleton=skeleton)
 
     def _star_names(self, skeleton: exp.Select) -> list[changelog_project.QualifiedRelation] | None:
         """Return the relations of a FROM that Spark streams, with their columns; None where it does not."""
-        try:
-            flow = plan_changelog(skeleton, self._tables).flow
-        except UnsupportedError:
+        flow = spark_flow(skeleton, self._tables)
+        if isinstance(flow, Refusal) or flow.is_changing:
             return None
-        if flow.is_changing or any(is_regular(s) for s in skeleton.find_all(exp.Select)):
+        if any(is_regular(s) for s in skeleton.find_all(exp.Select)):
             return None
         joins = [*(skeleton.args.get("joins") or []), *(skeleton.args.get("laterals") or [])]
         nodes = [
@@ -313,7 +317,7 @@ class _StagePlanner:
         if not is_table(node):
             alias = node.args.get("alias")
             return Flow(columns=tuple(c.name for c in alias.columns) if alias is not None else None)
-        return plan_changelog(all_of(node), self._tables).flow
+        return accepted(spark_flow(all_of(node), self._tables))
 
     def _joined(
         self,
@@ -387,7 +391,7 @@ class _StagePlanner:
         grouped = select.args.get("group") is not None or bool(own_aggregates(select))
         calls = over_calls(select)
         if grouped or not calls:
-            refuse_over(select)
+            accepted(check_over(select))
         window = accepted(read_window(select, calls, self._tables, self._proctimes))
         source = self._source(select)
         names = own_names(select)

@@ -70,7 +70,7 @@ def plan_top_n(
     are broken by `ties`, and where that does not, or for changes, by the other columns, so that the choice is
     deterministic.
     """
-    check_row_number(numbered)
+    accepted(check_row_number(numbered))
     columns = accepted(read_numbered_columns(numbered))
     names = [i.alias_or_name for i in columns]
     items: list[Item] = [(i.alias_or_name, i.unalias()) for i in columns]

@@ -19,7 +19,12 @@ from penstock.sql.plan.clauses.rowtimes import rowtime_sources
 from penstock.sql.plan.clauses.temporal_joins import refuse_table_versions, refuse_unversioned
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import ScanFlow
-from penstock.sql.plan.rules.row_number import RowNumberQuery, check_row_number, find_row_number
+from penstock.sql.plan.rules.row_number import (
+    RowNumberQuery,
+    check_limit,
+    check_row_number,
+    find_row_number,
+)
 
 __all__ = ["VersionedRelation", "last_rows", "versions_of_table"]
 
@@ -102,15 +107,18 @@ def _last_row(reader: exp.Select, tables: Sequence[ScanFlow]) -> RowNumberQuery 
     others = ("joins", "laterals", "group", "having", "distinct", "order", "limit")
     if reader.args.get("from_") is None or any(reader.args.get(part) for part in others):
         return None
-    numbered = find_row_number(reader, reader.args["from_"].this)
-    if numbered is None or reader.args.get("where") is not None or numbered.limit != 1:
+    numbered = find_row_number(reader.args.get("where"), reader.args["from_"].this)
+    if numbered is None:
+        return None
+    accepted(check_limit(numbered))
+    if numbered.rest is not None or numbered.limit != 1:
         return None
     order, select = numbered.window.args.get("order"), numbered.select
     if numbered.ties or order is None or len(order.expressions) != 1:
         return None
     if not order.expressions[0].args.get("desc") or not numbered.window.args.get("partition_by"):
         return None
-    check_row_number(numbered)
+    accepted(check_row_number(numbered))
     time, first = _order(numbered), select.args["from_"].this
     if not isinstance(time, exp.Column) or select.args.get("joins") or select.args.get("laterals"):
         return None

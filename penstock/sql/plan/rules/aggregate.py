@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode, RowKind
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import (
@@ -25,6 +24,7 @@ from penstock.sql.plan.rules.changelog_project import (
     add_kind,
     compute_only_where,
     constant_columns,
+    is_computed,
     output_names,
 )
 from penstock.sql.plan.rules.flow import (
@@ -37,15 +37,18 @@ from penstock.sql.plan.rules.flow import (
     kind_of,
 )
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = [
-    "aggregate",
+    "aggregate_flow",
+    "check_distinct",
     "is_same",
     "is_windowed",
     "keep_distinct",
     "keep_distinct_in_windows",
     "own_aggregates",
+    "write_aggregate",
 ]
 
 WHOLE = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
@@ -61,36 +64,47 @@ def own_aggregates(select: exp.Select) -> list[exp.AggFunc]:
     ]
 
 
-def aggregate(select: exp.Select, relations: list[QualifiedRelation], source: Flow) -> Flow:
-    """Rewrite an aggregation over `source` for update mode. Raises UnsupportedError for what cannot be updated."""
+def aggregate_flow(
+    select: exp.Select, relations: list[QualifiedRelation], source: Flow
+) -> Flow | Refusal:
+    """Return the flow of an aggregation over `source` in update mode; refuses what cannot be updated."""
     group = select.args.get("group")
-    span = span_of(group or select)
     keys = _keys(select, group)
-    kept = _kept(select)
+    if isinstance(keys, Refusal):
+        return keys
     retracting = source.changes is ChangelogMode.ALL
-    if retracting:
-        _retract(select, source)
-    else:
-        keep_distinct(select)
-    kinds = _with_kind(select, source, retracting=retracting)
+    refusal = _check_retract(select) if retracting else check_distinct(select)
+    if refusal is not None:
+        return refusal
     mechanism = UpdatingOperator(
         way=OperatorKind.RETRACTING_AGGREGATE if retracting else OperatorKind.AGGREGATE,
         key=keys,
-        state=kept + (", and how many rows there are" if retracting else ""),
-        span=span,
+        state=_kept(select) + (", and how many rows there are" if retracting else ""),
+        span=span_of(group or select),
     )
     return Flow(
-        columns=output_names(select, relations),
+        columns=output_names(_written(select, retracting=retracting), relations),
         changes=ChangelogMode.UPSERT,
         key=keys,
         constants=constant_columns(select),
-        kinds=kinds,
+        kinds=_may_delete(select, retracting=retracting),
         origin=group or select,
         mechanism=mechanism,
     )
 
 
-def _keys(select: exp.Select, group: exp.Expr | None) -> tuple[str, ...]:
+def write_aggregate(select: exp.Select, source: Flow) -> None:
+    """Rewrite an aggregation over `source` for update mode."""
+    retracting = source.changes is ChangelogMode.ALL
+    if retracting:
+        _retract(select, source)
+    else:
+        keep_distinct(select)
+    if _may_delete(select, retracting=retracting):
+        _add_kind(select, source, retracting=retracting)
+
+
+def _keys(select: exp.Select, group: exp.Expr | None) -> tuple[str, ...] | Refusal:
     """Name the output columns of the grouping columns."""
     found: list[str] = []
     for key in group.expressions if group is not None else ():
@@ -102,8 +116,8 @@ def _keys(select: exp.Select, group: exp.Expr | None) -> tuple[str, ...]:
         if name is None:
             calls = telling_calls(key)
             what = f"the grouping column {key_text(key)}" if calls is None else WHICH_SET
-            raise UnsupportedError(
-                f"{what} is not selected, so that updates of a group cannot find its row",
+            return Refusal(
+                message=f"{what} is not selected, so that updates of a group cannot find its row",
                 hint=f"select {calls or 'it'}, and make it part of the target's PRIMARY KEY",
                 span=span_of(key) or span_of(select),
             )
@@ -124,8 +138,30 @@ def _kept(select: exp.Select) -> str:
     return ", ".join(values) or "that it was there"
 
 
-def _with_kind(select: exp.Select, source: Flow, *, retracting: bool) -> bool:
-    """Add the kind of a group's row, where it may be a delete; returns whether it did."""
+def _written(select: exp.Select, *, retracting: bool) -> list[exp.Expr]:
+    """Return the SELECT list with the names that `write_aggregate` gives its columns."""
+    group = select.args.get("group")
+    keys = group.expressions if group is not None else ()
+    deletes = _may_delete(select, retracting=retracting)
+    items: list[exp.Expr] = []
+    for item in select.expressions:
+        call = item.this if isinstance(item, exp.Filter) else item
+        if isinstance(call, exp.AggFunc) and (retracting or isinstance(call.this, exp.Distinct)):
+            items.append(exp.alias_(exp.null(), to_text(item), quoted=True))
+        elif deletes and not isinstance(item, exp.Alias) and is_computed(item) and item not in keys:
+            items.append(exp.Case())  # one without a name
+        else:
+            items.append(item)
+    return items
+
+
+def _may_delete(select: exp.Select, *, retracting: bool) -> bool:
+    """Return whether the row of a group may be a delete: of a group without rows, or that HAVING drops."""
+    return retracting or select.args.get("having") is not None
+
+
+def _add_kind(select: exp.Select, source: Flow, *, retracting: bool) -> None:
+    """Add the kind of a group's row."""
     having = select.args.get("having")
     tests: list[exp.Expr] = []
     if retracting:
@@ -134,14 +170,11 @@ def _with_kind(select: exp.Select, source: Flow, *, retracting: bool) -> bool:
     if having is not None:
         select.set("having", None)
         tests.append(exp.paren(having.this.copy()))
-    if not tests:
-        return False
     passes = exp.and_(*tests)
     group = select.args.get("group")
     compute_only_where(select, passes, group.expressions if group is not None else ())
     kept = exp.If(this=passes, true=kind_literal(RowKind.UPDATE_AFTER))
     add_kind(select, exp.Case(ifs=[kept], default=delete()))
-    return True
 
 
 # --- over inserts ---
@@ -157,32 +190,55 @@ def keep_distinct_in_windows(query: exp.Expr) -> None:
     for select in find_nodes(query, exp.Select):
         group = select.args.get("group")
         if group is not None and is_windowed(group.expressions):
+            refusal = check_distinct(select)
+            if refusal is not None:
+                raise refusal.error()
             keep_distinct(select)
 
 
-def keep_distinct(select: exp.Select) -> None:
-    """Rewrite aggregates of DISTINCT values as ones of the set of values. Raises UnsupportedError."""
+def check_distinct(select: exp.Select) -> Refusal | None:
+    """Refuse aggregates of DISTINCT values that the set of values does not give."""
     for node in own_aggregates(select):
         distinct = node.this if isinstance(node.this, exp.Distinct) else None
-        if distinct is None:
-            if node.find(exp.Distinct) is not None:
-                raise _refuse_distinct(node)
-            continue
-        outer, condition = _with_filter(node)
-        _replace(outer, _of_set(node, distinct, condition))
+        refused = node.find(exp.Distinct) if distinct is None else not _is_of_set(node, distinct)
+        if refused:
+            return Refusal(
+                message=f"{to_text(node)} is not supported in a stream",
+                hint="DISTINCT works in COUNT, MIN and MAX, and in SUM and AVG of whole numbers, FLOAT and DOUBLE: "
+                "cast the value",
+                span=span_of(node),
+            )
+    return None
+
+
+def _is_of_set(node: exp.AggFunc, distinct: exp.Distinct) -> bool:
+    if isinstance(node, exp.Count):
+        return True
+    if len(distinct.expressions) != 1:
+        return False
+    if isinstance(node, exp.Min | exp.Max):
+        return True
+    return isinstance(node, exp.Sum | exp.Avg) and _total_type(distinct.expressions[0]) is not None
+
+
+def keep_distinct(select: exp.Select) -> None:
+    """Rewrite aggregates of DISTINCT values as ones of the set of values."""
+    for node in own_aggregates(select):
+        if isinstance(node.this, exp.Distinct):
+            outer, condition = _with_filter(node)
+            _replace(outer, _of_set(node, node.this, condition))
 
 
 def _of_set(node: exp.AggFunc, distinct: exp.Distinct, condition: exp.Expr | None) -> exp.Expr:
     values = distinct.expressions
-    if isinstance(node, exp.Min | exp.Max) and len(values) == 1:
+    if isinstance(node, exp.Min | exp.Max):
         return type(node)(this=_where(condition, values[0].copy()))
     kept = exp.ArrayUniqueAgg(this=_where(condition, _one_value(values)))
     size = exp.cast(exp.Anonymous(this="size", expressions=[kept]), exp.DType.BIGINT)
     if isinstance(node, exp.Count):
         return size
-    total_type = _total_type(values[0]) if len(values) == 1 else None
-    if not isinstance(node, exp.Sum | exp.Avg) or total_type is None:
-        raise _refuse_distinct(node)
+    total_type = _total_type(values[0])
+    assert total_type is not None, "it was checked"
     total = _typed(_total(kept.copy(), total_type), total_type)
     if isinstance(node, exp.Avg):
         size.type = exp.DataType.build(exp.DType.BIGINT)
@@ -216,15 +272,6 @@ def _total(values: exp.Expr, kind: exp.DType) -> exp.Expr:
     return exp.Anonymous(this="aggregate", expressions=[values, start, step])
 
 
-def _refuse_distinct(node: exp.AggFunc) -> UnsupportedError:
-    return UnsupportedError(
-        f"{to_text(node)} is not supported in a stream",
-        hint="DISTINCT works in COUNT, MIN and MAX, and in SUM and AVG of whole numbers, FLOAT and DOUBLE: "
-        "cast the value",
-        span=span_of(node),
-    )
-
-
 # --- over changes ---
 
 
@@ -234,15 +281,23 @@ def _retract(select: exp.Select, source: Flow) -> None:
         _replace(outer, _signed(node, condition, source))
 
 
+def _check_retract(select: exp.Select) -> Refusal | None:
+    """Refuse aggregates that cannot take rows back."""
+    for node in own_aggregates(select):
+        counts = isinstance(node, exp.Count | exp.Sum | exp.Avg)
+        if isinstance(node.this, exp.Distinct) or not counts:
+            return Refusal(
+                message=f"{to_text(node)} cannot take rows back: over updates and deletes it would need every value "
+                "ever seen",
+                hint="SUM, COUNT and AVG can; or write the changes into a Delta table with a PRIMARY KEY, and "
+                "aggregate that",
+                span=span_of(node),
+            )
+    return None
+
+
 def _signed(node: exp.AggFunc, condition: exp.Expr | None, source: Flow) -> exp.Expr:
     value = node.this
-    if isinstance(value, exp.Distinct) or not isinstance(node, exp.Count | exp.Sum | exp.Avg):
-        raise UnsupportedError(
-            f"{to_text(node)} cannot take rows back: over updates and deletes it would need every value ever seen",
-            hint="SUM, COUNT and AVG can; or write the changes into a Delta table with a PRIMARY KEY, and "
-            "aggregate that",
-            span=span_of(node),
-        )
     if isinstance(node, exp.Count):
         there = None if isinstance(value, exp.Star | exp.Literal) else _is_there(value)
         return _count(_both(condition, there), source)

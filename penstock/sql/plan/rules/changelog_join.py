@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation
 from penstock.sql.plan.rules.flow import Flow, ScanFlow
 from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["JoinedFlow", "join_changelogs"]
+__all__ = ["JoinedFlow", "joined_flow", "write_joins"]
 
 INSTEAD = (
     "write the changes into a Delta table with a PRIMARY KEY, and join that; or join with a Delta "
@@ -30,24 +30,30 @@ INSTEAD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedFlow:
-    """A FROM clause as one relation. Of upserts, rows that do not pass `conditions` are deletes of their key."""
+    """A FROM clause as one relation. Of upserts, rows that do not pass `conditions` are deletes of their key.
+
+    `looked_up` are the leaves that are read once a batch, `broadcast` their names here; the joins `outer` become LEFT
+    joins.
+    """
 
     flow: Flow
     conditions: tuple[exp.Expr, ...] = ()
     looked_up: frozenset[int] = frozenset()
+    broadcast: tuple[str, ...] = ()
+    outer: tuple[exp.Join, ...] = ()
 
 
 StaticScan = Callable[[exp.Expr], tuple[int, ScanFlow] | None]
 
 
-def join_changelogs(
+def joined_flow(
     select: exp.Select,
     nodes: Sequence[exp.Expr],
     joins: Sequence[exp.Expr],
     relations: Sequence[QualifiedRelation],
     static_leaf: StaticScan,
-) -> JoinedFlow:
-    """Return the joined relation of a FROM clause. Raises UnsupportedError at an unsupported join."""
+) -> JoinedFlow | Refusal:
+    """Return the joined relation of a FROM clause; refuses the first join that changes cannot pass."""
     changing = [i for i, relation in enumerate(relations) if relation.flow.is_changing]
     if not changing:
         stateful = next((r.flow.stateful for r in relations if r.flow.stateful is not None), None)
@@ -60,36 +66,55 @@ def join_changelogs(
     if len(relations) == 1:
         return JoinedFlow(flow=flow)
     if changing != [0]:
-        raise UnsupportedError(
-            "a join in which the second table is updated, or both are, is not supported",
+        return Refusal(
+            message="a join in which the second table is updated, or both are, is not supported",
             hint=INSTEAD,
             span=span_of(joins[changing[-1] - 1]) or span_of(select),
         )
     if flow.mechanism is not None:
-        raise UnsupportedError(
-            f"a join with the results of {flow.mechanism.named} is not supported",
+        return Refusal(
+            message=f"a join with the results of {flow.mechanism.named} is not supported",
             hint="write these results into a Delta table with a PRIMARY KEY, and join that",
             span=span_of(joins[0]) or span_of(select),
         )
+    return _with_static(flow, nodes[1:], joins, relations[1:], static_leaf)
+
+
+def _with_static(
+    flow: Flow,
+    nodes: Sequence[exp.Expr],
+    joins: Sequence[exp.Expr],
+    relations: Sequence[QualifiedRelation],
+    static_leaf: StaticScan,
+) -> JoinedFlow | Refusal:
+    """Join changes with what stands behind them: tables that Spark reads by itself, and UNNEST."""
     conditions: list[exp.Expr] = []
-    looked_up: set[int] = set()
-    for node, join, relation in zip(nodes[1:], joins, relations[1:], strict=True):
+    outer: list[exp.Join] = []
+    looked_up: list[tuple[int, str]] = []
+    kept: Flow | Refusal = flow
+    for node, join, relation in zip(nodes, joins, relations, strict=True):
         if not _is_table(node):
-            flow = _unfolded(flow, join)
+            kept = _unfolded(flow, join)
+            if isinstance(kept, Refusal):
+                return kept
+            flow = kept
             continue
         found = static_leaf(node)
-        _check(join, found)
+        refusal = _check(join, found)
+        if refusal is not None:
+            return refusal
         assert found is not None, "it was checked"
         assert isinstance(join, exp.Join), "it was checked"
         index, table = found
-        looked_up.add(index)
-        _broadcast(select, relation.alias)
+        looked_up.append((index, relation.alias))
         if not _is_unique(join, relation.alias, table):
-            flow = _multiplied(flow, join, table)
+            kept = _multiplied(flow, join, table)
+            if isinstance(kept, Refusal):
+                return kept
+            flow = kept
         elif flow.changes is ChangelogMode.UPSERT and not join.side:
             assert table.key is not None, "a match is unique by the key"
-            join.set("side", "LEFT")
-            join.set("kind", None)
+            outer.append(join)
             there = exp.Is(
                 this=exp.column(table.key[0], relation.alias, quoted=True), expression=exp.null()
             )
@@ -97,41 +122,53 @@ def join_changelogs(
     return JoinedFlow(
         flow=replace(flow, columns=None),
         conditions=tuple(conditions),
-        looked_up=frozenset(looked_up),
+        looked_up=frozenset(index for index, _ in looked_up),
+        broadcast=tuple(alias for _, alias in looked_up),
+        outer=tuple(outer),
     )
+
+
+def write_joins(select: exp.Select, joined: JoinedFlow) -> None:
+    """Rewrite the joins of a SELECT over changes: the tables are broadcast, and upserts keep rows without a match."""
+    for alias in joined.broadcast:
+        _broadcast(select, alias)
+    for join in joined.outer:
+        join.set("side", "LEFT")
+        join.set("kind", None)
 
 
 def _is_table(node: exp.Expr) -> bool:
     return isinstance(node, exp.Table | exp.Subquery)
 
 
-def _unfolded(flow: Flow, join: exp.Expr) -> Flow:
+def _unfolded(flow: Flow, join: exp.Expr) -> Flow | Refusal:
     """UNNEST and LATERAL return several rows for one: their key is unknown."""
     if flow.changes is ChangelogMode.UPSERT:
         node = join.this if isinstance(join, exp.Join) else join
-        raise UnsupportedError(
-            f"{node.key.upper()} of upserts is not supported: which rows an update takes away is not told",
+        return Refusal(
+            message=f"{node.key.upper()} of upserts is not supported: which rows an update takes away is not told",
             hint="read the changes in a format that has the row before (debezium-json)",
             span=span_of(join),
         )
     return replace(flow, key=None)
 
 
-def _check(join: exp.Expr, found: tuple[int, ScanFlow] | None) -> None:
+def _check(join: exp.Expr, found: tuple[int, ScanFlow] | None) -> Refusal | None:
     assert isinstance(join, exp.Join), "tables are joined"
     words = f"{join.side} {join.kind}".strip().upper()
     if found is None or found[1].changes is not ChangelogMode.INSERT_ONLY:
-        raise UnsupportedError(
-            "a join of rows that are updated or deleted with a stream is not supported",
+        return Refusal(
+            message="a join of rows that are updated or deleted with a stream is not supported",
             hint=INSTEAD,
             span=span_of(join),
         )
     if words not in ("", "INNER", "LEFT", "LEFT OUTER", "CROSS"):
-        raise UnsupportedError(
-            f"a {words} join of rows that are updated or deleted is not supported",
+        return Refusal(
+            message=f"a {words} join of rows that are updated or deleted is not supported",
             hint=INSTEAD,
             span=span_of(join),
         )
+    return None
 
 
 def _broadcast(select: exp.Select, alias: str) -> None:
@@ -161,10 +198,11 @@ def _is_unique(join: exp.Join, alias: str, table: ScanFlow) -> bool:
     return set(table.key) <= compared
 
 
-def _multiplied(flow: Flow, join: exp.Join, table: ScanFlow) -> Flow:
+def _multiplied(flow: Flow, join: exp.Join, table: ScanFlow) -> Flow | Refusal:
     if flow.changes is ChangelogMode.UPSERT:
-        raise UnsupportedError(
-            f"this join may give several rows for one upsert, as it does not compare a PRIMARY KEY of {table.name}",
+        return Refusal(
+            message=f"this join may give several rows for one upsert, as it does not compare a PRIMARY KEY of "
+            f"{table.name}",
             hint="declare the PRIMARY KEY of that table, and compare all of it in ON, with its name before the columns",
             span=span_of(join),
         )

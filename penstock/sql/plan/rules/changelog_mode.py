@@ -7,34 +7,49 @@ it is done on syntax trees, before any JVM.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
-from penstock.sql.plan.rules.aggregate import aggregate, is_windowed, keep_distinct, own_aggregates
-from penstock.sql.plan.rules.changelog_join import JoinedFlow, join_changelogs
+from penstock.sql.plan.rules.aggregate import (
+    aggregate_flow,
+    check_distinct,
+    is_windowed,
+    keep_distinct,
+    own_aggregates,
+    write_aggregate,
+)
+from penstock.sql.plan.rules.changelog_join import JoinedFlow, joined_flow, write_joins
 from penstock.sql.plan.rules.changelog_project import (
     QualifiedRelation,
     add_kind,
+    changes_flow,
+    check_add_kind,
     project_changes,
-    project_rows,
+    rows_flow,
 )
 from penstock.sql.plan.rules.flow import LEAF, Flow, ScanFlow, kind_literal, renamed
 from penstock.sql.plan.rules.inline import inline_ctes
-from penstock.sql.plan.rules.joins import refuse_temporal, updates
-from penstock.sql.plan.rules.row_number import find_row_number
-from penstock.sql.plan.rules.tie_break import tie_break
-from penstock.sql.plan.rules.top_n import rewrite_top_n
+from penstock.sql.plan.rules.joins import check_temporal, updates
+from penstock.sql.plan.rules.row_number import (
+    RowNumberQuery,
+    check_limit,
+    find_row_number,
+    take_bound,
+)
+from penstock.sql.plan.rules.tie_break import arrival_carriers, carry_arrival, winner
+from penstock.sql.plan.rules.top_n import top_n_flow, write_top_n
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import copy_tree, find_nodes
 
-__all__ = ["LEAF", "ChangelogPlan", "plan_changelog", "refuse_over"]
+__all__ = ["LEAF", "ChangelogPlan", "check_over", "plan_changelog", "spark_flow"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,28 +61,38 @@ class ChangelogPlan:
     looked_up: frozenset[int] = frozenset()
 
 
-def plan_changelog(query: exp.Expr, tables: Sequence[ScanFlow]) -> ChangelogPlan:
+def plan_changelog(query: exp.Expr, tables: Sequence[ScanFlow]) -> ChangelogPlan | Refusal:
     """Find the changelog mode of `query` and rewrite it accordingly; unchanged where all its rows are inserts.
 
-    `query` has no views, its table nodes are labelled with the index of their leaf in `tables`. Raises
-    UnsupportedError at an operator that cannot process its input.
+    `query` has no views, its table nodes are labelled with the index of their leaf in `tables`. Refused at the first
+    operator that cannot process its input.
     """
     tree = inline_ctes(copy_tree(query))
     walk = _ChangelogVisitor(tables)
     flow = walk.query(tree)
+    if isinstance(flow, Refusal):
+        return flow
     if not flow.is_changing:
         return ChangelogPlan(query=query, flow=flow)
+    for step in walk.steps:
+        step()
     return ChangelogPlan(query=tree, flow=flow, looked_up=frozenset(walk.looked_up))
 
 
+def spark_flow(query: exp.Expr, tables: Sequence[ScanFlow]) -> Flow | Refusal:
+    """Return the rows that Spark gives of `query`, in append or update mode; the query stays as it is."""
+    return _ChangelogVisitor(tables).query(inline_ctes(copy_tree(query)))
+
+
 class _ChangelogVisitor:
-    """Walks a query from the tables upwards, rewriting it in place."""
+    """Walks a query from the tables upwards, and changes nothing: `steps` rewrite the tree, in their order."""
 
     def __init__(self, tables: Sequence[ScanFlow]) -> None:
         self._tables = tables
         self.looked_up: set[int] = set()
+        self.steps: list[Callable[[], None]] = []
 
-    def query(self, node: exp.Expr) -> Flow:
+    def query(self, node: exp.Expr) -> Flow | Refusal:
         match node:
             case exp.Select():
                 return self._select(node)
@@ -80,21 +105,8 @@ class _ChangelogVisitor:
 
     # --- relations ---
 
-    def _relation(self, node: exp.Expr, reader: exp.Select) -> Flow:
+    def _relation(self, node: exp.Expr) -> Flow | Refusal:
         match node:
-            case exp.Subquery() if numbered := find_row_number(reader, node):
-                if numbered.is_by_arrival(frozenset().union(*(t.proctimes for t in self._tables))):
-                    raise UnsupportedError(
-                        "the order in which rows come is not known in Spark's update mode",
-                        hint="order by a column of the rows",
-                        span=span_of(numbered.item),
-                    )
-                relations, joined = self._from(numbered.select)
-                self._refuse_chain(joined.flow, numbered.item, "ROW_NUMBER")
-                tie = tie_break(
-                    numbered, self._tables
-                )  # columns of FROM are told before it has one more
-                return self._aliased(node, rewrite_top_n(numbered, relations, joined.flow, tie))
             case exp.Subquery():
                 return self.query(node)
             case exp.Table() if isinstance(node.this, exp.Anonymous):
@@ -104,6 +116,33 @@ class _ChangelogVisitor:
             case _:
                 return Flow(columns=None)
 
+    def _top_n(self, numbered: RowNumberQuery) -> Flow | Refusal:
+        refusal = check_limit(numbered)
+        if refusal is not None:
+            return refusal
+        if numbered.is_by_arrival(frozenset().union(*(t.proctimes for t in self._tables))):
+            return Refusal(
+                message="the order in which rows come is not known in Spark's update mode",
+                hint="order by a column of the rows",
+                span=span_of(numbered.item),
+            )
+        found = self._from(numbered.select)
+        if isinstance(found, Refusal):
+            return found
+        relations, joined = found.relations, found.joined
+        refusal = _check_chain(joined.flow, numbered.item, "ROW_NUMBER")
+        if refusal is not None:
+            return refusal
+        flow = top_n_flow(numbered, relations, joined.flow)
+        if not isinstance(flow, Refusal):
+            carriers = arrival_carriers(numbered.select, self._tables)
+            tie = None if carriers is None else winner(numbered, self._tables)
+            self.steps += [
+                partial(carry_arrival, carriers or []),
+                partial(write_top_n, numbered, relations, tie),
+            ]
+        return self._aliased(numbered.subquery, flow)
+
     def _leaf(self, node: exp.Table) -> Flow:
         table = self._tables[node.meta[LEAF]]
         if table.changes is ChangelogMode.INSERT_ONLY:
@@ -112,48 +151,61 @@ class _ChangelogVisitor:
             columns=table.columns, changes=table.changes, key=table.key, kinds=True, origin=node
         )
 
-    def _window(self, node: exp.Table) -> Flow:
+    def _window(self, node: exp.Table) -> Flow | Refusal:
         if node.this.name.upper() not in WINDOW_FUNCTIONS:
             return Flow(columns=None)
         window = next(w for w in window_tables(node) if w.node is node)
-        flow = self._relation(window.input, exp.Select())
+        flow = self._relation(window.input)
+        if isinstance(flow, Refusal):
+            return flow
         if flow.is_changing:
-            raise UnsupportedError(
-                f"{window.kind} over rows that are updated or deleted is not supported",
+            return Refusal(
+                message=f"{window.kind} over rows that are updated or deleted is not supported",
                 hint="aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...",
                 span=window.span,
             )
         columns = None if flow.columns is None else (*flow.columns, *WINDOW_COLUMNS)
         return replace(flow, columns=columns)
 
-    @staticmethod
-    def _aliased(node: exp.Expr, flow: Flow) -> Flow:
+    def _aliased(self, node: exp.Expr, flow: Flow | Refusal) -> Flow | Refusal:
         alias = node.args.get("alias")
         names = [column.name for column in alias.columns] if alias is not None else []
-        if alias is None or not names:
+        if isinstance(flow, Refusal) or alias is None or not names:
             return flow
         if flow.kinds:
-            alias.append("columns", exp.to_identifier(ROW_KIND, quoted=True))
+            kind = exp.to_identifier(ROW_KIND, quoted=True)
+            self.steps.append(partial(alias.append, "columns", kind))
         return renamed(flow, names)
 
-    def _from(self, select: exp.Select) -> tuple[list[QualifiedRelation], JoinedFlow]:
+    def _from(self, select: exp.Select) -> _From | Refusal:
         """Return the relations of a FROM clause, and the joined one."""
-        from_ = select.args.get("from_")
+        from_, where = select.args.get("from_"), select.args.get("where")
         if from_ is None:
-            return [], JoinedFlow(flow=Flow(columns=None))
+            return _From(relations=[], joined=JoinedFlow(flow=Flow(columns=None)), where=where)
         joins: list[exp.Expr] = [
             *(select.args.get("joins") or []), *(select.args.get("laterals") or []),
         ]  # fmt: skip
         nodes = [from_.this, *(join.this if isinstance(join, exp.Join) else join for join in joins)]
         for node in nodes:
-            refuse_temporal(node)
-        relations = [
-            QualifiedRelation(alias=node.alias_or_name, flow=self._relation(node, select))
-            for node in nodes
-        ]
-        joined = join_changelogs(select, nodes, joins, relations, self._static_leaf)
+            refusal = check_temporal(node)
+            if refusal is not None:
+                return refusal
+        relations: list[QualifiedRelation] = []
+        for node in nodes:
+            numbered = find_row_number(where, node)
+            if numbered is not None:
+                where = numbered.rest
+                self.steps.append(partial(take_bound, select, numbered))
+            flow = self._relation(node) if numbered is None else self._top_n(numbered)
+            if isinstance(flow, Refusal):
+                return flow
+            relations.append(QualifiedRelation(alias=node.alias_or_name, flow=flow))
+        joined = joined_flow(select, nodes, joins, relations, self._static_leaf)
+        if isinstance(joined, Refusal):
+            return joined
+        self.steps.append(partial(write_joins, select, joined))
         self.looked_up |= joined.looked_up
-        return relations, joined
+        return _From(relations=relations, joined=joined, where=where)
 
     def _static_leaf(self, node: exp.Expr) -> tuple[int, ScanFlow] | None:
         """Return the leaf that a join may read once a batch; None for any other relation."""
@@ -164,85 +216,86 @@ class _ChangelogVisitor:
 
     # --- operators ---
 
-    def _select(self, select: exp.Select) -> Flow:
-        relations, joined = self._from(select)
-        source = joined.flow
-        refuse_over(select)
-        _refuse_sorting(select)
-        group, distinct = select.args.get("group"), select.args.get("distinct")
-        if group is not None or own_aggregates(select):
-            if not source.is_changing and is_windowed(group.expressions if group else []):
-                keep_distinct(select)
-                return project_rows(select, relations, group)
-            self._refuse_chain(source, group or select, "an aggregation")
-            if joined.conditions:
-                raise UnsupportedError(
-                    "an aggregation over a join of upserts is not supported",
-                    span=span_of(group or select),
-                )
-            return aggregate(select, relations, source)
+    def _select(self, select: exp.Select) -> Flow | Refusal:
+        found = self._from(select)
+        if isinstance(found, Refusal):
+            return found
+        refusal = check_over(select) or _check_sorting(select)
+        if refusal is not None:
+            return refusal
+        if select.args.get("group") is not None or own_aggregates(select):
+            return self._aggregated(select, found)
+        relations, source, conditions = found.relations, found.joined.flow, found.joined.conditions
         if source.is_changing:
-            return project_changes(select, relations, source, joined.conditions)
-        _refuse_keeping_all(select)
+            self.steps.append(partial(project_changes, select, relations, source, conditions))
+            return changes_flow(select, relations, source, found.where, conditions)
+        refusal = _check_keeping_all(select)
+        if refusal is not None:
+            return refusal
+        distinct = select.args.get("distinct")
         stateful = source.stateful or (select if distinct is not None else None)
-        return project_rows(select, relations, stateful)
+        return rows_flow(select, relations, stateful)
 
-    @staticmethod
-    def _refuse_chain(source: Flow, node: exp.Expr, name: str) -> None:
-        """Refuse an updating operator over one that keeps state, or that emits no row before an update."""
-        place = span_of(node)
-        if source.mechanism is not None:
-            raise UnsupportedError(
-                f"{name} over the results of {source.mechanism.named} is not supported: "
-                "Spark updates one such operator in a query",
-                hint="write the inner results into a Delta table with a PRIMARY KEY, and query that table",
-                span=place,
+    def _aggregated(self, select: exp.Select, found: _From) -> Flow | Refusal:
+        group, source = select.args.get("group"), found.joined.flow
+        if not source.is_changing and is_windowed(group.expressions if group else []):
+            self.steps.append(partial(keep_distinct, select))
+            return check_distinct(select) or rows_flow(select, found.relations, group)
+        refusal = _check_chain(source, group or select, "an aggregation")
+        if refusal is not None:
+            return refusal
+        if found.joined.conditions:
+            return Refusal(
+                message="an aggregation over a join of upserts is not supported",
+                span=span_of(group or select),
             )
-        if source.stateful is not None:
-            raise UnsupportedError(
-                f"{name} without a window over a windowed aggregation, a join of streams or a DISTINCT is not "
-                "supported",
-                hint="write the inner results into a Delta table, and read that in a second INSERT",
-                span=place,
-            )
-        if source.changes is ChangelogMode.UPSERT:
-            raise UnsupportedError(
-                f"{name} over upserts is not supported: what a row was before is not told",
-                hint="write the upserts into a Delta table with the same PRIMARY KEY and aggregate that, or read the "
-                "changes in a format that has the row before (debezium-json)",
-                span=place,
-            )
+        self.steps.append(partial(write_aggregate, select, source))
+        return aggregate_flow(select, found.relations, source)
 
-    def _union(self, node: exp.SetOperation) -> Flow:
-        branches = [(side, self.query(side)) for side in (node.this, node.expression)]
-        changing = [flow for _, flow in branches if flow.is_changing]
+    def _union(self, node: exp.SetOperation) -> Flow | Refusal:
+        flows: list[Flow] = []
+        for side in (node.this, node.expression):
+            flow = self.query(side)
+            if isinstance(flow, Refusal):
+                return flow
+            flows.append(flow)
         plain = isinstance(node, exp.Union) and not node.args.get("distinct")
-        stateful = next((flow.stateful for _, flow in branches if flow.stateful is not None), None)
-        if not changing:
+        stateful = next((flow.stateful for flow in flows if flow.stateful is not None), None)
+        if not any(flow.is_changing for flow in flows):
             if not plain:
-                raise UnsupportedError(
-                    f"{node.key.upper()} of streams keeps every row it has seen and is not supported in Spark's "
-                    "append mode",
+                return Refusal(
+                    message=f"{node.key.upper()} of streams keeps every row it has seen and is not supported in "
+                    "Spark's append mode",
                     hint="UNION ALL is",
                     span=span_of(node),
                 )
-            return Flow(columns=branches[0][1].columns, stateful=stateful)
-        _check_union(node, [flow for _, flow in branches], plain=plain, stateful=stateful)
-        names = list(branches[0][1].columns or ())
-        flows = [renamed(flow, names) for _, flow in branches]
+            return Flow(columns=flows[0].columns, stateful=stateful)
+        refusal = _check_union(node, flows, plain=plain, stateful=stateful)
+        if refusal is not None:
+            return refusal
+        return self._united(node, flows)
+
+    def _united(self, node: exp.SetOperation, branches: Sequence[Flow]) -> Flow | Refusal:
+        """Return the flow of a UNION ALL of changes."""
+        names = list(branches[0].columns or ())
+        flows = [renamed(flow, names) for flow in branches]
         first = next(flow for flow in flows if flow.is_changing)
         upserts = [flow for flow in flows if flow.changes is ChangelogMode.UPSERT]
         if any(flow.key != first.key for flow in upserts):
-            raise UnsupportedError(
-                "UNION ALL of upserts by different keys is not supported",
+            return Refusal(
+                message="UNION ALL of upserts by different keys is not supported",
                 hint="give the key the same columns in both queries",
                 span=span_of(node),
             )
         kinds = any(flow.kinds for flow in flows)
-        for side, flow in branches if kinds else ():
-            if not flow.kinds:
-                kind = RowKind.UPDATE_AFTER if flow.is_changing else RowKind.INSERT
-                add_kind(side, kind_literal(kind))
+        for side, flow in zip((node.this, node.expression), branches, strict=True):
+            if not kinds or flow.kinds:
+                continue
+            refusal = check_add_kind(side)
+            if refusal is not None:
+                return refusal
+            kind = RowKind.UPDATE_AFTER if flow.is_changing else RowKind.INSERT
+            self.steps.append(partial(add_kind, side, kind_literal(kind)))
         if first.changes is ChangelogMode.ALL:
             first = replace(first, key=None)  # a key of each part is no key of all
         constants = frozenset.intersection(*(flow.constants for flow in flows))
@@ -251,78 +304,118 @@ class _ChangelogVisitor:
         )
 
 
-def refuse_over(select: exp.Select) -> None:
-    """Raise UnsupportedError at an OVER of the SELECT itself."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _From:
+    """The relations of a FROM clause, and the joined one; `where` is the WHERE without bounds of numbers."""
+
+    relations: list[QualifiedRelation]
+    joined: JoinedFlow
+    where: exp.Where | None
+
+
+def check_over(select: exp.Select) -> Refusal | None:
+    """Refuse an OVER of the SELECT itself."""
     for window in find_nodes(select, exp.Window):
         call = window.this.find(exp.Func)  # none in a WINDOW clause: what is OVER it comes, too
         if call is not None and window.find_ancestor(exp.Select) is select:
-            raise UnsupportedError(
-                f"{call.sql_name()} OVER a stream is not supported here: beside GROUP BY, lookups, or outside the "
-                "SELECT list",
+            return Refusal(
+                message=f"{call.sql_name()} OVER a stream is not supported here: beside GROUP BY, lookups, or outside "
+                "the SELECT list",
                 hint="give it a SELECT of its own: aggregate or look up in a query in FROM or in a second INSERT, and "
                 "filter on its result in the query around it",
                 span=span_of(window),
             )
+    return None
 
 
-def _refuse_sorting(select: exp.Select) -> None:
+def _check_chain(source: Flow, node: exp.Expr, name: str) -> Refusal | None:
+    """Refuse an updating operator over one that keeps state, or that emits no row before an update."""
+    place = span_of(node)
+    if source.mechanism is not None:
+        return Refusal(
+            message=f"{name} over the results of {source.mechanism.named} is not supported: "
+            "Spark updates one such operator in a query",
+            hint="write the inner results into a Delta table with a PRIMARY KEY, and query that table",
+            span=place,
+        )
+    if source.stateful is not None:
+        return Refusal(
+            message=f"{name} without a window over a windowed aggregation, a join of streams or a DISTINCT is not "
+            "supported",
+            hint="write the inner results into a Delta table, and read that in a second INSERT",
+            span=place,
+        )
+    if source.changes is ChangelogMode.UPSERT:
+        return Refusal(
+            message=f"{name} over upserts is not supported: what a row was before is not told",
+            hint="write the upserts into a Delta table with the same PRIMARY KEY and aggregate that, or read the "
+            "changes in a format that has the row before (debezium-json)",
+            span=place,
+        )
+    return None
+
+
+def _check_sorting(select: exp.Select) -> Refusal | None:
     """Refuse clauses that would have to wait for the end of a stream."""
     if not any(LEAF in table.meta for table in find_nodes(select, exp.Table)):
-        return
+        return None
     for name, words in (("order", "ORDER BY"), ("offset", "OFFSET")):
         node = select.args.get(name)
         if node is not None:
-            raise UnsupportedError(
-                f"{words} of a stream is not supported",
+            return Refusal(
+                message=f"{words} of a stream is not supported",
                 hint="sort where the rows are read; ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and "
                 "WHERE n <= 10 in the query around it keep the best",
                 span=span_of(node) or span_of(select),
             )
+    return None
 
 
-def _refuse_keeping_all(select: exp.Select) -> None:
+def _check_keeping_all(select: exp.Select) -> Refusal | None:
     """Refuse what would keep every row in Spark permanently, or what Spark's append mode cannot do."""
     join = updates(select)
     if join is not None:
-        raise UnsupportedError(
-            "this join of streams has no bound in time, and its results may change",
+        return Refusal(
+            message="this join of streams has no bound in time, and its results may change",
             hint="compare event times: b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR",
             span=span_of(join) or span_of(select),
         )
     if select.args.get("distinct") is not None and not is_windowed(select.expressions):
-        raise UnsupportedError(
-            "SELECT DISTINCT over a stream keeps every row it has seen and is not supported without a window",
+        return Refusal(
+            message="SELECT DISTINCT over a stream keeps every row it has seen and is not supported without a window",
             hint="add window_start and window_end of a windowing function to the selected columns",
             span=span_of(select),
         )
+    return None
 
 
 def _check_union(
     node: exp.SetOperation, flows: Sequence[Flow], *, plain: bool, stateful: exp.Expr | None
-) -> None:
+) -> Refusal | None:
     changing = [flow for flow in flows if flow.is_changing]
     if not plain:
-        raise UnsupportedError(
-            f"{node.key.upper()} of rows that are updated or deleted is not supported",
+        return Refusal(
+            message=f"{node.key.upper()} of rows that are updated or deleted is not supported",
             hint="UNION ALL is",
             span=span_of(node),
         )
     updating = [flow for flow in changing if flow.mechanism is not None]
     if len(updating) > 1 or (updating and stateful is not None):
-        raise UnsupportedError(
-            "Spark updates one operator with state in a query; this UNION ALL has two",
+        return Refusal(
+            message="Spark updates one operator with state in a query; this UNION ALL has two",
             hint="write one INSERT for each part",
             span=span_of(node),
         )
     if len({flow.changes for flow in changing}) > 1:
-        raise UnsupportedError(
-            "UNION ALL of upserts with changes that have the row before is not supported",
+        return Refusal(
+            message="UNION ALL of upserts with changes that have the row before is not supported",
             hint="write one INSERT for each part",
             span=span_of(node),
         )
     if any(flow.columns is None for flow in flows):
-        raise UnsupportedError(
-            "the columns of a part of this UNION ALL cannot be told",
+        return Refusal(
+            message="the columns of a part of this UNION ALL cannot be told",
             hint="name the columns",
             span=span_of(node),
         )
+    return None

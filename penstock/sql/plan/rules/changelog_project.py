@@ -12,21 +12,25 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.sql.plan.rules.flow import Flow, OperatorKind, delete, is_one_of, kind_of
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = [
     "QualifiedRelation",
     "add_kind",
+    "changes_flow",
+    "check_add_kind",
     "compute_only_where",
     "constant_columns",
     "expand_stars",
+    "expanded",
+    "is_computed",
     "output_names",
     "project_changes",
-    "project_rows",
+    "rows_flow",
 ]
 
 
@@ -49,41 +53,61 @@ def add_kind(query: exp.Expr, kind: exp.Expr) -> None:
         case exp.Select():
             query.append("expressions", exp.alias_(kind, ROW_KIND, quoted=True))
         case _:
-            raise UnsupportedError(
-                "UNION ALL of changes takes queries of tables only", span=span_of(query)
+            raise AssertionError(f"{query.key} has no SELECT list: it was checked")
+
+
+def check_add_kind(query: exp.Expr) -> Refusal | None:
+    """Refuse a query whose rows cannot have a kind."""
+    match query:
+        case exp.Subquery():
+            return check_add_kind(query.this)
+        case exp.SetOperation():
+            return check_add_kind(query.this) or check_add_kind(query.expression)
+        case exp.Select():
+            return None
+        case _:
+            return Refusal(
+                message="UNION ALL of changes takes queries of tables only", span=span_of(query)
             )
 
 
 def expand_stars(select: exp.Select, relations: Sequence[QualifiedRelation]) -> None:
-    """Expand `*` and `t.*`, so that the hidden column stays the last. Raises UnsupportedError where
-    that is impossible.
-    """
-    expanded: list[exp.Expr] = []
+    """Expand `*` and `t.*`, so that the hidden column stays the last."""
+    items = expanded(select, relations)
+    assert not isinstance(items, Refusal), "it was checked"
+    select.set("expressions", items)
+
+
+def expanded(
+    select: exp.Select, relations: Sequence[QualifiedRelation]
+) -> list[exp.Expr] | Refusal:
+    """Return the SELECT list with `*` and `t.*` written out."""
+    items: list[exp.Expr] = []
     for item in select.expressions:
         star = _star_of(item)
         if star is None:
-            expanded.append(item)
+            items.append(item)
             continue
         for relation in relations:
             if star and relation.alias != star:
                 continue
             if relation.flow.columns is None or item.args.get("except_"):
-                raise UnsupportedError(
-                    "the columns that * stands for cannot be told here",
+                return Refusal(
+                    message="the columns that * stands for cannot be told here",
                     hint="name the columns",
                     span=span_of(item),
                 )
             table = relation.alias or None
-            expanded += [exp.column(n, table, quoted=True) for n in relation.flow.columns]
-    select.set("expressions", expanded)
+            items += [exp.column(n, table, quoted=True) for n in relation.flow.columns]
+    return items
 
 
 def output_names(
-    select: exp.Select, relations: Sequence[QualifiedRelation]
+    items: Sequence[exp.Expr], relations: Sequence[QualifiedRelation]
 ) -> tuple[str, ...] | None:
-    """Return the names of the columns that a SELECT gives, without the hidden one; None where they are unknown."""
+    """Return the names of the columns that a SELECT list gives, without the hidden one; None where they are unknown."""
     names: list[str] = []
-    for item in select.expressions:
+    for item in items:
         star = _star_of(item)
         if star is None:
             names.append(item.alias_or_name)
@@ -97,14 +121,47 @@ def output_names(
     return tuple(name for name in names if name != ROW_KIND)
 
 
-def project_rows(
+def rows_flow(
     select: exp.Select, relations: Sequence[QualifiedRelation], stateful: exp.Expr | None
 ) -> Flow:
     """Return the flow of a SELECT over rows that stay. `stateful` is its operator with state, or one below it."""
     return Flow(
-        columns=output_names(select, relations),
+        columns=output_names(select.expressions, relations),
         constants=constant_columns(select),
         stateful=stateful,
+    )
+
+
+def changes_flow(
+    select: exp.Select,
+    relations: Sequence[QualifiedRelation],
+    source: Flow,
+    where: exp.Where | None,
+    conditions: Sequence[exp.Expr],
+) -> Flow | Refusal:
+    """Return the flow of a SELECT over changes. `where` and `conditions` decide what stays.
+
+    `source` is the flow of the whole FROM clause.
+    """
+    refusal = _check(select, where)
+    if refusal is not None:
+        return refusal
+    items = select.expressions
+    if source.kinds or where is not None or conditions:
+        written = expanded(select, relations)
+        if isinstance(written, Refusal):
+            return written
+        items = written
+    own = relations[0].alias
+    key = _projected_key(select, items, source, own)
+    if isinstance(key, Refusal):
+        return key
+    return replace(
+        source,
+        columns=output_names(items, relations),
+        key=key,
+        kinds=source.kinds or _deletes(source, own, where, conditions),
+        constants=constant_columns(select),
     )
 
 
@@ -113,23 +170,15 @@ def project_changes(
     relations: Sequence[QualifiedRelation],
     source: Flow,
     conditions: Sequence[exp.Expr],
-) -> Flow:
-    """Rewrite a SELECT over changes to pass their kinds on. `conditions` beside its WHERE decide what stays.
-
-    `source` is the flow of the whole FROM clause. Raises UnsupportedError at what changes cannot pass.
-    """
-    _check(select)
-    if source.kinds or select.args.get("where") or conditions:
+) -> None:
+    """Rewrite a SELECT over changes to pass their kinds on. `conditions` beside its WHERE decide what stays."""
+    where = select.args.get("where")
+    if source.kinds or where is not None or conditions:
         expand_stars(select, relations)
-    names = output_names(select, relations)
-    own = relations[0].alias
-    key = _projected_key(select, source, own)
-    kind, kinds = kind_of(source), source.kinds
-    if source.changes is ChangelogMode.UPSERT and _decides(select, source, own, conditions):
-        kind, kinds = _deletes_instead(select, source, conditions), True
-    if kinds:
-        add_kind(select, kind)
-    return replace(source, columns=names, key=key, kinds=kinds, constants=constant_columns(select))
+    if _deletes(source, relations[0].alias, where, conditions):
+        add_kind(select, _deletes_instead(select, source, conditions))
+    elif source.kinds:
+        add_kind(select, kind_of(source))
 
 
 def constant_columns(select: exp.Select) -> frozenset[str]:
@@ -154,7 +203,7 @@ def _star_of(item: exp.Expr) -> str | None:
     return item.table if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) else None
 
 
-def _check(select: exp.Select) -> None:
+def _check(select: exp.Select, where: exp.Where | None) -> Refusal | None:
     windows = (n for n in find_nodes(select, exp.Window) if n.find_ancestor(exp.Select) is select)
     window = next(windows, None)
     refused = {
@@ -166,23 +215,25 @@ def _check(select: exp.Select) -> None:
     }
     for name, node in refused.items():
         if node is not None:
-            raise UnsupportedError(
-                f"{name} over rows that are updated and deleted is not supported",
+            return Refusal(
+                message=f"{name} over rows that are updated and deleted is not supported",
                 hint="write the changes into a table with a PRIMARY KEY, and query that table",
                 span=span_of(node) or span_of(select),
             )
-    where = select.args.get("where")
     inner = where.find(exp.Query) if where is not None else None
     if inner is not None:
-        raise UnsupportedError(
-            "a query inside the WHERE of rows that are updated and deleted is not supported",
+        return Refusal(
+            message="a query inside the WHERE of rows that are updated and deleted is not supported",
             hint="join a Delta table instead: its rows are looked up in each batch",
             span=span_of(inner),
         )
+    return None
 
 
-def _projected_key(select: exp.Select, source: Flow, own: str) -> tuple[str, ...] | None:
-    """Return the key under the names that the SELECT gives it. Raises UnsupportedError where upserts lose theirs."""
+def _projected_key(
+    select: exp.Select, items: Sequence[exp.Expr], source: Flow, own: str
+) -> tuple[str, ...] | Refusal | None:
+    """Return the key under the names that the SELECT list `items` gives it; refuses upserts that lose theirs."""
     if source.key is None:
         return None
     found: list[str] = []
@@ -190,16 +241,16 @@ def _projected_key(select: exp.Select, source: Flow, own: str) -> tuple[str, ...
         if name in source.constants:
             continue
         given = next(
-            (i.alias_or_name for i in select.expressions if _is_column(i.unalias(), name, own)),
+            (i.alias_or_name for i in items if _is_column(i.unalias(), name, own)),
             None,
         )
-        if given is None and select.find(exp.Star) is not None and _has_star(select):
+        if given is None and any(_star_of(item) is not None for item in items):
             given = name
         if given is None:
             if source.changes is ChangelogMode.ALL:
                 return None
-            raise UnsupportedError(
-                f"the column {name!r}, by which the rows are told apart, is not selected",
+            return Refusal(
+                message=f"the column {name!r}, by which the rows are told apart, is not selected",
                 hint=_hint(name, source),
                 span=span_of(select),
             )
@@ -213,19 +264,18 @@ def _hint(name: str, source: Flow) -> str:
     return f"select {name!r} as it is; it belongs into the PRIMARY KEY of the target"
 
 
-def _has_star(select: exp.Select) -> bool:
-    return any(_star_of(item) is not None for item in select.expressions)
-
-
 def _is_column(value: exp.Expr, name: str, own: str) -> bool:
     return isinstance(value, exp.Column) and value.name == name and value.table in ("", own)
 
 
-def _decides(select: exp.Select, source: Flow, own: str, conditions: Sequence[exp.Expr]) -> bool:
-    """Return whether a row of a key may pass that an earlier or later one of the key does not."""
+def _deletes(
+    source: Flow, own: str, where: exp.Where | None, conditions: Sequence[exp.Expr]
+) -> bool:
+    """Return whether an upsert that does not pass has to delete the row of its key."""
+    if source.changes is not ChangelogMode.UPSERT:
+        return False
     if conditions:
         return True
-    where = select.args.get("where")
     if where is None:
         return False
     fixed = {*(source.key or ()), *source.constants}
@@ -241,11 +291,16 @@ def compute_only_where(select: exp.Select, passes: exp.Expr, but: Sequence[exp.E
     """
     for item in select.expressions:
         value = item.unalias()
-        if isinstance(value, exp.Column | exp.AggFunc) or _is_constant(value) or value in but:
+        if not is_computed(value) or value in but:
             continue
         guarded = exp.Case(ifs=[exp.If(this=passes.copy(), true=value.copy())])
         guarded.type = value.type
         value.replace(guarded)
+
+
+def is_computed(value: exp.Expr) -> bool:
+    """Return whether a value is more than a column, an aggregate or a constant: it may fail."""
+    return not (isinstance(value, exp.Column | exp.AggFunc) or _is_constant(value))
 
 
 def _deletes_instead(select: exp.Select, source: Flow, conditions: Sequence[exp.Expr]) -> exp.Expr:

@@ -14,9 +14,10 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
 from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = ["has_temporal", "is_regular", "is_temporal", "refuse_temporal", "updates"]
+__all__ = ["check_temporal", "has_temporal", "is_regular", "is_temporal", "updates"]
 
 _RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
@@ -123,11 +124,12 @@ def is_temporal(node: exp.Expr) -> bool:
     return node.args.get("version") is not None
 
 
-def refuse_temporal(node: exp.Expr) -> None:
-    """Raise UnsupportedError at a relation that is joined as of an event time: Spark does not stream that."""
+def check_temporal(node: exp.Expr) -> Refusal | None:
+    """Refuse a relation that is joined as of an event time: Spark does not stream that."""
     if is_temporal(node):
-        raise UnsupportedError(
-            "a temporal join in event time keeps versions, which Spark does not by itself",
+        return Refusal(
+            message="a temporal join in event time keeps versions, which Spark does not by itself",
             hint="write its rows into a table with a WATERMARK, and window those",
             span=span_of(node.args["version"]),
         )
+    return None

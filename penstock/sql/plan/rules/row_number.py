@@ -5,14 +5,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
-from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.positions import attach, source_of, span_of
+from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["RowNumberQuery", "check_row_number", "find_row_number", "is_processing_time"]
+__all__ = [
+    "RowNumberQuery",
+    "check_limit",
+    "check_row_number",
+    "find_row_number",
+    "is_processing_time",
+    "take_bound",
+]
 
 MAX_ROWS = 10_000
 """Most rows of a key that are kept: each change sends all of them again."""
@@ -23,7 +30,7 @@ class RowNumberQuery:
     """A query that numbers rows, and the bound of its reader: `limit` is the highest number that may pass.
 
     `select` has the projection `item`, an OVER under the name `name`; `subquery` is `select` as the reader names it,
-    and the number `shown`.
+    and the number `shown`. `rest` is the WHERE of the reader without the bound; None where that was all of it.
     """
 
     select: exp.Select
@@ -31,6 +38,7 @@ class RowNumberQuery:
     item: exp.Alias
     shown: str
     limit: int
+    rest: exp.Where | None = field(compare=False)
 
     @property
     def name(self) -> str:
@@ -62,12 +70,10 @@ def is_processing_time(order: exp.Expr | None, proctimes: frozenset[str]) -> boo
     return isinstance(order, exp.Column) and order.name in proctimes
 
 
-def find_row_number(reader: exp.Select, source: exp.Expr) -> RowNumberQuery | None:
-    """Find a ROW_NUMBER, RANK or DENSE_RANK in a relation that `reader` reads; its bound is removed from the WHERE of
-    `reader`.
+def find_row_number(where: exp.Where | None, source: exp.Expr) -> RowNumberQuery | None:
+    """Find a ROW_NUMBER, RANK or DENSE_RANK in a relation, with its bound in `where`, the WHERE of its reader.
 
-    None also for a number without a bound, or beside another OVER: that is an ordinary OVER aggregate. Raises
-    UnsupportedError for a bound that is too large.
+    None also for a number without a bound, or beside another OVER: that is an ordinary OVER aggregate.
     """
     if not isinstance(source, exp.Subquery) or not isinstance(source.this, exp.Select):
         return None
@@ -82,27 +88,41 @@ def find_row_number(reader: exp.Select, source: exp.Expr) -> RowNumberQuery | No
         return None
     (item,) = found
     shown = _shown_name(source, select, item)
-    limit = _take_bound(reader, shown)
-    if limit is None:
+    bound = _bound(where, shown)
+    if bound is None:
         return None
-    if limit > MAX_ROWS:
-        raise UnsupportedError(
-            f"the {limit} best rows of each key are more than the {MAX_ROWS} that are kept",
-            span=span_of(reader.args["where"]) if reader.args.get("where") else span_of(item),
-        )
-    return RowNumberQuery(select=select, subquery=source, item=item, shown=shown, limit=limit)
+    limit, rest = bound
+    return RowNumberQuery(
+        select=select, subquery=source, item=item, shown=shown, limit=limit, rest=rest
+    )
 
 
-def check_row_number(numbered: RowNumberQuery) -> None:
-    """Raise UnsupportedError where the query that numbers rows does more than that."""
+def take_bound(reader: exp.Select, numbered: RowNumberQuery) -> None:
+    """Remove the bound from the WHERE of the reader, in place."""
+    reader.set("where", numbered.rest)
+
+
+def check_limit(numbered: RowNumberQuery) -> Refusal | None:
+    """Refuse a bound that keeps too many rows."""
+    if numbered.limit <= MAX_ROWS:
+        return None
+    return Refusal(
+        message=f"the {numbered.limit} best rows of each key are more than the {MAX_ROWS} that are kept",
+        span=span_of(numbered.item if numbered.rest is None else numbered.rest),
+    )
+
+
+def check_row_number(numbered: RowNumberQuery) -> Refusal | None:
+    """Refuse a query that numbers rows and does more than that."""
     select = numbered.select
     for part in ("group", "having", "distinct", "order", "limit", "qualify"):
         if select.args.get(part) is not None:
-            raise UnsupportedError(
-                f"a query that numbers rows of a stream cannot have {part.upper()} of its own",
+            return Refusal(
+                message=f"a query that numbers rows of a stream cannot have {part.upper()} of its own",
                 hint="number the rows of a plain SELECT",
                 span=span_of(numbered.item),
             )
+    return None
 
 
 def _shown_name(source: exp.Subquery, select: exp.Select, item: exp.Alias) -> str:
@@ -118,9 +138,8 @@ def _shown_name(source: exp.Subquery, select: exp.Select, item: exp.Alias) -> st
 # --- the bound ---
 
 
-def _take_bound(reader: exp.Select, name: str) -> int | None:
-    """Find `name = 1`, `name <= n` and the like in a WHERE, and remove it."""
-    where = reader.args.get("where")
+def _bound(where: exp.Where | None, name: str) -> tuple[int, exp.Where | None] | None:
+    """Find `name = 1`, `name <= n` and the like in a WHERE; returns the highest number, and the WHERE without it."""
     if where is None:
         return None
     parts = (
@@ -134,8 +153,9 @@ def _take_bound(reader: exp.Select, name: str) -> int | None:
     part, limit = min(bounds, key=lambda found: found[1])
     exact = isinstance(part.unnest(), exp.EQ) and limit > 1
     rest = [p.copy() for p in parts if p is not part or exact]
-    reader.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
-    return limit
+    if not rest:
+        return limit, None
+    return limit, attach(exp.Where(this=exp.and_(*rest)), source_of(where))
 
 
 def _limit(part: exp.Expr, name: str) -> int | None:

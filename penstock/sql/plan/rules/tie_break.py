@@ -19,17 +19,9 @@ from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.flow import LEAF, ScanFlow
 from penstock.sql.plan.rules.row_number import RowNumberQuery
 
-__all__ = ["ARRIVES", "TieBreak", "carry_arrival", "tie_break", "winner"]
+__all__ = ["ARRIVES", "TieBreak", "arrival_carriers", "carry_arrival", "winner"]
 
 ARRIVES = "penstock.arrives"  # label of a table node that is read with ARRIVED
-
-
-def tie_break(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak | None:
-    """Return the rule for a query that numbers rows, whose FROM then has the column ARRIVED; None where it cannot."""
-    if numbered.ties:
-        return None
-    rule = winner(numbered, tables)
-    return rule if carry_arrival(numbered.select, tables) else None
 
 
 def winner(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak:
@@ -45,22 +37,23 @@ def winner(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak:
     return TieBreak.LAST if is_time else TieBreak.FIRST
 
 
-def carry_arrival(select: exp.Select, tables: Sequence[ScanFlow]) -> bool:
-    """Add the column ARRIVED to the FROM of `select`; False, without a change, where rows have no arrival order.
+def arrival_carriers(select: exp.Select, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
+    """Return the tables and the SELECTs that give FROM the column ARRIVED; None where rows have no arrival order.
 
     They have one as long as each is a row of a table: through projections, filters, windows and UNION ALL.
     """
     if select.args.get("from_") is None or _joins(select):
-        return False
-    found = _carriers(select.args["from_"].this, tables)
-    if found is None:
-        return False
-    for node in found:
+        return None
+    return _carriers(select.args["from_"].this, tables)
+
+
+def carry_arrival(carriers: Sequence[exp.Expr]) -> None:
+    """Add the column ARRIVED to tables and SELECTs."""
+    for node in carriers:
         if isinstance(node, exp.Select):
             node.append("expressions", exp.column(ARRIVED, quoted=True))
         else:
             node.meta[ARRIVES] = True
-    return True
 
 
 def _carriers(node: exp.Expr, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.scan import ARRIVED, ARRIVED_FIELDS
 from penstock.sql.dialect import to_text
-from penstock.sql.plan.rules.changelog_project import QualifiedRelation, expand_stars
+from penstock.sql.plan.rules.changelog_project import QualifiedRelation, expand_stars, expanded
 from penstock.sql.plan.rules.flow import Flow, OperatorKind, UpdatingOperator
 from penstock.sql.plan.rules.row_number import RowNumberQuery, check_row_number
 from penstock.sql.plan.rules.tie_break import TieBreak
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["rewrite_top_n"]
+__all__ = ["top_n_flow", "write_top_n"]
 
 BEST, RANKED, KEY, ROW, ORDER = "__best", "__ranked", "__key", "__row_of_key", "__order"
 NUMBER = "__number"
@@ -29,37 +29,36 @@ TIMES = (exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ, exp.DType.DATE)
 NUMBERS = exp.DataType.NUMERIC_TYPES
 
 
-def rewrite_top_n(
-    numbered: RowNumberQuery, relations: list[QualifiedRelation], source: Flow, tie: TieBreak | None
-) -> Flow:
-    """Replace the query that numbers rows by an aggregation. `source` is the flow of its FROM clause.
-
-    `tie` breaks ties in the order; None leaves them open.
-    """
+def top_n_flow(
+    numbered: RowNumberQuery, relations: list[QualifiedRelation], source: Flow
+) -> Flow | Refusal:
+    """Return the flow of a query that numbers rows in update mode. `source` is the flow of its FROM clause."""
+    refusal = _check(numbered, source)
+    if refusal is not None:
+        return refusal
     select, item = numbered.select, numbered.item
-    _check(numbered, source)
-    expand_stars(select, relations)
-    columns = [i for i in select.expressions if i is not item]
+    items = expanded(select, relations)
+    if isinstance(items, Refusal):
+        return items
+    columns = [i for i in items if i is not item]
     if any(not i.alias_or_name for i in columns):
-        raise UnsupportedError(
-            "a column of a query that numbers rows has no name", span=span_of(select)
+        return Refusal(
+            message="a column of a query that numbers rows has no name", span=span_of(select)
         )
-    names = tuple(i.alias_or_name for i in columns)
-    partition = list(numbered.window.args.get("partition_by") or [])
-    key = tuple(_key_name(part, columns) for part in partition)
-    downwards, order = _order(numbered, tie)
-    _to_pairs(select, columns, names, partition, order)
+    key = _key(numbered, columns)
+    if isinstance(key, Refusal):
+        return key
+    refusal = _check_order(numbered)
+    if refusal is not None:
+        return refusal
     one = numbered.limit == 1
-    best = _best_one if one else _best_rows
-    new = best(select, names, numbered, len(partition), downwards=downwards)
-    numbered.subquery.set("this", new)
     way = OperatorKind.TOP_N
     if one:
-        way = OperatorKind.LAST_ROW if downwards else OperatorKind.FIRST_ROW
+        way = OperatorKind.LAST_ROW if _is_downwards(numbered) else OperatorKind.FIRST_ROW
     identity = key if one else (*key, numbered.name)
     kept = "the whole row" if one else f"the {numbered.limit} best rows, whole"
     return Flow(
-        columns=(*names, numbered.name),
+        columns=(*(i.alias_or_name for i in columns), numbered.name),
         changes=ChangelogMode.UPSERT,
         key=identity,
         constants=frozenset({numbered.name}) if one else frozenset(),
@@ -68,27 +67,58 @@ def rewrite_top_n(
     )
 
 
-def _check(numbered: RowNumberQuery, source: Flow) -> None:
+def write_top_n(
+    numbered: RowNumberQuery, relations: list[QualifiedRelation], tie: TieBreak | None
+) -> None:
+    """Replace the query that numbers rows by an aggregation. `tie` breaks ties in the order; None leaves them open."""
+    select = numbered.select
+    expand_stars(select, relations)
+    columns = [i for i in select.expressions if i is not numbered.item]
+    names = tuple(i.alias_or_name for i in columns)
+    partition = list(numbered.window.args.get("partition_by") or [])
+    downwards = _is_downwards(numbered)
+    _to_pairs(select, columns, names, partition, _order(numbered, tie))
+    best = _best_one if numbered.limit == 1 else _best_rows
+    new = best(select, names, numbered, len(partition), downwards=downwards)
+    numbered.subquery.set("this", new)
+
+
+def _check(numbered: RowNumberQuery, source: Flow) -> Refusal | None:
     if numbered.ties:
-        raise UnsupportedError(
-            f"{to_text(numbered.window.this)} of a stream is not supported in Spark's update mode",
+        return Refusal(
+            message=f"{to_text(numbered.window.this)} of a stream is not supported in Spark's update mode",
             hint="use ROW_NUMBER()",
             span=span_of(numbered.item),
         )
     if source.is_changing:
-        raise UnsupportedError(
-            "ROW_NUMBER over rows that are updated or deleted is not supported: when a row goes, the next one is "
-            "not kept",
+        return Refusal(
+            message="ROW_NUMBER over rows that are updated or deleted is not supported: when a row goes, the next one "
+            "is not kept",
             hint="write the changes into a Delta table with a PRIMARY KEY, and number the rows of that table",
             span=span_of(numbered.item),
         )
-    check_row_number(numbered)
+    return check_row_number(numbered)
 
 
 # --- key and order ---
 
 
-def _key_name(part: exp.Expr, columns: list[exp.Expr]) -> str:
+def _key(numbered: RowNumberQuery, columns: list[exp.Expr]) -> tuple[str, ...] | Refusal:
+    """Name the columns that PARTITION BY is of."""
+    found: list[str] = []
+    for part in numbered.window.args.get("partition_by") or []:
+        name = _key_name(part, columns)
+        if name is None:
+            return Refusal(
+                message=f"PARTITION BY {to_text(part)} is not selected, so that updates of a key cannot find its rows",
+                hint="select it, and make it part of the target's PRIMARY KEY",
+                span=span_of(part),
+            )
+        found.append(name)
+    return tuple(found)
+
+
+def _key_name(part: exp.Expr, columns: list[exp.Expr]) -> str | None:
     for item in columns:
         value = item.unalias()
         if value == part:
@@ -97,28 +127,52 @@ def _key_name(part: exp.Expr, columns: list[exp.Expr]) -> str:
             continue
         if value.name == part.name and len({value.table, part.table} - {""}) < 2:
             return str(item.alias_or_name)
-    raise UnsupportedError(
-        f"PARTITION BY {to_text(part)} is not selected, so that updates of a key cannot find its rows",
-        hint="select it, and make it part of the target's PRIMARY KEY",
-        span=span_of(part),
-    )
+    return None
 
 
-def _order(numbered: RowNumberQuery, tie: TieBreak | None) -> tuple[bool, exp.Expr]:
-    """Return the order as one value, and whether the greatest is the first. NULL is the smallest, as in Flink."""
+def _is_downwards(numbered: RowNumberQuery) -> bool:
+    """Return whether the greatest value is the first."""
+    return _is_descending(numbered.window.args["order"].expressions[0])
+
+
+def _is_descending(part: exp.Ordered) -> bool:
+    return bool(part.args.get("desc"))
+
+
+def _check_order(numbered: RowNumberQuery) -> Refusal | None:
     order = numbered.window.args.get("order")
     if order is None or not order.expressions:
-        raise UnsupportedError(
-            "ROW_NUMBER without ORDER BY is not supported", span=span_of(numbered.item)
+        return Refusal(
+            message="ROW_NUMBER without ORDER BY is not supported", span=span_of(numbered.item)
         )
-    downwards = bool(order.expressions[0].args.get("desc"))
+    downwards = _is_downwards(numbered)
+    for part in order.expressions:
+        if bool(part.args.get("nulls_first")) == _is_descending(part):
+            return Refusal(
+                message="NULLS FIRST and NULLS LAST against the usual order (NULL is the smallest) are not supported "
+                "in a stream",
+                hint="order by COALESCE(...)",
+                span=span_of(part),
+            )
+        if _is_descending(part) != downwards and _turned(part.this) is None:
+            return Refusal(
+                message=f"ORDER BY mixes ASC and DESC, and {to_text(part.this)} cannot be turned round",
+                hint="order by columns of one direction; numbers and times may have the other",
+                span=span_of(part),
+            )
+    return None
+
+
+def _order(numbered: RowNumberQuery, tie: TieBreak | None) -> exp.Expr:
+    """Return the order as one value. NULL is the smallest, as in Flink."""
+    downwards = _is_downwards(numbered)
     parts = [
-        _ordered(part, turned=bool(part.args.get("desc")) != downwards)
-        for part in order.expressions
+        _ordered(part.this, turned=_is_descending(part) != downwards)
+        for part in numbered.window.args["order"].expressions
     ]
     if tie is not None:
         parts += _in_order_of_arrival(turned=downwards is not (tie is TieBreak.LAST))
-    return downwards, exp.Anonymous(this="struct", expressions=parts)
+    return exp.Anonymous(this="struct", expressions=parts)
 
 
 def _in_order_of_arrival(*, turned: bool) -> list[exp.Expr]:
@@ -128,17 +182,14 @@ def _in_order_of_arrival(*, turned: bool) -> list[exp.Expr]:
     return [exp.BitwiseNot(this=exp.paren(f)) if turned else f for f in fields]
 
 
-def _ordered(part: exp.Ordered, *, turned: bool) -> exp.Expr:
-    value, descending = part.this, bool(part.args.get("desc"))
-    if bool(part.args.get("nulls_first")) == descending:
-        raise UnsupportedError(
-            "NULLS FIRST and NULLS LAST against the usual order (NULL is the smallest) are not supported in a stream",
-            hint="order by COALESCE(...)",
-            span=span_of(part),
-        )
-    if not turned:
-        copied: exp.Expr = value.copy()
-        return copied
+def _ordered(value: exp.Expr, *, turned: bool) -> exp.Expr:
+    given: exp.Expr | None = _turned(value) if turned else value.copy()
+    assert given is not None, "it was checked"
+    return given
+
+
+def _turned(value: exp.Expr) -> exp.Expr | None:
+    """Return a value whose order is the reverse; None where there is none."""
     if value.is_type(*NUMBERS) and not value.is_type(exp.DType.TINYINT, exp.DType.SMALLINT):
         # 0 - x would overflow at the smallest number of a type
         whole = value.is_type(exp.DType.INT, exp.DType.BIGINT)
@@ -147,11 +198,7 @@ def _ordered(part: exp.Ordered, *, turned: bool) -> exp.Expr:
     if value.is_type(*TIMES):
         micros = exp.cast(value.copy(), exp.DType.TIMESTAMPLTZ)
         return exp.Neg(this=exp.Anonymous(this="unix_micros", expressions=[micros]))
-    raise UnsupportedError(
-        f"ORDER BY mixes ASC and DESC, and {to_text(value)} cannot be turned round",
-        hint="order by columns of one direction; numbers and times may have the other",
-        span=span_of(part),
-    )
+    return None
 
 
 # --- the aggregation ---
