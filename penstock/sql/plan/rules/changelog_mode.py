@@ -13,10 +13,11 @@ from functools import partial
 
 from sqlglot import exp
 
+from penstock.catalog.errors import Span
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS
-from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, WindowKind
 from penstock.sql.plan.rules.aggregate import (
     aggregate_flow,
     check_distinct,
@@ -49,7 +50,20 @@ from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import copy_tree, find_nodes
 
-__all__ = ["LEAF", "ChangelogPlan", "check_over", "plan_changelog", "spark_flow"]
+__all__ = [
+    "LEAF",
+    "ChangelogPlan",
+    "FromClause",
+    "check_numbered",
+    "check_over",
+    "is_aggregation",
+    "numbered_flow",
+    "plan_changelog",
+    "select_flow",
+    "spark_flow",
+    "union_flow",
+    "windows_flow",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,29 +131,19 @@ class _ChangelogVisitor:
                 return Flow(columns=None)
 
     def _top_n(self, numbered: RowNumberQuery) -> Flow | Refusal:
-        refusal = check_limit(numbered)
+        refusal = check_numbered(numbered, self._tables)
         if refusal is not None:
             return refusal
-        if numbered.is_by_arrival(frozenset().union(*(t.proctimes for t in self._tables))):
-            return Refusal(
-                message="the order in which rows come is not known in Spark's update mode",
-                hint="order by a column of the rows",
-                span=span_of(numbered.item),
-            )
         found = self._from(numbered.select)
         if isinstance(found, Refusal):
             return found
-        relations, joined = found.relations, found.joined
-        refusal = _check_chain(joined.flow, numbered.item, "ROW_NUMBER")
-        if refusal is not None:
-            return refusal
-        flow = top_n_flow(numbered, relations, joined.flow)
+        flow = numbered_flow(numbered, found)
         if not isinstance(flow, Refusal):
             carriers = arrival_carriers(numbered.select, self._tables)
             tie = None if carriers is None else winner(numbered, self._tables)
             self.steps += [
                 partial(carry_arrival, carriers or []),
-                partial(write_top_n, numbered, relations, tie),
+                partial(write_top_n, numbered, found.relations, tie),
             ]
         return self._aliased(numbered.subquery, flow)
 
@@ -156,16 +160,7 @@ class _ChangelogVisitor:
             return Flow(columns=None)
         window = next(w for w in window_tables(node) if w.node is node)
         flow = self._relation(window.input)
-        if isinstance(flow, Refusal):
-            return flow
-        if flow.is_changing:
-            return Refusal(
-                message=f"{window.kind} over rows that are updated or deleted is not supported",
-                hint="aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...",
-                span=window.span,
-            )
-        columns = None if flow.columns is None else (*flow.columns, *WINDOW_COLUMNS)
-        return replace(flow, columns=columns)
+        return flow if isinstance(flow, Refusal) else windows_flow(flow, window.kind, window.span)
 
     def _aliased(self, node: exp.Expr, flow: Flow | Refusal) -> Flow | Refusal:
         alias = node.args.get("alias")
@@ -177,11 +172,11 @@ class _ChangelogVisitor:
             self.steps.append(partial(alias.append, "columns", kind))
         return renamed(flow, names)
 
-    def _from(self, select: exp.Select) -> _From | Refusal:
+    def _from(self, select: exp.Select) -> FromClause | Refusal:
         """Return the relations of a FROM clause, and the joined one."""
         from_, where = select.args.get("from_"), select.args.get("where")
         if from_ is None:
-            return _From(relations=[], joined=JoinedFlow(flow=Flow(columns=None)), where=where)
+            return FromClause(relations=[], joined=JoinedFlow(flow=Flow(columns=None)), where=where)
         joins: list[exp.Expr] = [
             *(select.args.get("joins") or []), *(select.args.get("laterals") or []),
         ]  # fmt: skip
@@ -205,7 +200,7 @@ class _ChangelogVisitor:
             return joined
         self.steps.append(partial(write_joins, select, joined))
         self.looked_up |= joined.looked_up
-        return _From(relations=relations, joined=joined, where=where)
+        return FromClause(relations=relations, joined=joined, where=where)
 
     def _static_leaf(self, node: exp.Expr) -> tuple[int, ScanFlow] | None:
         """Return the leaf that a join may read once a batch; None for any other relation."""
@@ -220,97 +215,159 @@ class _ChangelogVisitor:
         found = self._from(select)
         if isinstance(found, Refusal):
             return found
-        refusal = check_over(select) or _check_sorting(select)
-        if refusal is not None:
-            return refusal
-        if select.args.get("group") is not None or own_aggregates(select):
-            return self._aggregated(select, found)
-        relations, source, conditions = found.relations, found.joined.flow, found.joined.conditions
-        if source.is_changing:
-            self.steps.append(partial(project_changes, select, relations, source, conditions))
-            return changes_flow(select, relations, source, found.where, conditions)
-        refusal = _check_keeping_all(select)
-        if refusal is not None:
-            return refusal
-        distinct = select.args.get("distinct")
-        stateful = source.stateful or (select if distinct is not None else None)
-        return rows_flow(select, relations, stateful)
-
-    def _aggregated(self, select: exp.Select, found: _From) -> Flow | Refusal:
-        group, source = select.args.get("group"), found.joined.flow
-        if not source.is_changing and is_windowed(group.expressions if group else []):
-            self.steps.append(partial(keep_distinct, select))
-            return check_distinct(select) or rows_flow(select, found.relations, group)
-        refusal = _check_chain(source, group or select, "an aggregation")
-        if refusal is not None:
-            return refusal
-        if found.joined.conditions:
-            return Refusal(
-                message="an aggregation over a join of upserts is not supported",
-                span=span_of(group or select),
+        source = found.joined.flow
+        if is_aggregation(select):
+            windowed = _is_of_windows(select, source)
+            written = partial(write_aggregate, select, source)
+            self.steps.append(partial(keep_distinct, select) if windowed else written)
+        elif source.is_changing:
+            step = partial(
+                project_changes, select, found.relations, source, found.joined.conditions
             )
-        self.steps.append(partial(write_aggregate, select, source))
-        return aggregate_flow(select, found.relations, source)
+            self.steps.append(step)
+        return select_flow(select, found)
 
     def _union(self, node: exp.SetOperation) -> Flow | Refusal:
+        sides = (node.this, node.expression)
         flows: list[Flow] = []
-        for side in (node.this, node.expression):
+        for side in sides:
             flow = self.query(side)
             if isinstance(flow, Refusal):
                 return flow
             flows.append(flow)
-        plain = isinstance(node, exp.Union) and not node.args.get("distinct")
-        stateful = next((flow.stateful for flow in flows if flow.stateful is not None), None)
-        if not any(flow.is_changing for flow in flows):
-            if not plain:
-                return Refusal(
-                    message=f"{node.key.upper()} of streams keeps every row it has seen and is not supported in "
-                    "Spark's append mode",
-                    hint="UNION ALL is",
-                    span=span_of(node),
-                )
-            return Flow(columns=flows[0].columns, stateful=stateful)
-        refusal = _check_union(node, flows, plain=plain, stateful=stateful)
-        if refusal is not None:
-            return refusal
-        return self._united(node, flows)
-
-    def _united(self, node: exp.SetOperation, branches: Sequence[Flow]) -> Flow | Refusal:
-        """Return the flow of a UNION ALL of changes."""
-        names = list(branches[0].columns or ())
-        flows = [renamed(flow, names) for flow in branches]
-        first = next(flow for flow in flows if flow.is_changing)
-        upserts = [flow for flow in flows if flow.changes is ChangelogMode.UPSERT]
-        if any(flow.key != first.key for flow in upserts):
-            return Refusal(
-                message="UNION ALL of upserts by different keys is not supported",
-                hint="give the key the same columns in both queries",
-                span=span_of(node),
-            )
-        kinds = any(flow.kinds for flow in flows)
-        for side, flow in zip((node.this, node.expression), branches, strict=True):
-            if not kinds or flow.kinds:
-                continue
-            refusal = check_add_kind(side)
-            if refusal is not None:
-                return refusal
-            kind = RowKind.UPDATE_AFTER if flow.is_changing else RowKind.INSERT
-            self.steps.append(partial(add_kind, side, kind_literal(kind)))
-        if first.changes is ChangelogMode.ALL:
-            first = replace(first, key=None)  # a key of each part is no key of all
-        constants = frozenset.intersection(*(flow.constants for flow in flows))
-        return replace(
-            first, kinds=kinds, constants=constants if first.mechanism is None else frozenset()
-        )
+        if any(flow.kinds for flow in flows):
+            for side, flow in zip(sides, flows, strict=True):
+                if not flow.kinds:
+                    kind = RowKind.UPDATE_AFTER if flow.is_changing else RowKind.INSERT
+                    self.steps.append(partial(add_kind, side, kind_literal(kind)))
+        return union_flow(node, flows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _From:
+class FromClause:
     """The relations of a FROM clause, and the joined one; `where` is the WHERE without bounds of numbers."""
 
     relations: list[QualifiedRelation]
     joined: JoinedFlow
     where: exp.Where | None
+
+
+def windows_flow(flow: Flow, kind: WindowKind, span: Span | None) -> Flow | Refusal:
+    """Return the flow of rows with their windows."""
+    if flow.is_changing:
+        return Refusal(
+            message=f"{kind} over rows that are updated or deleted is not supported",
+            hint="aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...",
+            span=span,
+        )
+    columns = None if flow.columns is None else (*flow.columns, *WINDOW_COLUMNS)
+    return replace(flow, columns=columns)
+
+
+def check_numbered(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> Refusal | None:
+    """Refuse a query that numbers rows before its FROM is looked at."""
+    refusal = check_limit(numbered)
+    if refusal is not None:
+        return refusal
+    if numbered.is_by_arrival(frozenset().union(*(table.proctimes for table in tables))):
+        return Refusal(
+            message="the order in which rows come is not known in Spark's update mode",
+            hint="order by a column of the rows",
+            span=span_of(numbered.item),
+        )
+    return None
+
+
+def numbered_flow(numbered: RowNumberQuery, found: FromClause) -> Flow | Refusal:
+    """Return the flow of a query that numbers rows in update mode."""
+    source = found.joined.flow
+    return _check_chain(source, numbered.item, "ROW_NUMBER") or top_n_flow(
+        numbered, found.relations, source
+    )
+
+
+def select_flow(select: exp.Select, found: FromClause) -> Flow | Refusal:
+    """Return the flow of a SELECT over its FROM clause."""
+    refusal = check_over(select) or _check_sorting(select)
+    if refusal is not None:
+        return refusal
+    if is_aggregation(select):
+        return _aggregated(select, found)
+    relations, source = found.relations, found.joined.flow
+    if source.is_changing:
+        return changes_flow(select, relations, source, found.where, found.joined.conditions)
+    refusal = _check_keeping_all(select)
+    if refusal is not None:
+        return refusal
+    distinct = select.args.get("distinct")
+    return rows_flow(select, relations, source.stateful or (None if distinct is None else select))
+
+
+def is_aggregation(select: exp.Select) -> bool:
+    """Return whether a SELECT aggregates."""
+    return select.args.get("group") is not None or bool(own_aggregates(select))
+
+
+def _is_of_windows(select: exp.Select, source: Flow) -> bool:
+    group = select.args.get("group")
+    return not source.is_changing and is_windowed(group.expressions if group else [])
+
+
+def _aggregated(select: exp.Select, found: FromClause) -> Flow | Refusal:
+    group, source = select.args.get("group"), found.joined.flow
+    if _is_of_windows(select, source):
+        return check_distinct(select) or rows_flow(select, found.relations, group)
+    refusal = _check_chain(source, group or select, "an aggregation")
+    if refusal is not None:
+        return refusal
+    if found.joined.conditions:
+        return Refusal(
+            message="an aggregation over a join of upserts is not supported",
+            span=span_of(group or select),
+        )
+    return aggregate_flow(select, found.relations, source)
+
+
+def union_flow(node: exp.SetOperation, flows: Sequence[Flow]) -> Flow | Refusal:
+    """Return the flow of a set operation over the flows of its sides."""
+    plain = isinstance(node, exp.Union) and not node.args.get("distinct")
+    stateful = next((flow.stateful for flow in flows if flow.stateful is not None), None)
+    if not any(flow.is_changing for flow in flows):
+        if not plain:
+            return Refusal(
+                message=f"{node.key.upper()} of streams keeps every row it has seen and is not supported in "
+                "Spark's append mode",
+                hint="UNION ALL is",
+                span=span_of(node),
+            )
+        return Flow(columns=flows[0].columns, stateful=stateful)
+    refusal = _check_union(node, flows, plain=plain, stateful=stateful)
+    return refusal or _united(node, flows)
+
+
+def _united(node: exp.SetOperation, branches: Sequence[Flow]) -> Flow | Refusal:
+    """Return the flow of a UNION ALL of changes."""
+    names = list(branches[0].columns or ())
+    flows = [renamed(flow, names) for flow in branches]
+    first = next(flow for flow in flows if flow.is_changing)
+    upserts = [flow for flow in flows if flow.changes is ChangelogMode.UPSERT]
+    if any(flow.key != first.key for flow in upserts):
+        return Refusal(
+            message="UNION ALL of upserts by different keys is not supported",
+            hint="give the key the same columns in both queries",
+            span=span_of(node),
+        )
+    kinds = any(flow.kinds for flow in flows)
+    for side, flow in zip((node.this, node.expression), branches, strict=True):
+        refusal = check_add_kind(side) if kinds and not flow.kinds else None
+        if refusal is not None:
+            return refusal
+    if first.changes is ChangelogMode.ALL:
+        first = replace(first, key=None)  # a key of each part is no key of all
+    constants = frozenset.intersection(*(flow.constants for flow in flows))
+    return replace(
+        first, kinds=kinds, constants=constants if first.mechanism is None else frozenset()
+    )
 
 
 def check_over(select: exp.Select) -> Refusal | None:
