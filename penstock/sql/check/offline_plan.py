@@ -160,7 +160,7 @@ def _ready(insert: AnalysedInsert, draft: CheckOverlay) -> AnalysedInsert:
 
     Raises UnknownObjectError, ConfigError.
     """
-    if insert.earlier is not None and insert.place is not None:
+    if insert.earlier and insert.place is not None:
         insert = as_checkpointed(insert, read_shape(_open(insert.place.location)))
     secrets = draft.namespace.secrets
     leaves = tuple(

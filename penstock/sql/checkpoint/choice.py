@@ -45,8 +45,8 @@ class WantedQuery:
     """A query that is to run. `base` is its target's name, `table` its full name, `span` where it stands.
 
     `keeps`: it has a checkpoint of its own; INSERT .. VALUES has none, nor an INSERT of a set that reads once.
-    `fixed`: it has its name whatever its statement is, as what fills a materialized table. `earlier_shape` is that of
-    the form in which earlier versions ran it, where it differs.
+    `fixed`: it has its name whatever its statement is, as what fills a materialized table. `earlier_shapes` are
+    those of the forms in which earlier versions ran it, where they differ.
     """
 
     base: str
@@ -56,12 +56,11 @@ class WantedQuery:
     shape: QueryFingerprint | None = None
     keeps: bool = True
     fixed: bool = False
-    earlier_shape: QueryFingerprint | None = None
+    earlier_shapes: tuple[QueryFingerprint, ...] = ()
 
     def fits(self, known: KnownCheckpoint) -> bool:
         """Return whether a checkpoint has the shape of this query."""
-        shapes = [self.shape] if self.earlier_shape is None else [self.shape, self.earlier_shape]
-        return known.shape in shapes
+        return known.shape in (self.shape, *self.earlier_shapes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

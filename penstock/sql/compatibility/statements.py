@@ -99,7 +99,8 @@ ROWS_CHANGED: tuple[Row, ...] = (
     _own(
         "INSERT ... ON CONFLICT DO DEDUPLICATE",
         CONFLICT.format("DEDUPLICATE"),
-        "tables that take updates keep the last row of each key, without the clause too",
+        "tables that take updates keep the last row of each key, without the clause too; of rows that are updated or "
+        "deleted all are kept in the checkpoint, and when the last one of a key is deleted the one before comes back",
     ),
     _own(
         "INSERT ... ON CONFLICT DO NOTHING",

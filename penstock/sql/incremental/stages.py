@@ -118,8 +118,9 @@ class StageInput:
     keys of a stage's inputs agree by position. Empty: everything depends on everything. With `measures` the table has
     one row a key (those with rows left): the key columns, the measures, and `__n` (BIGINT), the number of rows; rows
     themselves are not kept. `arrival`: name of a BIGINT column to add, which numbers rows in order of arrival
-    (PROCTIME order); only for relations of inserts. Where the query returns it, it is no column of the stage's result.
-    `by_batch`: rows of a batch have one number, as their order differs each time that the batch runs.
+    (PROCTIME order). Where the query returns it, it is no column of the stage's result.
+    `by_batch`: rows of a batch have one number, as their order differs each time that the batch runs. `by_change`: for
+    relations whose rows are updated or deleted; the number is that of the batch that last added the row.
     `time_to_live_ms`: that of the hint STATE_TTL, 0: unlimited; None: that of `table.exec.state.ttl`.
     """
 
@@ -129,6 +130,7 @@ class StageInput:
     keeps: InputState = InputState.ROWS
     arrival: str | None = None
     by_batch: bool = False
+    by_change: bool = False
     time_to_live_ms: int | None = None
 
 

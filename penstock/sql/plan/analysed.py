@@ -128,17 +128,17 @@ def updating_operator_lines(query: AnalysedQuery, *, state_ttl_ms: int = 0) -> t
 class AnalysedInsert:
     """An INSERT that passed every check that needs no JVM.
 
-    `earlier` is the query as earlier versions ran it, where their checkpoints do not fit `query`: they resume with
-    that. `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints, `run_for` is the
-    project's target (`TARGET`), `state_ttl_ms` is how long state is kept without use (0: unlimited); `place` is its
-    query's name and checkpoint once they are chosen.
+    `earlier` are the forms in which earlier versions ran the query, where their checkpoints do not fit `query`: they
+    resume with those. `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints,
+    `run_for` is the project's target (`TARGET`), `state_ttl_ms` is how long state is kept without use (0: unlimited);
+    `place` is its query's name and checkpoint once they are chosen.
     """
 
     statement: InsertInto
     target: Table
     query: AnalysedQuery
     sink: Sink
-    earlier: AnalysedQuery | None = None
+    earlier: tuple[AnalysedQuery, ...] = ()
     editor: TableEditor | None = None
     pipeline: str = ""
     base: str = ""

@@ -23,7 +23,10 @@ from penstock.sql.plan.rules.sink_changelog import (
     SinkTable,
     check_conflict,
     first_of_each_key,
+    has_several_rows_of_a_key,
     keeps_first,
+    last_of_each_key,
+    sink_refusal,
 )
 from penstock.sql.settings.pipeline import (
     CHECKPOINT_DIR,
@@ -105,13 +108,7 @@ class Analyzer:
             key=key.columns if key is not None else (),
             wants_rows_before=sink.capabilities.needs_update_before,
         )
-        asked = statement.query
-        query = self._analyse_into(asked, into)
-        if (conflict := statement.conflict) is not None:
-            check_conflict(conflict, query.flow, into, followed=bool(query.followed))
-            if keeps_first(conflict, query.flow, into):
-                asked = first_of_each_key(asked, into)
-                query = self._analyse_into(asked, into)
+        query, earlier = self._one_row_of_each_key(statement, into)
         if query.followed and sink.capabilities.bounded_only:
             raise UnsupportedError(
                 f"{target.identifier} takes no stream: a batch that is written again would be in it twice",
@@ -123,14 +120,52 @@ class Analyzer:
             target=target,
             query=query,
             sink=sink,
-            earlier=self._analyse_into(asked, into, breaks_ties=False)
-            if query.breaks_ties
-            else None,
+            earlier=earlier,
             pipeline=self.pipeline,
             base=self.checkpoint_base,
             run_for=self.run_for,
             state_ttl_ms=self.state_ttl_ms,
         )
+
+    def _one_row_of_each_key(
+        self, statement: InsertInto, into: SinkTable
+    ) -> tuple[AnalysedQuery, tuple[AnalysedQuery, ...]]:
+        """Analyse the query of an INSERT so that the sink keeps Flink's row of each key.
+
+        Returns the forms of earlier versions, too. Raises InputError.
+        """
+        asked, conflict, refusal = statement.query, statement.conflict, None
+        try:
+            query = self._analyse_into(asked, into)
+        except UnsupportedError as error:
+            if not into.key:
+                raise
+            # by whatever key; what else is wrong is wrong here, too
+            refusal, query = error, self._analyse_into(asked, replace(into, key=()))
+        if conflict is not None:
+            check_conflict(conflict, query.flow, into, followed=bool(query.followed))
+            if keeps_first(conflict, query.flow, into):
+                asked, refusal = first_of_each_key(asked, into), None
+                query = self._analyse_into(asked, into)
+        if refusal is None:
+            return query, self._with_open_ties(asked, into, query)
+        if not has_several_rows_of_a_key(query.flow, into):
+            raise refusal
+        try:
+            materialized = self._analyse_into(last_of_each_key(asked, into), into)
+        except UnsupportedError:
+            other = sink_refusal(query.flow, into)
+            raise (other.error() if other is not None else refusal) from None
+        if query.flow.key is not None:
+            return materialized, ()  # it was refused
+        # the changes went into the sink as they came
+        earlier = self._with_open_ties(asked, replace(into, key=()), query)
+        return materialized, (query, *earlier)
+
+    def _with_open_ties(
+        self, asked: exp.Expr, into: SinkTable, query: AnalysedQuery
+    ) -> tuple[AnalysedQuery, ...]:
+        return (self._analyse_into(asked, into, breaks_ties=False),) if query.breaks_ties else ()
 
     def _analyse_into(
         self, query: exp.Expr, sink: SinkTable, *, breaks_ties: bool = True

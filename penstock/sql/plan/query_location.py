@@ -150,15 +150,16 @@ def as_checkpointed(insert: AnalysedInsert, known: QueryFingerprint | None) -> A
 
     `known` is the fingerprint in the checkpoint, None where there is none yet.
     """
-    if insert.earlier is None or known is None or known != _earlier_shape(insert):
+    if known is None or known == insert_fingerprint(insert):
         return insert
-    return replace(insert, query=insert.earlier, earlier=None)
+    for query, shape in zip(insert.earlier, _earlier_shapes(insert), strict=True):
+        if shape == known:
+            return replace(insert, query=query, earlier=())
+    return insert
 
 
-def _earlier_shape(insert: AnalysedInsert) -> QueryFingerprint | None:
-    if insert.earlier is None:
-        return None
-    return insert_fingerprint(replace(insert, query=insert.earlier))
+def _earlier_shapes(insert: AnalysedInsert) -> tuple[QueryFingerprint, ...]:
+    return tuple(insert_fingerprint(replace(insert, query=query)) for query in insert.earlier)
 
 
 def insert_fingerprint(insert: AnalysedInsert) -> QueryFingerprint:
@@ -189,7 +190,7 @@ def _entries(units: Sequence[Unit], project: Path) -> Iterator[_UnlocatedQuery]:
                     text=statement_text(insert.statement),
                     span=insert.statement.span,
                     shape=insert_fingerprint(insert) if keeps else None,
-                    earlier_shape=_earlier_shape(insert) if keeps else None,
+                    earlier_shapes=_earlier_shapes(insert) if keeps else (),
                     keeps=keeps,
                     fixed=insert.target.materialization is not None,
                 ),

@@ -64,12 +64,15 @@ def test_a_table_of_changes_delivers_their_kind(tmp_path: Path) -> None:
 
 def test_the_order_of_the_inserted_columns_counts(tmp_path: Path) -> None:
     """The key is matched by the columns that the INSERT names."""
-    analyse("INSERT INTO counts (n, k) SELECT COUNT(*), k FROM events GROUP BY k", tmp_path)
+    by_key = analyse(
+        "INSERT INTO counts (n, k) SELECT COUNT(*), k FROM events GROUP BY k", tmp_path
+    )
+    other = analyse(
+        "INSERT INTO copy (name, id) SELECT k, COUNT(*) FROM events GROUP BY k", tmp_path
+    )
 
-    with pytest.raises(UnsupportedError, match="one row for each"):
-        analyse(
-            "INSERT INTO copy (name, id) SELECT k, COUNT(*) AS n FROM events GROUP BY k", tmp_path
-        )
+    assert by_key.query.maintained is None
+    assert other.query.maintained is not None
 
 
 @pytest.mark.parametrize(
@@ -133,10 +136,7 @@ def test_a_query_that_spark_cannot_stream_is_maintained(tmp_path: Path) -> None:
     names = [name.rpartition(".")[2].strip("`") for name in query.source_names]
     assert names == ["cdc", "events"]
     assert query.leaves[0].columns == ("id", ROW_KIND)
-    assert updating_operator_lines(query)[-3:-1] == (
-        "    bound: none",
-        "  rows_1: rows of join_0, each by itself; no state",
-    )
+    assert "  rows_1: rows of join_0, each by itself; no state" in updating_operator_lines(query)
 
 
 def test_rows_that_stay_go_into_any_table(tmp_path: Path) -> None:

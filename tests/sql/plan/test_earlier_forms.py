@@ -65,7 +65,7 @@ def test_other_checkpoints_are_gone_on_from_by_the_rule(tmp_path: Path) -> None:
 
 def test_a_query_that_numbers_no_rows_has_one_form(tmp_path: Path) -> None:
     """Nor does one whose checkpoint says the same as ever."""
-    assert analysed(tmp_path, "INSERT INTO k SELECT MAX(a), b FROM src GROUP BY b").earlier is None
+    assert analysed(tmp_path, "INSERT INTO k SELECT MAX(a), b FROM src GROUP BY b").earlier == ()
 
 
 def test_old_checkpoints_of_several_inserts_are_told_apart_by_their_earlier_shapes() -> None:
@@ -73,7 +73,7 @@ def test_old_checkpoints_of_several_inserts_are_told_apart_by_their_earlier_shap
     now = [QueryFingerprint(sources=("s",), sink="t", state=(f"now {n}",)) for n in (1, 2)]
     then = [QueryFingerprint(sources=("s",), sink="t", state=(f"then {n}",)) for n in (1, 2)]
     wanted = [
-        WantedQuery(base="t", table="t", text=str(n), shape=shape, earlier_shape=before)
+        WantedQuery(base="t", table="t", text=str(n), shape=shape, earlier_shapes=(before,))
         for n, (shape, before) in enumerate(zip(now, then, strict=True))
     ]
     known = [

@@ -143,6 +143,8 @@ def _touch(
         now_ms=moment.now_ms,
         time_to_live_ms=arrangement.time_to_live_ms,
     )
+    if given.by_change:
+        rows = _with_arrival(rows, layout, moment.batch_id)
     frame, figures = moment.holder.hold(
         _in_order(rows, layout) if in_order else rows,
         *(F.count_if(count_of(layout, side) > 0).alias(side) for side in (BEFORE, AFTER)),
@@ -166,7 +168,9 @@ def _delta(
 ) -> DataFrame:
     """Return a batch's changes in the columns of the state table."""
     changes = coming.frame
-    if given.arrival is not None and given.by_batch:
+    if given.arrival is not None and given.by_change:
+        changes = changes.withColumn(given.arrival, F.lit(0).cast("bigint"))  # `_with_arrival`
+    elif given.arrival is not None and given.by_batch:
         number = F.lit(first_ingestion_number(moment.batch_id)).cast("bigint")
         changes = changes.withColumn(given.arrival, number)
     elif given.arrival is not None:
@@ -177,6 +181,18 @@ def _delta(
     if arrangement.time_to_live_ms:
         rows = _of_living(rows, given, coming, stored, arrangement, moment)
     return measures_of(rows, given.key, given.measures)
+
+
+def _with_arrival(rows: DataFrame, layout: StateLayout, batch_id: int) -> DataFrame:
+    """Set the order of arrival AFTER the batch: its number for rows that it adds, 0 for absent ones."""
+    position = layout.sums.index(COUNT) - 1
+    before, after = count_of(layout, BEFORE), count_of(layout, AFTER)
+    number = (
+        F.when(after <= 0, 0)
+        .when(after > before, first_ingestion_number(batch_id))
+        .otherwise(F.col(f"{BEFORE}_{position}"))
+    )
+    return rows.withColumn(f"{AFTER}_{position}", number.cast("bigint"))
 
 
 def _of_living(
@@ -254,8 +270,9 @@ def _table(one: _Touched, side: str) -> DataFrame:
     rows = as_of(one.frame, one.layout, side)
     if one.given.measures:
         return rows
+    names = (*one.layout.names, *one.layout.sums[:-1])
     copies = F.explode(F.array_repeat(F.lit(0), F.col(COUNT).cast("int"))).alias("__copy")
-    return rows.select(*columns_of(one.layout.names), copies).drop("__copy")
+    return rows.select(*columns_of(names), copies).drop("__copy")
 
 
 # --- state ---

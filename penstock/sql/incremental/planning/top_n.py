@@ -23,7 +23,6 @@ from penstock.sql.incremental.stages import INGESTION_ORDER, InputState, StageIn
 from penstock.sql.plan.clauses.select_clauses import (
     read_numbered_columns,
     read_numbered_order,
-    refuse_order_of_arrival,
 )
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
@@ -66,9 +65,9 @@ def plan_top_n(
 ) -> ChangelogRelation:
     """Add the stage; the numbering SELECT has no star any more. Returns its columns in their order, then others.
 
-    `by_arrival`: it numbers rows in order of arrival. Raises UnsupportedError for that over changes. Ties in the order
-    are broken by `ties`, and where that does not, or for changes, by the other columns, so that the choice is
-    deterministic.
+    `by_arrival`: it numbers rows in order of arrival; of rows that are updated or deleted, in that of the batches that
+    last added them. Ties in the order are broken by `ties`, and where that does not, or for changes, by the other
+    columns, so that the choice is deterministic.
     """
     accepted(check_row_number(numbered))
     columns = accepted(read_numbered_columns(numbered))
@@ -86,7 +85,6 @@ def plan_top_n(
     if not rows.inserts:
         ties = None  # a row that is updated came more than once
     if by_arrival:
-        accepted(refuse_order_of_arrival(numbered, inserts=rows.inserts))
         order = [_in_order_of_arrival(parts[0])]
     by_batch = ties is not None and not ties.by_record
     ranks = _Ranks(
@@ -114,7 +112,10 @@ def plan_top_n(
             span=span_of(numbered.item),
         ),
         origin=numbered.item,
-        inserts=ranks.one and by_arrival and not parts[0].args.get("desc"),  # the first one stays
+        inserts=rows.inserts
+        and ranks.one
+        and by_arrival
+        and not parts[0].args.get("desc"),  # the first one stays
     )
 
 
@@ -155,6 +156,7 @@ class _Ranks:
             keeps=self.keeps,
             arrival=arrival,
             by_batch=arrival is not None and self.ties is not None,
+            by_change=arrival is not None and not self.rows.inserts,
         )
 
     @property

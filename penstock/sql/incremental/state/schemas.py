@@ -122,8 +122,8 @@ def empty(spark: SparkSession, schema: s.StructType, *, changes: bool = False) -
 
 
 def input_schema(schema: s.StructType, given: StageInput) -> s.StructType:
-    """Return the columns of an input as its stage keeps them, without measures."""
-    if given.arrival is None:
+    """Return the columns that identify a row of an input as its stage keeps them, without measures."""
+    if given.arrival is None or given.by_change:
         return schema
     return s.StructType([*schema.fields, s.StructField(given.arrival, s.LongType())])
 
@@ -137,9 +137,12 @@ def layout_of(
         sums = measure_types(empty(spark, schema), given.measures)
         dims = tuple(schema[name] for name in given.key)
         return StateLayout(dims=dims, values=(*sums, count), key=given.key)
+    added = (
+        [s.StructField(given.arrival, s.LongType())] if given.arrival and given.by_change else []
+    )
     return StateLayout(
         dims=tuple(input_schema(schema, given).fields),
-        values=(count,),
+        values=(*added, count),
         key=given.key,
         by_row=by_row,
     )
@@ -152,8 +155,8 @@ def _recomputed(
     for given in stage.inputs:
         _check(found[given.name])
         layout = layout_of(spark, found[given.name], given)
-        fields = [*layout.dims, *layout.values] if given.measures else layout.dims
-        tables[given.name] = empty(spark, _of(list(fields)))
+        values = layout.values if given.measures else layout.values[:-1]
+        tables[given.name] = empty(spark, _of([*layout.dims, *values]))
     result = over_tables(spark, stage.query, tables).schema
     arrivals = {given.arrival for given in stage.inputs}
     schema = _of([field for field in result.fields if field.name not in arrivals])

@@ -22,7 +22,6 @@ __all__ = [
     "refuse_inner_query",
     "refuse_missing_from",
     "refuse_nondeterministic",
-    "refuse_order_of_arrival",
     "refuse_query",
     "refuse_set_operation",
     "refuse_star_over_using",
@@ -187,17 +186,6 @@ def read_numbered_order(numbered: RowNumberQuery) -> list[exp.Ordered] | Refusal
             span=span_of(numbered.item),
         )
     return list(order.expressions)
-
-
-def refuse_order_of_arrival(numbered: RowNumberQuery, *, inserts: bool) -> Refusal | None:
-    """Return why rows cannot be numbered as they came: they are updated."""
-    if inserts:
-        return None
-    return Refusal(
-        message="rows that are updated or deleted have no order in which they came",
-        hint="order by a column of the rows",
-        span=span_of(numbered.item),
-    )
 
 
 # --- UNION, INTERSECT, EXCEPT ---

@@ -61,7 +61,7 @@ class Planner(Analyzer):
     def plan_insert(self, analysed: AnalysedInsert, spark: SparkSession) -> PlannedInsert:
         """Plan an analysed INSERT in Spark and check it as a whole. Raises InputError; nothing is started."""
         place = analysed.place or self.place(Unit(inserts=(analysed,)), spark).places[0]
-        if analysed.earlier is not None and not self.from_scratch:
+        if analysed.earlier and not self.from_scratch:
             analysed = _going_on(analysed, place, spark)
         analysed = self._ready_insert(analysed)
         columns, query = _target_columns(analysed.statement, analysed.target), analysed.query
@@ -191,8 +191,9 @@ def _going_on(
     found = as_checkpointed(analysed, saved_shape(spark, place.location))
     if found is not analysed:
         log.warning(
-            "%s goes on from a checkpoint of an earlier version: which of rows with equal order ROW_NUMBER() takes "
-            "stays as it was; --from-scratch begins anew, by Flink's rule",
+            "%s resumes from a checkpoint of an earlier version: which of rows with equal order ROW_NUMBER() takes, "
+            "and what is left when one of several rows with the target's PRIMARY KEY is deleted, stays as it was; "
+            "--from-scratch starts anew, by Flink's rules",
             place.job,
         )
     return found

@@ -1,8 +1,9 @@
-"""Check that a sink accepts the changes of a query, and by which key; ON CONFLICT for several rows of one key.
+"""Check that a sink accepts the changes of a query, and by which key; what becomes of several rows of one key.
 
-DEDUPLICATE keeps the last row, as tables with a key do. NOTHING keeps the first one: the query is deduplicated by key
-in ingestion order, which is stateful and exact on replay. Rows that the target has from elsewhere are no conflict, as
-in Flink.
+Changes whose rows are not unique by the sink's key are materialised (Flink's SinkUpsertMaterializer): the rows of each
+key are state, the one that was added last is in the sink, and when it is deleted the one before comes back. ON CONFLICT
+DO DEDUPLICATE asks for just that. NOTHING keeps the first row: the query is deduplicated by key in ingestion order,
+which is stateful and exact on replay. Rows that the target has from elsewhere are no conflict, as in Flink.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from penstock.sql.statements.dml import Conflict, ConflictAction
 from penstock.sql.syntax.positions import attach, source_of, span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["SinkTable", "check_conflict", "first_of_each_key", "keeps_first", "sink_refusal"]
+__all__ = [
+    "SinkTable",
+    "check_conflict",
+    "first_of_each_key",
+    "has_several_rows_of_a_key",
+    "keeps_first",
+    "last_of_each_key",
+    "sink_refusal",
+]
 
 KEYED = "write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'"
 
@@ -87,8 +96,6 @@ def _upserts(flow: Flow, sink: SinkTable) -> Refusal:
 
 
 def _key_refusal(flow: Flow, sink: SinkTable) -> Refusal | None:
-    if flow.key is None:
-        return None  # changes with the row before take away what they brought, by whatever key
     place = span_of(flow.origin) if flow.origin is not None else None
     missing = [name for name in sink.key if name not in sink.columns]
     if missing:
@@ -97,12 +104,20 @@ def _key_refusal(flow: Flow, sink: SinkTable) -> Refusal | None:
             hint=f"fill all of PRIMARY KEY ({', '.join(sink.key)})",
             span=place,
         )
-    if flow.columns is None or len(flow.columns) != len(sink.columns):
+    if sink.wants_rows_before and flow.key is None:
+        return None  # it writes each change with the row before, and keeps no row by its key
+    filled = _filled(flow, sink)
+    if filled is None:
         return None  # Spark's own columns are compared later; they cannot be told here
-    filled = [flow.columns[sink.columns.index(name)] for name in sink.key]
-    more = set(filled) - set(flow.key) - flow.constants
-    # with the row before, a column that changes is taken back under its old value
-    if set(flow.key) <= set(filled) and (flow.changes is ChangelogMode.ALL or not more):
+    if flow.key is None:
+        by = ", ".join(filled)
+        return Refusal(
+            message=f"rows of the query are updated and deleted, several may have one ({by}), and {sink.name} keeps "
+            f"one for each ({', '.join(sink.key)})",
+            hint=f"declare the PRIMARY KEY of the tables that are read, and select its columns; or {_one_row(by)}",
+            span=place,
+        )
+    if _fits(flow, filled):
         return None
     one = f"one row for each ({', '.join(flow.key)})" if flow.key else "one row in all"
     return Refusal(
@@ -113,12 +128,34 @@ def _key_refusal(flow: Flow, sink: SinkTable) -> Refusal | None:
     )
 
 
+def _filled(flow: Flow, sink: SinkTable) -> list[str] | None:
+    """Return the columns of the query that fill the key of the sink; None where they are unknown."""
+    if flow.columns is None or len(flow.columns) != len(sink.columns):
+        return None
+    return [flow.columns[sink.columns.index(name)] for name in sink.key]
+
+
+def _fits(flow: Flow, filled: Sequence[str]) -> bool:
+    """Return whether a change of a row that is known by `flow.key` reaches no other row of the sink."""
+    if flow.key is None:
+        return False
+    more = set(filled) - set(flow.key) - flow.constants
+    # with the row before, a column that changes is taken back under its old value
+    return set(flow.key) <= set(filled) and (flow.changes is ChangelogMode.ALL or not more)
+
+
+def _one_row(by: str) -> str:
+    return (
+        f"choose one row for each ({by}) in the query: ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY ...) AS n, "
+        "WHERE n = 1"
+    )
+
+
 def _key_hint(flow: Flow, filled: Sequence[str]) -> str:
     if flow.key:
-        by = ", ".join(filled)
         return (
-            f"the PRIMARY KEY has to be the columns filled by ({', '.join(flow.key)}); or choose one row for each "
-            f"({by}) in the query: ROW_NUMBER() OVER (PARTITION BY {by} ORDER BY ...) AS n, WHERE n = 1"
+            f"the PRIMARY KEY has to be the columns filled by ({', '.join(flow.key)}); or "
+            f"{_one_row(', '.join(filled))}"
         )
     return "fill the PRIMARY KEY with a constant: SELECT 'all' AS name, COUNT(*) FROM t"
 
@@ -142,8 +179,7 @@ def check_conflict(conflict: Conflict, flow: Flow, sink: SinkTable, *, followed:
         return
     match conflict.action:
         case ConflictAction.DEDUPLICATE:
-            reason = "they are updated and deleted, and none is kept to go back to when the last one of a key goes"
-            refused = flow.is_changing
+            return  # rows that stay replace each other, changes are materialised
         case ConflictAction.NOTHING:
             reason = "they are updated and deleted" if flow.is_changing else "they are read once"
             refused = flow.is_changing or not followed
@@ -169,8 +205,31 @@ def keeps_first(conflict: Conflict | None, flow: Flow, sink: SinkTable) -> bool:
     )
 
 
+def has_several_rows_of_a_key(flow: Flow, sink: SinkTable) -> bool:
+    """Return whether the rows of a changing query have to be materialised for a sink that keeps one by its key.
+
+    Also where the query's key is a part of the sink's, and updates come without the row before: what it leaves under
+    another key is in the state.
+    """
+    if not flow.is_changing or not sink.key or sink.wants_rows_before:
+        return False
+    if sink.accepts is ChangelogMode.INSERT_ONLY or not set(sink.key) <= set(sink.columns):
+        return False
+    filled = _filled(flow, sink)
+    return filled is not None and not _fits(flow, filled)
+
+
+def last_of_each_key(query: exp.Expr, sink: SinkTable) -> exp.Query:
+    """Write the query of the row of each key of `sink` that was added last, with its names."""
+    return _one_of_each_key(query, sink, last=True)
+
+
 def first_of_each_key(query: exp.Expr, sink: SinkTable) -> exp.Query:
     """Write the query of the first row of each key of `sink`, with its names."""
+    return _one_of_each_key(query, sink, last=False)
+
+
+def _one_of_each_key(query: exp.Expr, sink: SinkTable, *, last: bool) -> exp.Query:
     rows = attach(
         exp.Subquery(
             this=query.copy(),
@@ -181,7 +240,9 @@ def first_of_each_key(query: exp.Expr, sink: SinkTable) -> exp.Query:
     number = exp.Window(
         this=exp.RowNumber(),
         partition_by=[exp.column(_name(c)) for c in sink.key],
-        order=exp.Order(expressions=[exp.Ordered(this=exp.Anonymous(this="PROCTIME"))]),
+        order=exp.Order(
+            expressions=[exp.Ordered(this=exp.Anonymous(this="PROCTIME"), desc=last or None)]
+        ),
     )
     items = _columns(sink.columns)
     numbered = exp.select(*items, exp.alias_(number, NUMBER, quoted=True)).from_(rows, copy=False)

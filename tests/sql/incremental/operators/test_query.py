@@ -202,6 +202,34 @@ def test_the_order_of_arrival_is_kept(spark: SparkSession, tmp_path: Path) -> No
     assert second == [(1, 7, BEFORE), (1, 2, AFTER)]
 
 
+def test_the_row_that_was_added_last_stands_for_a_key(spark: SparkSession, tmp_path: Path) -> None:
+    """When it is deleted the one before comes back, as from Flink's SinkUpsertMaterializer; batch 1 is replayed."""
+    query = maintained(
+        feeds("a"),
+        recomputed(
+            "s",
+            f"SELECT k, v FROM ({best('a', 'seen DESC, v')})",
+            StageInput(name="a", key=("k",), arrival="seen", by_change=True),
+            key=("k",),
+        ),
+        columns="k v",
+    )
+    running = opened(spark, query, tmp_path)
+    first = running.give(a=[(1, 7, INSERT), (2, 4, INSERT)])
+    second = running.give(a=[(1, 5, INSERT), (2, 4, BEFORE), (2, 4, AFTER)])
+    again = opened(spark, query, tmp_path).again(
+        1, a=[(1, 5, INSERT), (2, 4, BEFORE), (2, 4, AFTER)]
+    )
+    running.run = opened(spark, query, tmp_path).run
+    third = running.give(a=[(1, 5, DELETE), (2, 9, INSERT)])
+    fourth = running.give(a=[(1, 7, DELETE), (2, 4, DELETE)])
+
+    assert sorted(first) == [(1, 7, INSERT), (2, 4, INSERT)]
+    assert second == again == [(1, 7, BEFORE), (1, 5, AFTER)]
+    assert sorted(third) == [(1, 5, BEFORE), (1, 7, AFTER), (2, 4, BEFORE), (2, 9, AFTER)]
+    assert fourth == [(1, 7, DELETE)]
+
+
 def test_upserts_become_changes_with_the_row_before(spark: SparkSession, tmp_path: Path) -> None:
     """The last change of a key in a batch counts; a delete of a key that is not there gives nothing."""
     feeding = (StreamInput(name="a", columns=("k", "v"), changes=ChangelogMode.UPSERT, key=("k",)),)

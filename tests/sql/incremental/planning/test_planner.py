@@ -365,11 +365,6 @@ def test_grouping_sets_are_unfolded_where_the_rows_are_streamed() -> None:
         ),
         (f"SELECT s FROM {PER_REGION}, TABLE(parts('a')) AS t (p)", r"TABLE\(parts\(...\)\) is not supported", None),
         (f"SELECT s FROM {PER_REGION}, LATERAL TABLE(parts(region)) AS t", "that LATERAL gives have no names", None),
-        (
-            "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc) AS b WHERE n = 1",
-            "have no order in which they came",
-            None,
-        ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_kept_up_to_date_is_refused_at_its_place(

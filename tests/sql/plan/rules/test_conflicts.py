@@ -91,10 +91,6 @@ def test_deduplicate_is_what_a_table_with_a_key_does() -> None:
         ("counts SELECT k, id FROM events ON CONFLICT DO ERROR", "no batch is failed for the keys of its rows"),
         ("counts VALUES ('a', 1), ('a', 2) ON CONFLICT DO NOTHING", "they are read once"),
         (
-            "counts SELECT r, 1 FROM (SELECT MAX(region) AS r FROM cdc GROUP BY id % 2) ON CONFLICT DO DEDUPLICATE",
-            "none is kept to go back to",
-        ),
-        (
             "counts SELECT r, 1 FROM (SELECT MAX(region) AS r FROM cdc GROUP BY id % 2) ON CONFLICT DO NOTHING",
             "they are updated and deleted",
         ),
