@@ -28,6 +28,7 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.check.script_check import check_scripts
 from penstock.sql.convert.parse import parse_tree
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.script.files import ScriptFile
 from penstock.sql.script.splitter import Source, split_all
 
@@ -80,9 +81,7 @@ def check_all(text: str) -> None:
     """All static checks of a file: names, types, options, and how each INSERT would run."""
     check_scripts(
         [ScriptFile(name="benchmark.sql", text=text)],
-        namespace=Namespace(SqlCatalog(NO_CATALOG)),
-        project=Path(),
-        settings={},
+        SessionContext(namespace=Namespace(SqlCatalog(NO_CATALOG)), project=Path()),
         variables={},
         env={},
     )

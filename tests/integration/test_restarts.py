@@ -18,8 +18,8 @@ from penstock.sql.check.script_check import check_scripts
 from penstock.sql.checkpoint.directory import checkpoint_files
 from penstock.sql.checkpoint.reader import LocalFiles
 from penstock.sql.cli.output.plan_text import is_incompatible, plan_document, plan_lines, plans_of
-from penstock.sql.runner.environment import RunMode
 from penstock.sql.runner.plan import plan_scripts
+from penstock.sql.runner.run_mode import RunMode
 from penstock.sql.script.files import read_script
 from penstock.sql.session.session import Session
 from tests.integration.pipeline import delta_rows
@@ -36,13 +36,8 @@ INSERT INTO copies SELECT id FROM clicks;
 
 def planned(session: Session, script: Path) -> tuple[dict[str, Any], list[str], bool]:
     """What `penstock plan` says of the last statement, as JSON and as text, and whether it refuses."""
-    where: dict[str, Any] = {
-        "namespace": session.namespace,
-        "project": session.project.root,
-        "settings": session.settings,
-    }
-    checked = check_scripts((read_script(script),), variables={}, env={}, **where)
-    scripts = plan_scripts(checked, session.spark, judges=True, **where)
+    checked = check_scripts((read_script(script),), session.context, variables={}, env={})
+    scripts = plan_scripts(checked, session.spark, session.context, judges=True)
     named = [(one.pipelines, one.queries) for script in scripts for one in script.statements]
     assert all(names == tuple(query.pipeline for query in found) for names, found in named)
     judged = [[offline_statement_of(one) for one in each.statements] for each in scripts]
@@ -55,13 +50,8 @@ def planned(session: Session, script: Path) -> tuple[dict[str, Any], list[str], 
 
 def without_spark(session: Session, script: Path) -> dict[str, Any]:
     """What it says where no engine is asked."""
-    where: dict[str, Any] = {
-        "namespace": session.namespace,
-        "project": session.project.root,
-        "settings": session.settings,
-    }
-    checked = check_scripts((read_script(script),), variables={}, env={}, **where)
-    judged = plan_scripts_offline(checked, **where)
+    checked = check_scripts((read_script(script),), session.context, variables={}, env={})
+    judged = plan_scripts_offline(checked, session.context)
     plans = plans_of(
         checked,
         judged,

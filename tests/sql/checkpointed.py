@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.check.query_names import name_scripts_here
 from penstock.sql.check.script_check import CheckedScript, check_scripts
 from penstock.sql.checkpoint.identity import QueryLocation
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.plan.query_location import insert_fingerprint
 from penstock.sql.script.files import ScriptFile
 
@@ -31,7 +31,7 @@ class Job:
     """A project with SQL files that are named, and started as far as checkpoints hold it."""
 
     project: Path
-    settings: Mapping[str, str]
+    settings: dict[str, str]
 
     def named(self, *texts: str, file: str = "job.sql", **changes: bool) -> list[QueryLocation]:
         """The places of the INSERTs of a file, in its order."""
@@ -45,9 +45,11 @@ class Job:
     def scripts(self, *files: ScriptFile) -> tuple[CheckedScript, ...]:
         return check_scripts(
             files,
-            namespace=Namespace(SqlCatalog("sqlite://")),
-            project=self.project,
-            settings=self.settings,
+            SessionContext(
+                namespace=Namespace(SqlCatalog("sqlite://")),
+                project=self.project,
+                settings=self.settings,
+            ),
             variables={},
             env={},
         )

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from penstock.sql.check.script_check import CheckedScript, CheckedStatement
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import QueryLocation, read_identity
 from penstock.sql.checkpoint.reader import METADATA, LocalFiles, read_shape
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.startable_query import CheckpointedQuery
 from penstock.sql.plan.analysed import AnalysedInsert, TableScan
 from penstock.sql.plan.query_location import LocatedStatement, as_checkpointed, insert_fingerprint
@@ -107,10 +108,8 @@ def offline_statement_of(checked: CheckedStatement) -> OfflineStatement:
 
 def plan_scripts_offline(
     scripts: Sequence[CheckedScript],
+    context: SessionContext,
     *,
-    namespace: Namespace,
-    project: Path,
-    settings: Mapping[str, str],
     from_scratch: bool = False,
 ) -> list[list[OfflineStatement]]:
     """Name the queries of checked files, and return them, statement by statement.
@@ -118,8 +117,8 @@ def plan_scripts_offline(
     May block on I/O where options refer to secrets. Raises InputErrors, OnlySparkKnowsError.
     """
     _check_bases(scripts)
-    scripts = name_scripts_here(scripts, project, from_scratch=from_scratch)
-    draft, faults = CheckOverlay(namespace, project, settings), ErrorCollector()
+    scripts = name_scripts_here(scripts, context.project, from_scratch=from_scratch)
+    draft, faults = CheckOverlay(context), ErrorCollector()
     found = [
         [
             faults.gather(partial(_judged, one, draft), default=OfflineStatement())
@@ -148,7 +147,7 @@ def _judged(checked: CheckedStatement, draft: CheckOverlay) -> OfflineStatement:
         assert checked.placed is not None, "the files are named"
         inserts = tuple(_ready(insert, draft) for insert in checked.inserts)
         if not checked.members:
-            return OfflineStatement(queries=(_of_insert(inserts[0], draft.project),))
+            return OfflineStatement(queries=(_of_insert(inserts[0], draft.context.project),))
         return _of_set(inserts, checked.placed, draft)
     except InputError as error:
         error.span = error.span or checked.statement.span
@@ -162,14 +161,14 @@ def _ready(insert: AnalysedInsert, draft: CheckOverlay) -> AnalysedInsert:
     """
     if insert.earlier and insert.place is not None:
         insert = as_checkpointed(insert, read_shape(_open(insert.place.location)))
-    secrets = draft.namespace.secrets
+    secrets = draft.context.namespace.secrets
     leaves = tuple(
         replace(leaf, table=encrypt_references(leaf.table, secrets)) for leaf in insert.query.leaves
     )
     target = encrypt_references(insert.target, secrets)
     sink = insert.sink
     if target is not insert.target:
-        sink = connector_of(target, project=draft.project).sink(target)
+        sink = connector_of(target, project=draft.context.project).sink(target)
     query = replace(insert.query, leaves=leaves)
     return replace(insert, query=query, target=target, sink=sink)
 
@@ -192,14 +191,14 @@ def _of_insert(insert: AnalysedInsert, project: Path) -> OfflineQuery:
 def _of_set(
     inserts: Sequence[AnalysedInsert], placed: LocatedStatement, draft: CheckOverlay
 ) -> OfflineStatement:
-    project = draft.project
+    project = draft.context.project
     way = share([insert.query for insert in inserts], project)
     match way:
         case SeparateQueries(reason=reason):
             queries = tuple(_of_insert(insert, project) for insert in inserts)
             return OfflineStatement(queries=queries, reason=reason, rivals=placed.rivals)
         case SharedRead(leaf=leaf):
-            _check_functions(inserts, draft.namespace)
+            _check_functions(inserts, draft.context.namespace)
             assert placed.set_place is not None, "it was placed as one query"
             query = _shared(inserts, leaf, placed.set_place, project)
             return OfflineStatement(queries=(query,), rivals=placed.rivals)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from penstock.catalog.definitions.external import NotReachedError
-from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError, InputErrors, PenstockError, UnknownObjectError
 from penstock.sql.ddl.definition_diff import DefinitionDiff
 from penstock.sql.ddl.redefinition import definition_warning, diff_with_catalog
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.ddl import define, is_definition, set_option
 from penstock.sql.plan.analyzer import Analyzer
 from penstock.sql.script.files import ScriptFile
@@ -75,27 +74,18 @@ class ErrorCollector:
 class CheckOverlay:
     """Names and settings after the statements so far, without a change of the catalog."""
 
-    def __init__(
-        self,
-        namespace: Namespace,
-        project: Path,
-        settings: Mapping[str, str],
-        *,
-        strict: bool | None = False,
-    ) -> None:
+    def __init__(self, context: SessionContext, *, strict: bool | None = False) -> None:
         self.strict = strict
-        self.namespace = namespace.overlay()
-        self.settings = dict(settings)
-        self.project = project
+        self.context = context.overlay()
         self.warnings: list[PenstockError] = []
         self._drifts: list[DefinitionDiff] = []
 
     def analyzer(self, file: ScriptFile) -> Analyzer:
         """Make the checker of a file's statements; it sees the changes made here."""
         return Analyzer(
-            namespace=self.namespace,
-            project=self.project,
-            settings=self.settings,
+            namespace=self.context.namespace,
+            project=self.context.project,
+            settings=self.context.settings,
             default_pipeline=file.pipeline,
         )
 
@@ -113,18 +103,19 @@ class CheckOverlay:
 
     def apply(self, statement: Statement) -> None:
         """Apply what a definition or a SET changes. Raises InputError."""
+        namespace, settings = self.context.namespace, self.context.settings
         if is_definition(statement):
-            drift = diff_with_catalog(statement, self.namespace)
-            define(statement, self.namespace)
+            drift = diff_with_catalog(statement, namespace)
+            define(statement, namespace)
             if drift is not None:
                 self._drifts.append(drift)
-                self.warnings.append(definition_warning(statement, drift, self.namespace))
+                self.warnings.append(definition_warning(statement, drift, namespace))
         elif isinstance(statement, SetOption | ResetOption):
-            before = dict(self.settings)
-            set_option(statement, self.settings)
+            before = dict(settings)
+            set_option(statement, settings)
             try:
-                check_settings(self.settings)
+                check_settings(settings)
             except InputError:
-                self.settings.clear()
-                self.settings.update(before)
+                settings.clear()
+                settings.update(before)
                 raise

@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import (
     DefinitionError,
     InputError,
@@ -34,6 +32,7 @@ from penstock.sql.ddl.definition_diff import diff_definitions
 from penstock.sql.ddl.redefinition import refilled_error
 from penstock.sql.errors.locate import position_of_message
 from penstock.sql.execution.commands import check_command
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.startable_query import StartableQuery, StartableStatementSet
 from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.plan.analyzer import Analyzer, analyse_unbounded
@@ -118,10 +117,8 @@ class CheckedScript:
 
 def check_scripts(
     files: Sequence[ScriptFile],
+    context: SessionContext,
     *,
-    namespace: Namespace,
-    project: Path,
-    settings: Mapping[str, str],
     variables: Mapping[str, Any],
     env: Mapping[str, str],
     folders: TemplateFolders | None = None,
@@ -135,9 +132,9 @@ def check_scripts(
 
     Raises InputErrors with all errors.
     """
-    check_settings(settings)
-    folders = folders or TemplateFolders(root=project)
-    draft, faults = CheckOverlay(namespace, project, settings, strict=strict), ErrorCollector()
+    check_settings(context.settings)
+    folders = folders or TemplateFolders(root=context.project)
+    draft, faults = CheckOverlay(context, strict=strict), ErrorCollector()
     scripts: list[CheckedScript] = []
     with _nothing_collected():
         for file in files:
@@ -211,12 +208,13 @@ def _check(
     text: StatementText, draft: CheckOverlay, analyzer: Analyzer, *, follows: bool
 ) -> CheckedStatement:
     try:
-        statement = parse_statement(text, draft.namespace)
-        check_connector(statement, draft.project)
+        namespace, project = draft.context.namespace, draft.context.project
+        statement = parse_statement(text, namespace)
+        check_connector(statement, project)
         if draft.strict is not None:
             check_written_secrets(statement, strict=draft.strict)
-        check_command(statement, draft.namespace, draft.project)
-        refilled = refilled_error(statement, draft.namespace)
+        check_command(statement, namespace, project)
+        refilled = refilled_error(statement, namespace)
         draft.apply(statement)
         if (insert := filling_insert(statement)) is not None:
             checked = _check_insert(statement, insert, analyzer)

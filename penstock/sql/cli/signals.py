@@ -19,7 +19,7 @@ from penstock.sql.cli.output.report import EXIT_INTERRUPTED, say
 
 if TYPE_CHECKING:
     from penstock.connector.local.job import LocalJob
-    from penstock.sql.runner.environment import StopRequest
+    from penstock.sql.runner.run_mode import StopRequest
 
 __all__ = ["StopSignals", "running"]
 

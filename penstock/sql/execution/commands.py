@@ -58,9 +58,9 @@ FAILED_MS = 86_400_000
 OWN = ("last commit", "activity")
 
 
-def list_jobs(scene: SessionContext) -> Listing:
+def list_jobs(context: SessionContext) -> Listing:
     """List the jobs that run, those of others that failed lately, and this session's that have ended; by name."""
-    catalog = scene.namespace.catalog
+    catalog = context.catalog
     claims, reports = catalog.claims(), catalog.job_reports()
     rows = {
         pipeline: _failed_row(pipeline, report)
@@ -70,38 +70,38 @@ def list_jobs(scene: SessionContext) -> Listing:
     for claim in claims:
         pipeline = claim.lease.pipeline
         rows[pipeline] = _claim_row(claim, reports.get(pipeline, _UNTOLD))
-    rows |= {job.name: _job_row(job) for job in scene.jobs}
+    rows |= {job.name: _job_row(job) for job in context.jobs}
     return Listing(columns=TITLES, rows=tuple(rows[name] for name in sorted(rows)))
 
 
-def describe_job(name: str, scene: SessionContext) -> Listing:
+def describe_job(name: str, context: SessionContext) -> Listing:
     """Describe one job; for one of this session with what it does, and when it last wrote.
 
     Raises UnknownObjectError.
     """
-    listed = list_jobs(scene)
+    listed = list_jobs(context)
     row = next((row for row in listed.rows if row[0] == name), None)
     if row is None:
-        raise _unknown(name, scene)
-    own = next((job.progress for job in reversed(scene.jobs) if job.name == name), None)
+        raise _unknown(name, context)
+    own = next((job.progress for job in reversed(context.jobs) if job.name == name), None)
     if own is None:
         return Listing(columns=TITLES, rows=(row,))
     last = None if own.last_commit_ms is None else _time(own.last_commit_ms)
     return Listing(columns=(*TITLES, *OWN), rows=((*row, last, own.activity),))
 
 
-def stop_job(name: str, scene: SessionContext, *, savepoint: bool) -> Listing | None:
+def stop_job(name: str, context: SessionContext, *, savepoint: bool) -> Listing | None:
     """Request that a job ends after the batch in flight; one of this session has ended when this returns.
 
     With `savepoint` returns what the job resumes from. A job of another runner is notified through the catalog, at its
     next heartbeat. Raises UnknownObjectError.
     """
-    own = next((job for job in scene.jobs if job.name == name and not job.status.final), None)
+    own = next((job for job in context.jobs if job.name == name and not job.status.final), None)
     if own is not None:
         own.request_stop()
         own.wait()
-    elif scene.namespace.catalog.request_stop(name) is None:
-        raise _unknown(name, scene)
+    elif context.catalog.request_stop(name) is None:
+        raise _unknown(name, context)
     if savepoint:
         return Listing(columns=("savepoint path",), rows=((f"the checkpoint of {name}",),))
     if own is not None:
@@ -160,8 +160,8 @@ def _time(epoch_ms: int) -> str:
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _unknown(name: str, scene: SessionContext) -> UnknownObjectError:
-    known = [row[0] or "" for row in list_jobs(scene).rows]
+def _unknown(name: str, context: SessionContext) -> UnknownObjectError:
+    known = [row[0] or "" for row in list_jobs(context).rows]
     hint = did_you_mean(name, known) or (
         f"running are: {', '.join(known)}" if known else "SHOW JOBS lists them; none runs"
     )
@@ -184,25 +184,25 @@ def check_command(statement: Statement, namespace: Namespace, project: Path) -> 
         check_change(statement, namespace, project)
 
 
-def run_command(statement: Statement, scene: SessionContext) -> Listing | None:
+def run_command(statement: Statement, context: SessionContext) -> Listing | None:
     """Run a command; returns its output. Raises InputError, RunError."""
     match statement:
         case AddJar(path=path):
             from penstock.sql.execution.functions import add_jar
 
-            add_jar(path, scene.spark(), scene.project)
+            add_jar(path, context.spark(), context.project)
         case StopJob(job=job):
-            return stop_job(job, scene, savepoint=statement.savepoint)
+            return stop_job(job, context, savepoint=statement.savepoint)
         case CreateFunction() | AlterFunction() | DropFunction():
-            _change_function(statement, scene)
+            _change_function(statement, context)
         case UpdateRows() | DeleteRows() | TruncateTable() | CallProcedure():
-            return run_change(statement, scene)
+            return run_change(statement, context)
     return None
 
 
-def _change_function(statement: FunctionChange, scene: SessionContext) -> None:
+def _change_function(statement: FunctionChange, context: SessionContext) -> None:
     """Change the definition. Spark forgets a function that is dropped; others it is given by the next query."""
-    define(statement, scene.namespace)
+    define(statement, context.namespace)
     if isinstance(statement, DropFunction):
         name = statement.identifier.name.replace("`", "``")
-        scene.spark().sql(f"DROP TEMPORARY FUNCTION IF EXISTS `{name}`")
+        context.spark().sql(f"DROP TEMPORARY FUNCTION IF EXISTS `{name}`")

@@ -1,12 +1,12 @@
-"""The context of a statement that finishes at once: names, settings, jobs, Spark; and the catalogs opened for it.
+"""The context of all statements of a session: names, settings, jobs, Spark; and the catalogs opened for it.
 
 The kinds of external catalogs are listed here; the catalog layer knows none of their clients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,15 +71,30 @@ def open_names(
     return Namespace(FederatedCatalog(store, kinds, SystemClock().now_ms))
 
 
+def _without_spark() -> SparkSession:
+    """Refuse to start Spark: the context is one of a check, which plans nothing in Spark."""
+    raise AssertionError("a context without Spark was asked for it")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
-    """Where a statement takes effect. `jobs` are those of this session or run.
+    """What statements take effect on: one for a session, a shell, a run of files, a test case, a check.
 
-    `spark` starts Spark where it does not run yet: only statements that need it ask.
+    The parts change in place: SET changes `settings`, definitions change `namespace` and the catalog below it, `jobs`
+    are those that have been started. `spark` starts Spark where it does not run yet: only statements that need it ask.
     """
 
     namespace: Namespace
-    settings: MutableMapping[str, str]
     project: Path
-    spark: Callable[[], SparkSession]
+    settings: dict[str, str] = field(default_factory=dict)
+    spark: Callable[[], SparkSession] = _without_spark
     jobs: Sequence[Job] = ()
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog of all names, which has the leases of running pipelines too."""
+        return self.namespace.catalog
+
+    def overlay(self) -> SessionContext:
+        """Return a context whose definitions and settings reach neither this one nor the catalog."""
+        return replace(self, namespace=self.namespace.overlay(), settings=dict(self.settings))

@@ -46,12 +46,12 @@ def check_change(statement: Change, namespace: Namespace, project: Path) -> None
             assert_never(statement)
 
 
-def run_change(statement: Change, scene: SessionContext) -> Listing | None:
+def run_change(statement: Change, context: SessionContext) -> Listing | None:
     """Run the statement, to its end. Returns the number of rows of UPDATE and DELETE, and the result of a procedure."""
     if isinstance(statement, CallProcedure):
-        return _call(statement, scene)
-    table = _table(statement, scene.namespace)
-    spark = scene.spark()
+        return _call(statement, context)
+    table = _table(statement, context.namespace)
+    spark = context.spark()
     alias = table.identifier.name
     match statement:
         case TruncateTable():
@@ -59,16 +59,16 @@ def run_change(statement: Change, scene: SessionContext) -> Listing | None:
             from penstock.sql.jobs.lease import table_lease
 
             # an INSERT .. VALUES or INSERT OVERWRITE at the same time would leave a part of its rows
-            with table_lease(scene.namespace.catalog, str(table.identifier), SystemClock()):
-                editor_of(table, scene.project, "emptied").truncate(spark)
+            with table_lease(context.catalog, str(table.identifier), SystemClock()):
+                editor_of(table, context.project, "emptied").truncate(spark)
             return None
         case DeleteRows(condition=condition):
             sql = None if condition is None else to_spark(condition, table.schema)
-            return _rows(_row_editor(table, scene.project).delete(spark, alias, sql))
+            return _rows(_row_editor(table, context.project).delete(spark, alias, sql))
         case UpdateRows(condition=condition):
             sql = None if condition is None else to_spark(condition, table.schema)
             values = _values(statement, table.schema)
-            editor = _row_editor(table, scene.project)
+            editor = _row_editor(table, context.project)
             return _rows(editor.update(spark, alias, values, sql))
         case _:
             assert_never(statement)
@@ -130,13 +130,13 @@ def _rows(count: int) -> Listing:
     return Listing(columns=("rows",), rows=((str(count),),))
 
 
-def _call(statement: CallProcedure, scene: SessionContext) -> Listing | None:
+def _call(statement: CallProcedure, context: SessionContext) -> Listing | None:
     from pyspark.errors import AnalysisException
 
     from penstock.sql.errors.spark_analysis import as_input_error
 
     try:
-        frame = scene.spark().sql(statement.call)
+        frame = context.spark().sql(statement.call)
     except AnalysisException as error:
         failure = as_input_error(error)
         failure.span = statement.span

@@ -37,24 +37,24 @@ INFO = ("info name", "info value")
 CORE = "core"
 
 
-def answer(statement: Statement, scene: SessionContext) -> Listing:
+def answer(statement: Statement, context: SessionContext) -> Listing:
     """Answer SHOW or DESCRIBE. Raises InputError for what is not there."""
     match statement:
         case ShowCreate(or_alter=True, identifier=identifier):
-            text = show_create(scene.namespace.lookup(identifier))
+            text = show_create(context.namespace.lookup(identifier))
             text = text.replace("CREATE ", "CREATE OR ALTER ", 1)
             return Listing(columns=("result",), rows=((text,),))
         case ShowList(what=what):
-            return SHOWN[what](statement, scene)
+            return SHOWN[what](statement, context)
         case DescribeCatalog():
-            return _describe_catalog(statement, scene)
+            return _describe_catalog(statement, context)
         case DescribeDatabase():
-            return _describe_database(statement, scene)
+            return _describe_database(statement, context)
         case DescribeFunction():
-            return _describe_function(statement, scene)
+            return _describe_function(statement, context)
         case DescribeJob(job=job):
-            return describe_job(job, scene)
-    return listing(statement, scene.namespace, dict(scene.settings))
+            return describe_job(job, context)
+    return listing(statement, context.namespace, dict(context.settings))
 
 
 def _names(title: str, names: Iterable[str], like: LikePattern | None) -> Listing:
@@ -62,72 +62,72 @@ def _names(title: str, names: Iterable[str], like: LikePattern | None) -> Listin
     return Listing(columns=(title,), rows=tuple((name,) for name in kept))
 
 
-def _catalogs(asked: ShowList, scene: SessionContext) -> Listing:
-    return _names("catalog name", scene.namespace.catalogs(), asked.like)
+def _catalogs(asked: ShowList, context: SessionContext) -> Listing:
+    return _names("catalog name", context.namespace.catalogs(), asked.like)
 
 
-def _current_catalog(asked: ShowList, scene: SessionContext) -> Listing:
-    return _names("current catalog name", [scene.namespace.current_catalog], asked.like)
+def _current_catalog(asked: ShowList, context: SessionContext) -> Listing:
+    return _names("current catalog name", [context.namespace.current_catalog], asked.like)
 
 
-def _databases(asked: ShowList, scene: SessionContext) -> Listing:
-    return _names("database name", scene.namespace.databases(asked.catalog), asked.like)
+def _databases(asked: ShowList, context: SessionContext) -> Listing:
+    return _names("database name", context.namespace.databases(asked.catalog), asked.like)
 
 
-def _current_database(asked: ShowList, scene: SessionContext) -> Listing:
-    return _names("current database name", [scene.namespace.current_database], asked.like)
+def _current_database(asked: ShowList, context: SessionContext) -> Listing:
+    return _names("current database name", [context.namespace.current_database], asked.like)
 
 
-def _materialized_tables(asked: ShowList, scene: SessionContext) -> Listing:
+def _materialized_tables(asked: ShowList, context: SessionContext) -> Listing:
     found = []
-    for identifier in scene.namespace.tables(asked.database, asked.catalog):
-        table = scene.namespace.lookup(identifier)
+    for identifier in context.namespace.tables(asked.database, asked.catalog):
+        table = context.namespace.lookup(identifier)
         if isinstance(table, Table) and table.materialization is not None:
             found.append(identifier.name)
     return _names("table name", found, asked.like)
 
 
-def _columns(asked: ShowList, scene: SessionContext) -> Listing:
+def _columns(asked: ShowList, context: SessionContext) -> Listing:
     assert asked.table is not None, "the parser asks for a table"
-    whole = describe(scene.namespace.lookup(asked.table), scene.namespace)
+    whole = describe(context.namespace.lookup(asked.table), context.namespace)
     rows = [row for row in whole.rows if asked.like is None or asked.like.keeps(row[0] or "")]
     return Listing(columns=whole.columns, rows=tuple(rows))
 
 
-def _partitions(asked: ShowList, scene: SessionContext) -> Listing:
+def _partitions(asked: ShowList, context: SessionContext) -> Listing:
     assert asked.table is not None, "the parser asks for a table"
-    table = scene.namespace.lookup(asked.table)
+    table = context.namespace.lookup(asked.table)
     assert isinstance(table, Table), "views have no partitions"
-    connector = connector_of(table, project=scene.project)
+    connector = connector_of(table, project=context.project)
     editor = connector.editor(table)
     if editor is None:
         raise UnsupportedError(f"tables of the connector '{connector.name}' list no partitions")
     wanted = dict(asked.partition)
     found = [
         values
-        for values in editor.partitions(scene.spark())
+        for values in editor.partitions(context.spark())
         if all(values.get(name) == value for name, value in wanted.items())
     ]
     names = ("/".join(f"{name}={value}" for name, value in each.items()) for each in found)
     return _names("partition name", sorted(names), asked.like)
 
 
-def _functions(asked: ShowList, scene: SessionContext) -> Listing:
-    own = scene.namespace.functions.visible(asked.catalog, asked.database)
+def _functions(asked: ShowList, context: SessionContext) -> Listing:
+    own = context.namespace.functions.visible(asked.catalog, asked.database)
     return _names("function name", sorted({*built_in_functions(), *own}), asked.like)
 
 
-def _user_functions(asked: ShowList, scene: SessionContext) -> Listing:
-    own = scene.namespace.functions.visible(asked.catalog, asked.database)
+def _user_functions(asked: ShowList, context: SessionContext) -> Listing:
+    own = context.namespace.functions.visible(asked.catalog, asked.database)
     return _names("function name", sorted(own), asked.like)
 
 
-def _procedures(asked: ShowList, scene: SessionContext) -> Listing:
-    if asked.catalog in scene.namespace.catalogs():
+def _procedures(asked: ShowList, context: SessionContext) -> Listing:
+    if asked.catalog in context.namespace.catalogs():
         return _names("procedure name", [], asked.like)  # ours have none
     place = quoted(asked.catalog)
     try:
-        rows = scene.spark().sql(f"SHOW PROCEDURES IN {place}").collect()
+        rows = context.spark().sql(f"SHOW PROCEDURES IN {place}").collect()
     except AnalysisException as error:
         raise as_input_error(error) from error
     found = [str(row["procedure_name"]) for row in rows]
@@ -142,10 +142,10 @@ def _full_modules(_: ShowList, __: SessionContext) -> Listing:
     return Listing(columns=("module name", "used"), rows=((CORE, "TRUE"),))
 
 
-def _secrets(asked: ShowList, scene: SessionContext) -> Listing:
+def _secrets(asked: ShowList, context: SessionContext) -> Listing:
     rows = tuple(
         (info.name, _instant(info.created_ms), _instant(info.changed_ms))
-        for info in scene.namespace.secrets.listed()
+        for info in context.namespace.secrets.listed()
         if asked.like is None or asked.like.keeps(info.name)
     )
     return Listing(columns=("secret name", "created", "changed"), rows=rows)
@@ -155,8 +155,8 @@ def _instant(epoch_ms: int) -> str:
     return datetime.fromtimestamp(epoch_ms / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")
 
 
-def _jars(asked: ShowList, scene: SessionContext) -> Listing:
-    rows = scene.spark().sql("LIST JARS").collect()
+def _jars(asked: ShowList, context: SessionContext) -> Listing:
+    rows = context.spark().sql("LIST JARS").collect()
     return _names("jars", [str(row[0]) for row in rows], asked.like)
 
 
@@ -174,13 +174,13 @@ SHOWN: dict[Shown, Callable[[ShowList, SessionContext], Listing]] = {
     Shown.MODULES: _modules,
     Shown.FULL_MODULES: _full_modules,
     Shown.JARS: _jars,
-    Shown.JOBS: lambda _, scene: list_jobs(scene),
+    Shown.JOBS: lambda _, context: list_jobs(context),
     Shown.SECRETS: _secrets,
 }
 
 
-def _describe_catalog(asked: DescribeCatalog, scene: SessionContext) -> Listing:
-    catalog = find_catalog(asked.catalog, scene.namespace.catalog)
+def _describe_catalog(asked: DescribeCatalog, context: SessionContext) -> Listing:
+    catalog = find_catalog(asked.catalog, context.catalog)
     rows: list[tuple[str, str | None]] = [
         ("name", catalog.name),
         ("type", catalog.type),
@@ -192,8 +192,8 @@ def _describe_catalog(asked: DescribeCatalog, scene: SessionContext) -> Listing:
     return Listing(columns=INFO, rows=tuple(rows))
 
 
-def _describe_database(asked: DescribeDatabase, scene: SessionContext) -> Listing:
-    database = scene.namespace.catalog.database(asked.catalog, asked.database)
+def _describe_database(asked: DescribeDatabase, context: SessionContext) -> Listing:
+    database = context.catalog.database(asked.catalog, asked.database)
     rows: list[tuple[str, str | None]] = [
         ("catalog", database.catalog),
         ("database", database.name),
@@ -205,16 +205,16 @@ def _describe_database(asked: DescribeDatabase, scene: SessionContext) -> Listin
     return Listing(columns=INFO, rows=tuple(rows))
 
 
-def _describe_function(asked: DescribeFunction, scene: SessionContext) -> Listing:
+def _describe_function(asked: DescribeFunction, context: SessionContext) -> Listing:
     identifier = asked.identifier
-    own = scene.namespace.functions.visible(identifier.catalog, identifier.database)
+    own = context.namespace.functions.visible(identifier.catalog, identifier.database)
     function = own.get(identifier.name)
     if function is None and identifier.name in built_in_functions():
         return Listing(
             columns=INFO, rows=(("is system function", "true"), ("is temporary", "false"))
         )
     if function is None:
-        function = scene.namespace.functions.find(identifier)  # raises, with the nearest name
+        function = context.namespace.functions.find(identifier)  # raises, with the nearest name
     return Listing(columns=INFO, rows=tuple(_function_rows(function, extended=asked.extended)))
 
 

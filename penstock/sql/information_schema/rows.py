@@ -31,15 +31,15 @@ Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Scene:
+class _Scope:
     namespace: Namespace
     project: Path
 
 
 def information_rows(table: Table, namespace: Namespace, project: Path) -> pa.Table:
     """Make the rows of one of the tables, `table`. Looks into the catalogs and the project's checkpoints."""
-    scene = _Scene(namespace=namespace, project=project)
-    rows = list(_MAKERS[table.identifier.name](scene))
+    scope = _Scope(namespace=namespace, project=project)
+    rows = list(_MAKERS[table.identifier.name](scope))
     schema = arrow_schema((column.name, column.type) for column in table.schema.physical)
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
@@ -49,22 +49,22 @@ def information_rows(table: Table, namespace: Namespace, project: Path) -> pa.Ta
 # --- places ---
 
 
-def _catalogs(scene: _Scene) -> Iterator[Row]:
-    for one in scene.namespace.catalog.catalogs():
+def _catalogs(scope: _Scope) -> Iterator[Row]:
+    for one in scope.namespace.catalog.catalogs():
         yield (one.name, one.type, one.default_database, one.comment)
 
 
-def _schemata(scene: _Scene) -> Iterator[Row]:
-    for catalog, database in places(scene.namespace):
-        described = scene.namespace.catalog.database(catalog, database)
+def _schemata(scope: _Scope) -> Iterator[Row]:
+    for catalog, database in places(scope.namespace):
+        described = scope.namespace.catalog.database(catalog, database)
         yield (catalog, database, described.comment)
 
 
 # --- tables and views ---
 
 
-def _tables(scene: _Scene) -> Iterator[Row]:
-    for one in named_objects(scene.namespace):
+def _tables(scope: _Scope) -> Iterator[Row]:
+    for one in named_objects(scope.namespace):
         found, kind = one.found, one.kind
         if found is None:
             yield (*_place(one), kind, _NO, None, None, None)
@@ -76,20 +76,20 @@ def _tables(scene: _Scene) -> Iterator[Row]:
         yield (*_place(one), kind, *more)
 
 
-def _columns(scene: _Scene) -> Iterator[Row]:
-    for one in named_objects(scene.namespace):
+def _columns(scope: _Scope) -> Iterator[Row]:
+    for one in named_objects(scope.namespace):
         match one.found:
             case Table() as table:
                 for position, column in enumerate(table.schema.columns, start=1):
                     yield (*_place(one), *_column(position, column, table))
             case View() as view:
-                for row in _view_columns(view, scene):
+                for row in _view_columns(view, scope):
                     yield (*_place(one), *row)
 
 
-def _view_columns(view: View, scene: _Scene) -> Iterator[Row]:
+def _view_columns(view: View, scope: _Scope) -> Iterator[Row]:
     comments = dict(zip(view.columns, view.column_comments, strict=False))
-    found = columns_of_object(view, scene.namespace) or {}
+    found = columns_of_object(view, scope.namespace) or {}
     for position, (name, kind) in enumerate(found.items(), start=1):
         text = "" if kind is None else to_text(kind)
         bare = text.removesuffix(_NOT_NULL)
@@ -125,15 +125,15 @@ def _kind(column: Column) -> tuple[str, str | None]:
             return "COMPUTED", column.expression
 
 
-def _options(scene: _Scene) -> Iterator[Row]:
-    for one in named_objects(scene.namespace):
+def _options(scope: _Scope) -> Iterator[Row]:
+    for one in named_objects(scope.namespace):
         if isinstance(one.found, Table):
             for key, value in redact(one.found.option_map).items():
                 yield (*_place(one), key, value)
 
 
-def _views(scene: _Scene) -> Iterator[Row]:
-    for one in named_objects(scene.namespace):
+def _views(scope: _Scope) -> Iterator[Row]:
+    for one in named_objects(scope.namespace):
         match one.found:
             case View() as view:
                 yield (*_place(one), view.query, _NO)
@@ -141,8 +141,8 @@ def _views(scene: _Scene) -> Iterator[Row]:
                 yield (*_place(one), kept.query, _YES)
 
 
-def _functions(scene: _Scene) -> Iterator[Row]:
-    for one in scene.namespace.functions.listed():
+def _functions(scope: _Scope) -> Iterator[Row]:
+    for one in scope.namespace.functions.listed():
         place = one.identifier
         where = (None, None) if one.system else (place.catalog, place.database)
         temporary = _yes(one.temporary or one.system)
@@ -152,9 +152,9 @@ def _functions(scene: _Scene) -> Iterator[Row]:
 # --- pipelines ---
 
 
-def _pipelines(scene: _Scene) -> Iterator[Row]:
-    catalog = scene.namespace.catalog
-    folders = {(each.pipeline, each.sink): each for each in checkpoint_folders(scene.project)}
+def _pipelines(scope: _Scope) -> Iterator[Row]:
+    catalog = scope.namespace.catalog
+    folders = {(each.pipeline, each.sink): each for each in checkpoint_folders(scope.project)}
     reports = catalog.job_reports()
     for claim in catalog.claims():
         name = claim.lease.pipeline
@@ -210,8 +210,8 @@ def _names(lease: str) -> tuple[str, str | None]:
     return (pipeline, sink) if slash else (sink, None)
 
 
-def _checkpoints(scene: _Scene) -> Iterator[Row]:
-    for folder in checkpoint_folders(scene.project):
+def _checkpoints(scope: _Scope) -> Iterator[Row]:
+    for folder in checkpoint_folders(scope.project):
         yield _checkpoint(folder)
 
 
@@ -245,7 +245,7 @@ def _time(epoch_ms: int | None) -> datetime | None:
     return None if epoch_ms is None else _EPOCH + timedelta(milliseconds=epoch_ms)
 
 
-_MAKERS: dict[str, Callable[[_Scene], Iterator[Row]]] = {
+_MAKERS: dict[str, Callable[[_Scope], Iterator[Row]]] = {
     "catalogs": _catalogs,
     "schemata": _schemata,
     "tables": _tables,

@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
 from penstock.sql.check.script_check import CheckedScript, check_scripts
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.ddl import define, is_definition
 from penstock.sql.lineage.build import LineageBuilder
 from penstock.sql.runner.replay import replay
@@ -82,9 +83,7 @@ def _check(
 ) -> tuple[CheckedScript, ...]:
     return check_scripts(
         files,
-        namespace=namespace,
-        project=project.root,
-        settings=project.settings,
+        _context(namespace, project),
         variables=variables,
         env=project.environment,
         folders=project.folders,
@@ -97,7 +96,10 @@ def _add(
     namespace: Namespace,
     project: Project,
 ) -> None:
-    for one in replay(
-        scripts, namespace=namespace, project=project.root, settings=project.settings
-    ):
+    for one in replay(scripts, _context(namespace, project)):
         builder.add_statement(one.checked.statement, one.planner.namespace)
+
+
+def _context(namespace: Namespace, project: Project) -> SessionContext:
+    settings = dict(project.settings)
+    return SessionContext(namespace=namespace, project=project.root, settings=settings)

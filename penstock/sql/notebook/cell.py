@@ -19,9 +19,9 @@ from penstock.sql.notebook.live import follow, heads_of
 from penstock.sql.notebook.options import CellOptions
 from penstock.sql.notebook.screen import Screen
 from penstock.sql.notebook.views import Head, JobsView, Note, TableView
-from penstock.sql.runner.environment import RunMode
 from penstock.sql.runner.plan import plan_scripts
 from penstock.sql.runner.run import ScriptRun
+from penstock.sql.runner.run_mode import RunMode
 from penstock.sql.runner.select import collect_rows
 from penstock.sql.runner.summary import StatementResult, StatementStatus
 from penstock.sql.script.files import ScriptFile
@@ -152,12 +152,10 @@ class Cell:
 
     def _checked(self, text: str) -> tuple[CheckedScript, ...]:
         session = self._session
-        project, settings = session.project, dict(session.settings)
+        project = session.project
         checked = check_scripts(
             (ScriptFile(name=NAME, text=text),),
-            namespace=session.namespace,
-            project=project.root,
-            settings=settings,
+            session.context,
             variables={**project.variables, **self._options.variables},
             env=project.environment,
             folders=project.folders,
@@ -165,18 +163,12 @@ class Cell:
         for warning in (one for script in checked for one in script.warnings):
             told = show_error(warning, ErrorFormat.FULL, severity=Severity.WARNING)
             self._screen(Note(text=told.rstrip()))
-        return plan_scripts(
-            checked,
-            session.spark,
-            namespace=session.namespace,
-            project=project.root,
-            settings=settings,
-        )
+        return plan_scripts(checked, session.spark, session.context)
 
     def _statement(self, script: CheckedScript) -> None:
         session = self._session
         mode = RunMode.AVAILABLE_NOW if self._options.available_now else RunMode.BY_TABLES
-        run = ScriptRun(session.environment, mode=mode, listener=self, clock=self._clock)
+        run = ScriptRun(session.context, mode=mode, listener=self, clock=self._clock)
         try:
             run.run((script,), wait=False)
         finally:

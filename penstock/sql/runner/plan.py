@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
 from penstock.sql.check.overlay import CheckOverlay, ErrorCollector
 from penstock.sql.check.query_names import name_scripts
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement
 from penstock.sql.checkpoint.directory import checkpoint_files
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.functions import add_jar, register_called
 from penstock.sql.jobs.live_query import live_query
 from penstock.sql.plan.analyzer import analyse_unbounded
@@ -29,10 +28,8 @@ __all__ = ["plan_scripts"]
 def plan_scripts(
     scripts: Sequence[CheckedScript],
     spark: SparkSession,
+    context: SessionContext,
     *,
-    namespace: Namespace,
-    project: Path,
-    settings: Mapping[str, str],
     judges: bool = False,
     from_scratch: bool = False,
 ) -> tuple[CheckedScript, ...]:
@@ -41,15 +38,17 @@ def plan_scripts(
     A checkpoint that does not fit is an error, unless the caller `judges` checkpoints; with `from_scratch` no query
     resumes from one.
     """
-    draft, faults = CheckOverlay(namespace, project, settings), ErrorCollector()
-    scripts = name_scripts(scripts, project, checkpoint_files(spark), from_scratch=from_scratch)
+    draft, faults = CheckOverlay(context), ErrorCollector()
+    scripts = name_scripts(
+        scripts, context.project, checkpoint_files(spark), from_scratch=from_scratch
+    )
     taken = {job for s in scripts for one in s.statements if one.placed for job in one.placed.jobs}
     planned: list[CheckedScript] = []
     for script in scripts:
         planner = Planner(
-            namespace=draft.namespace,
-            project=project,
-            settings=draft.settings,
+            namespace=draft.context.namespace,
+            project=draft.context.project,
+            settings=draft.context.settings,
             default_pipeline=script.file.pipeline,
             taken=taken,
             from_scratch=from_scratch,
@@ -72,12 +71,13 @@ def _plan(
     judges: bool,
 ) -> CheckedStatement:
     statement = checked.statement
+    namespace, project = draft.context.namespace, draft.context.project
     try:
         draft.apply(statement)
         if isinstance(statement, AddJar):
-            add_jar(statement.path, spark, draft.project)  # functions further down may need it
+            add_jar(statement.path, spark, project)  # functions further down may need it
         if isinstance(statement, Select):
-            register_called(statement.query, draft.namespace, spark, draft.project)
+            register_called(statement.query, namespace, spark, project)
             watched = analyse_unbounded(statement.query, planner)
             if watched is not None:
                 live_query(watched, planner, spark)
@@ -85,7 +85,7 @@ def _plan(
                 planner.select(statement, spark)
         for analysed in (checked.analysed, *checked.members):
             if analysed is not None:
-                register_called(analysed.statement.query, draft.namespace, spark, draft.project)
+                register_called(analysed.statement.query, namespace, spark, project)
         if checked.analysed is not None:
             planned = planner.plan_insert(checked.analysed, spark)
             if not judges:

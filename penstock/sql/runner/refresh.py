@@ -6,15 +6,13 @@ session of the job's own: names and settings in it do not reach the user's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import RefreshMode, Table
@@ -52,16 +50,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullRefresh:
-    """Rewrites `table` (`refresher.Refresh`). `settings` are those of the statement that scheduled it.
+    """Rewrites `table` (`refresher.Refresh`). The settings are those of the statement that scheduled it.
 
     `group` names its Spark jobs, so that they can be cancelled.
     """
 
     table: Identifier
-    namespace: Namespace
-    project: Path
-    settings: Mapping[str, str]
-    spark: SparkSession
+    context: SessionContext
     group: str = field(default_factory=lambda: f"penstock-refresh-{uuid4().hex}")
     _copies: list[SparkSession] = field(default_factory=list, compare=False, repr=False)
 
@@ -73,7 +68,7 @@ class FullRefresh:
     def interval_ms(self) -> int | None:
         """Return the table's freshness; None where it was dropped, suspended, or made another table."""
         try:
-            found = self.namespace.lookup(self.table)
+            found = self.context.namespace.lookup(self.table)
         except UnknownObjectError:
             return None
         kept = found.materialization if isinstance(found, Table) else None
@@ -84,13 +79,14 @@ class FullRefresh:
     def write(self, lost_lease: LostLease | None = None) -> None:
         """Rewrite the table, in one commit. Raises InputError, the error of `lost_lease`, what Spark raises."""
         if not self._copies:
-            self._copies.append(clone_session(self.spark))
+            self._copies.append(clone_session(self.context.spark()))
         (spark,) = self._copies
         spark.sparkContext.setJobGroup(self.group, f"refresh {self.sink}", interruptOnCancel=True)
         insert = self._insert()
-        register_called(insert.query, self.namespace, spark, self.project)
+        namespace, project = self.context.namespace, self.context.project
+        register_called(insert.query, namespace, spark, project)
         planner = Planner(
-            namespace=self.namespace, project=self.project, settings=dict(self.settings)
+            namespace=namespace, project=project, settings=dict(self.context.settings)
         )
         try:
             planned = planner.plan_insert(planner.analyse_insert(insert), spark)
@@ -102,11 +98,11 @@ class FullRefresh:
 
     def cancel(self) -> None:
         """End a `write` that runs."""
-        self.spark.sparkContext.cancelJobGroup(self.group)
+        self.context.spark().sparkContext.cancelJobGroup(self.group)
 
     def _insert(self) -> InsertInto:
         (text,) = split(f"ALTER MATERIALIZED TABLE {self.table} REFRESH", "<refresh>")
-        statement = parse_statement(text, self.namespace)
+        statement = parse_statement(text, self.context.namespace)
         assert isinstance(statement, ChangeMaterializedTable), "it says so"
         assert statement.insert is not None, "REFRESH has one"
         return statement.insert
@@ -160,13 +156,13 @@ def start_refreshes(
     return Job(refresher)
 
 
-def stop_refreshes(table: Identifier, scene: SessionContext) -> None:
+def stop_refreshes(table: Identifier, context: SessionContext) -> None:
     """Stop the jobs of this session that fill a table, after their batch; request the same of others' jobs."""
-    names = stop_own_refreshes(table, scene.jobs)
-    for claim in scene.namespace.catalog.claims():
+    names = stop_own_refreshes(table, context.jobs)
+    for claim in context.catalog.claims():
         pipeline = claim.lease.pipeline
         if pipeline not in names and pipeline.rpartition("/")[2] == refresh_name(table):
-            scene.namespace.catalog.request_stop(pipeline)
+            context.catalog.request_stop(pipeline)
 
 
 def stop_own_refreshes(table: Identifier, jobs: Sequence[Job]) -> set[str]:

@@ -7,9 +7,8 @@ bounded query over these records: every window closes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.catalog.definitions.encryption import encrypt_references
@@ -20,6 +19,7 @@ from penstock.connector.registry import connector_of
 from penstock.connector.spark.session import configured
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement
 from penstock.sql.clock import SystemClock
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.ddl import define, is_definition, set_option
 from penstock.sql.jobs.progress import short_name
 from penstock.sql.plan.physical.planner import Planner
@@ -46,28 +46,22 @@ class Replayed:
     planner: Planner
 
 
-def replay(
-    scripts: Sequence[CheckedScript],
-    *,
-    namespace: Namespace,
-    project: Path,
-    settings: Mapping[str, str],
-) -> Iterator[Replayed]:
+def replay(scripts: Sequence[CheckedScript], context: SessionContext) -> Iterator[Replayed]:
     """Return the statements in order. Works on an overlay: neither the catalog nor any table is changed."""
-    draft, current = namespace.overlay(), dict(settings)
+    draft = context.overlay()
     for script in scripts:
         planner = Planner(
-            namespace=draft,
-            project=project,
-            settings=current,
+            namespace=draft.namespace,
+            project=draft.project,
+            settings=draft.settings,
             default_pipeline=script.file.pipeline,
         )
         for checked in script.statements:
             statement = checked.statement
             if is_definition(statement):
-                define(statement, draft)
+                define(statement, draft.namespace)
             elif isinstance(statement, SetOption | ResetOption):
-                set_option(statement, current)
+                set_option(statement, draft.settings)
             yield Replayed(script=script, checked=checked, planner=planner)
         planner.close()
 

@@ -35,19 +35,13 @@ from penstock.sql.jobs.lease import PipelineLease, hold_lease, write_once
 from penstock.sql.jobs.progress import short_name
 from penstock.sql.jobs.startable_query import StartableQuery
 from penstock.sql.plan.physical.planner import Planner
-from penstock.sql.runner.environment import (
-    Listener,
-    RunContext,
-    RunMode,
-    SilentListener,
-    StopRequest,
-)
 from penstock.sql.runner.refresh import (
     FullRefresh,
     refresh_trigger,
     start_refreshes,
     stop_refreshes,
 )
+from penstock.sql.runner.run_mode import Listener, RunMode, SilentListener, StopRequest
 from penstock.sql.runner.select import WatchedSelect, collect_rows, watch
 from penstock.sql.runner.statement_kind import kind_of, subject_of
 from penstock.sql.runner.summary import (
@@ -130,7 +124,7 @@ class ScriptRun:
 
     def __init__(
         self,
-        environment: RunContext,
+        context: SessionContext,
         *,
         mode: RunMode = RunMode.BY_TABLES,
         stop: StopRequest | None = None,
@@ -143,7 +137,6 @@ class ScriptRun:
 
         `leases` are those that are held already, by pipeline; the run releases them.
         """
-        self._environment = environment
         self._from_scratch = from_scratch
         self._mode = mode
         self._stop = stop or StopRequest()
@@ -152,6 +145,7 @@ class ScriptRun:
         self._unused_leases = dict(leases or {})
         self._stops_passed_on = 0
         self.jobs: list[Job] = []
+        self._context = replace(context, jobs=self.jobs)
         self._refreshing: set[Job] = set()
         self._watched: list[WatchedSelect] = []
         self._select_ends: list[Callable[[], StatementResult]] = []
@@ -192,7 +186,7 @@ class ScriptRun:
                     held = query.is_stream or starts_refresh(one.statement)
                     for name in query.leases if held else ():
                         if name not in self._unused_leases:
-                            lease = hold_lease(self._environment.catalog, name, self._clock)
+                            lease = hold_lease(self._context.catalog, name, self._clock)
                             self._unused_leases[name] = lease
 
     def _one(self, one: CheckedStatement, script: CheckedScript) -> Callable[[], StatementResult]:
@@ -209,7 +203,7 @@ class ScriptRun:
             try:
                 for query in one.queries:
                     query.prepare()
-                define(one.statement, self._environment.namespace)  # the table that they fill
+                define(one.statement, self._context.namespace)  # the table that they fill
             except Exception as error:  # noqa: BLE001  whatever it is becomes the statement's error
                 return self._done(self._failed(blank, error))
         if any(query.is_stream for query in one.queries):
@@ -221,7 +215,7 @@ class ScriptRun:
             if isinstance(one.statement, Select):
                 planner, show = self._planner(script), self._listener.rows_came
                 ends = self._mode is RunMode.AVAILABLE_NOW
-                watched = watch(one.statement, planner, self._environment, show=show, ends=ends)
+                watched = watch(one.statement, planner, self._context, show=show, ends=ends)
                 if watched is not None:
                     return self._watching(blank, watched)
             rows = self._immediate(one, script)
@@ -239,38 +233,27 @@ class ScriptRun:
 
     def _immediate(self, one: CheckedStatement, script: CheckedScript) -> ResultRows | None:
         """Run a statement to its end."""
-        environment, statement = self._environment, one.statement
+        context, statement = self._context, one.statement
         if is_command(statement):
-            return _rows_of(run_command(statement, self._scene))
+            return _rows_of(run_command(statement, self._context))
         if one.queries:
             for query in one.queries:
-                write_once(query, environment.catalog, self._clock)
+                write_once(query, context.catalog, self._clock)
             return None
         if is_definition(statement):
-            define(statement, environment.namespace)
+            define(statement, context.namespace)
             if (table := ends_refresh_of(statement)) is not None:
-                stop_refreshes(table, self._scene)
+                stop_refreshes(table, self._context)
             return None
         match statement:
             case SetOption() | ResetOption():
-                set_option(statement, environment.settings)
+                set_option(statement, context.settings)
                 return None
             case Select():
                 return self._select(statement, script)
             case Explain():
                 return self._explain(statement, script)
-        return _rows_of(answer(statement, self._scene))
-
-    @property
-    def _scene(self) -> SessionContext:
-        environment = self._environment
-        return SessionContext(
-            namespace=environment.namespace,
-            settings=environment.settings,
-            project=environment.project,
-            spark=lambda: environment.spark,
-            jobs=tuple(self.jobs),
-        )
+        return _rows_of(answer(statement, self._context))
 
     def _watching(
         self, blank: StatementResult, watched: WatchedSelect
@@ -295,17 +278,14 @@ class ScriptRun:
 
     def _select(self, statement: Select, script: CheckedScript) -> ResultRows | None:
         """Analyse a query again: the statements before it have made tables since it was checked."""
-        environment, planner = self._environment, self._planner(script)
+        spark, planner = self._context.spark(), self._planner(script)
         try:
             # instants come back in the session's time zone
-            with configured(environment.spark, planner.engine_conf):
+            with configured(spark, planner.engine_conf):
                 register_called(
-                    statement.query,
-                    environment.namespace,
-                    environment.spark,
-                    environment.project,
+                    statement.query, self._context.namespace, spark, self._context.project
                 )
-                frame = planner.select(statement, environment.spark)
+                frame = planner.select(statement, spark)
                 return collect_rows(
                     frame, limit=MAX_ROWS, cancelled=lambda: self._stop.count > 0, clock=self._clock
                 )
@@ -317,11 +297,10 @@ class ScriptRun:
         return ResultRows(columns=("result",), rows=((text,),))
 
     def _planner(self, script: CheckedScript) -> Planner:
-        environment = self._environment
         return Planner(
-            namespace=environment.namespace,
-            project=environment.project,
-            settings=environment.settings,
+            namespace=self._context.namespace,
+            project=self._context.project,
+            settings=self._context.settings,
             default_pipeline=script.file.pipeline,
         )
 
@@ -338,8 +317,8 @@ class ScriptRun:
             started = start_jobs(
                 queries,
                 trigger=trigger,
-                catalog=self._environment.catalog,
-                restarts=restart_strategy(self._environment.settings),
+                catalog=self._context.catalog,
+                restarts=restart_strategy(self._context.settings),
                 clock=self._clock,
                 leases=self._unused_leases,
                 resources=(script,),
@@ -359,21 +338,17 @@ class ScriptRun:
         self, blank: StatementResult, one: CheckedStatement
     ) -> Callable[[], StatementResult]:
         """Refresh a FULL table, and start its job; returns a function that waits for the job's end."""
-        environment, first, insert = self._environment, one.planned, filling_insert(one.statement)
+        context, first, insert = self._context, one.planned, filling_insert(one.statement)
         assert first is not None, "one INSERT fills a table"
         assert insert is not None, "as above"
         refresh = FullRefresh(
-            table=insert.target,
-            namespace=environment.namespace,
-            project=environment.project,
-            settings=dict(environment.settings),
-            spark=environment.spark,
+            table=insert.target, context=replace(context, settings=dict(context.settings))
         )
         try:
             job = start_refreshes(
                 first,
                 refresh,
-                catalog=environment.catalog,
+                catalog=context.catalog,
                 clock=self._clock,
                 lease=self._unused_leases.pop(first.pipeline, None),
             )
@@ -412,7 +387,7 @@ class ScriptRun:
         if self._mode.ends(bounded=bounded):
             return AvailableNow()
         key = CHECKPOINT_INTERVAL.key
-        known = {k: v for k, v in self._environment.settings.items() if k == key}
+        known = {k: v for k, v in self._context.settings.items() if k == key}
         interval_ms = resolve(known, (CHECKPOINT_INTERVAL,), owner="SET").get(CHECKPOINT_INTERVAL)
         return Continuous(interval_ms=interval_ms)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.sql.clock import Clock
+    from penstock.sql.execution.context import SessionContext
     from penstock.sql.plan.physical.planner import Planner
-    from penstock.sql.runner.environment import RunContext
     from penstock.sql.statements.statement import Select
 
 __all__ = ["WatchedSelect", "collect_rows", "watch"]
@@ -124,7 +124,7 @@ class WatchedSelect:
 def watch(
     statement: Select,
     planner: Planner,
-    environment: RunContext,
+    context: SessionContext,
     *,
     show: Callable[[Sequence[str], Sequence[Row]], None],
     ends: bool,
@@ -136,9 +136,9 @@ def watch(
     query = analyse_unbounded(statement.query, planner)
     if query is None:
         return None
-    spark = environment.spark
+    spark = context.spark()
     try:
-        register_called(statement.query, environment.namespace, spark, environment.project)
+        register_called(statement.query, context.namespace, spark, context.project)
         following = LiveSelect(live_query(query, planner, spark), available_now=ends, whole=True)
     except BaseException:
         planner.close()

@@ -29,7 +29,7 @@ from penstock.sql.session.session import Session
 
 if TYPE_CHECKING:
     from penstock.sql.clock import Clock
-    from penstock.sql.runner.environment import StopRequest
+    from penstock.sql.runner.run_mode import StopRequest
 
 __all__ = [
     "CatalogWatch",

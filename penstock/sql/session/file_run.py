@@ -9,10 +9,11 @@ from typing import Any
 
 from penstock.sql.check.script_check import check_scripts
 from penstock.sql.errors.render import Severity, render
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.job import Job
-from penstock.sql.runner.environment import RunContext, RunMode
 from penstock.sql.runner.plan import plan_scripts
 from penstock.sql.runner.run import ScriptRun
+from penstock.sql.runner.run_mode import RunMode
 from penstock.sql.script.files import read_script
 from penstock.sql.script.project import Project
 
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 def run_file(
     path: Path,
     variables: Mapping[str, Any],
-    environment: RunContext,
+    context: SessionContext,
     project: Project,
     *,
     available_now: bool = False,
@@ -35,12 +36,9 @@ def run_file(
     `available_now` ends all of them with the present data, `from_scratch` sets their checkpoints aside. Raises
     InputErrors before anything is started, and the error of the first statement that fails.
     """
-    settings = dict(environment.settings)
     checked = check_scripts(
         (read_script(path),),
-        namespace=environment.namespace,
-        project=project.root,
-        settings=settings,
+        context,
         variables={**project.variables, **variables},
         env=project.environment,
         folders=project.folders,
@@ -50,16 +48,10 @@ def run_file(
         for warning in script.warnings:
             log.warning("%s", render(warning, severity=Severity.WARNING).rstrip())
     planned = plan_scripts(
-        checked,
-        environment.spark,
-        namespace=environment.namespace,
-        project=project.root,
-        settings=settings,
-        judges=from_scratch,
-        from_scratch=from_scratch,
+        checked, context.spark(), context, judges=from_scratch, from_scratch=from_scratch
     )
     mode = RunMode.AVAILABLE_NOW if available_now else RunMode.BY_TABLES
-    run = ScriptRun(environment, mode=mode, from_scratch=from_scratch)
+    run = ScriptRun(context, mode=mode, from_scratch=from_scratch)
     run.run(planned, wait=False)
     if run.error is not None:
         raise run.error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -39,7 +40,6 @@ from penstock.sql.plan.physical.insert import PlannedInsert
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.publish.publisher import CatalogPublisher
 from penstock.sql.publish.start import read_publishing, start_publishing
-from penstock.sql.runner.environment import RunContext
 from penstock.sql.runner.refresh import (
     FullRefresh,
     refresh_trigger,
@@ -146,6 +146,13 @@ class Session:
             running=lambda: {job.name for job in self._jobs if not job.status.final},
         )
         self._jobs: list[Job] = []
+        self.context = SessionContext(
+            namespace=self.namespace,
+            project=project.root,
+            settings=self.settings,
+            spark=lambda: self.spark,
+            jobs=self._jobs,
+        )
         self._spark_conf = {key: spark.conf.get(key) or "" for key in CARRIED}
         self._carry_settings()
 
@@ -185,24 +192,13 @@ class Session:
         jobs = run_file(
             Path(path),
             variables or {},
-            self.environment,
+            self.context,
             self.project,
             available_now=available_now,
             from_scratch=from_scratch,
         )
         self.take_over(jobs)
         return jobs
-
-    @property
-    def environment(self) -> RunContext:
-        """What scripts of this session run with."""
-        return RunContext(
-            spark=self.spark,
-            catalog=self.catalog,
-            namespace=self.namespace,
-            project=self.project.root,
-            settings=self.settings,
-        )
 
     def take_over(self, jobs: Sequence[Job]) -> None:
         """Count jobs among the session's, which `stop` ends, and see what their script has set and defined."""
@@ -266,7 +262,7 @@ class Session:
         check_written_secrets(statement)
         check_command(statement, self.namespace, self.project.root)
         if is_command(statement):
-            listed = run_command(statement, self._scene)
+            listed = run_command(statement, self.context)
             return None if listed is None else self._frame(listed)
         tell_definition(statement, self.namespace)
         if (insert := filling_insert(statement)) is not None:
@@ -280,7 +276,7 @@ class Session:
                     return self._keep_refreshed(planned, insert.target)
                 return self._run_insert(planned, refresh_trigger(statement, (planned,)))
             if (table := ends_refresh_of(statement)) is not None:
-                stop_refreshes(table, self._scene)
+                stop_refreshes(table, self.context)
             return None
         match statement:
             case SetOption() | ResetOption():
@@ -300,17 +296,7 @@ class Session:
             case Select():
                 self._register(statement.query)
                 return self._planner.select(statement, self.spark)
-        return self._frame(answer(statement, self._scene))
-
-    @property
-    def _scene(self) -> SessionContext:
-        return SessionContext(
-            namespace=self.namespace,
-            settings=self.settings,
-            project=self.project.root,
-            spark=lambda: self.spark,
-            jobs=tuple(self._jobs),
-        )
+        return self._frame(answer(statement, self.context))
 
     def _register(self, query: exp.Expr) -> None:
         """Register with Spark the users' functions that a query calls."""
@@ -351,11 +337,7 @@ class Session:
         """Refresh a FULL table now and at its times; a job of this session that does so already makes way."""
         stop_own_refreshes(table, self._jobs)
         refresh = FullRefresh(
-            table=table,
-            namespace=self.namespace,
-            project=self.project.root,
-            settings=dict(self.settings),
-            spark=self.spark,
+            table=table, context=replace(self.context, settings=dict(self.settings))
         )
         job = start_refreshes(first, refresh, catalog=self.catalog)
         self._jobs.append(job)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import PenstockError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.check.script_check import CheckedScript, check_scripts
@@ -17,6 +16,7 @@ from penstock.sql.clock import SystemClock
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.ddl.redefinition import kept_note
 from penstock.sql.errors.render import Severity, render
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.job import Job
 from penstock.sql.jobs.live_query import live_query
 from penstock.sql.jobs.live_select import follow
@@ -25,9 +25,9 @@ from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import Analyzer
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.plan.rules.sink_changelog import SinkTable
-from penstock.sql.runner.environment import RunContext, StopRequest
 from penstock.sql.runner.plan import plan_scripts
 from penstock.sql.runner.run import MAX_ROWS, ScriptRun
+from penstock.sql.runner.run_mode import StopRequest
 from penstock.sql.runner.summary import ResultRows, StatementResult, StatementStatus
 from penstock.sql.script.files import ScriptFile
 from penstock.sql.script.project import Project
@@ -111,11 +111,10 @@ class Screen:
 
 @dataclass(slots=True, kw_only=True)
 class ShellSession:
-    """One shell's state: names, settings, jobs. `run` is called on the main thread, as signals come there."""
+    """One shell's state: its context and its jobs. `run` is called on the main thread, as signals come there."""
 
     project: Project
-    namespace: Namespace
-    settings: dict[str, str]
+    context: SessionContext
     variables: Mapping[str, Any]
     spark_conf: Mapping[str, str]
     master: str | None
@@ -163,29 +162,18 @@ class ShellSession:
 
     def _run_checked(self, file: ScriptFile) -> bool:
         spark = cast("SparkSession", self._spark)
-        root = self.project.root
+        context = replace(self.context, spark=lambda: spark)
         checked = check_scripts(
             (file,),
-            namespace=self.namespace,
-            project=root,
-            settings=self.settings,
+            context,
             variables=self.variables,
             env=self.project.environment,
             folders=self.project.folders,
         )
         for script in checked:
             self._tell(script)
-        planned = plan_scripts(
-            checked, spark, namespace=self.namespace, project=root, settings=self.settings
-        )
-        environment = RunContext(
-            spark=spark,
-            catalog=self.namespace.catalog,
-            namespace=self.namespace,
-            project=root,
-            settings=self.settings,
-        )
-        run = ScriptRun(environment, stop=self._request, listener=self)
+        planned = plan_scripts(checked, spark, context)
+        run = ScriptRun(context, stop=self._request, listener=self)
         run.run(planned, wait=False)
         self._jobs += [job for job in run.jobs if not job.wait(0)]
         return run.error is None
@@ -195,7 +183,7 @@ class ShellSession:
         for warning in script.warnings:
             self.screen.say(render(warning, severity=Severity.WARNING).rstrip())
         for one in script.statements:
-            if (note := kept_note(one.statement, self.namespace)) is not None:
+            if (note := kept_note(one.statement, self.context.namespace)) is not None:
                 self.screen.say(note)
 
     def job_started(self, job: Job) -> None:
@@ -220,16 +208,18 @@ class ShellSession:
             raise error
         if len(texts) != 1 or texts[0].tokens[0].text.upper() not in {"SELECT", "WITH", "("}:
             return None
-        statement = parse_statement(texts[0], self.namespace)
+        statement = parse_statement(texts[0], self.context.namespace)
         if not isinstance(statement, Select):
             return None
         try:
             analyzer = Analyzer(
-                namespace=self.namespace, project=self.project.root, settings=self.settings
+                namespace=self.context.namespace,
+                project=self.project.root,
+                settings=self.context.settings,
             )
             query = analyse(
                 statement.query,
-                self.namespace,
+                self.context.namespace,
                 self.project.root,
                 appends=True,
                 sink=_SCREEN,
@@ -258,7 +248,9 @@ class ShellSession:
     def _follow(self, query: AnalysedQuery) -> None:
         spark = cast("SparkSession", self._spark)
         planner = Planner(
-            namespace=self.namespace, project=self.project.root, settings=self.settings
+            namespace=self.context.namespace,
+            project=self.project.root,
+            settings=self.context.settings,
         )
         try:
             live = live_query(query, planner, spark)

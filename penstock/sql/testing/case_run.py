@@ -21,6 +21,7 @@ from penstock.catalog.model.table import Table
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.check.script_check import CheckedScript, check_scripts
 from penstock.sql.errors.spark import translate
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.script.files import read_script
 from penstock.sql.script.project import Project, find_project
 from penstock.sql.settings.pipeline import CHECKPOINT_DIR
@@ -251,14 +252,12 @@ class _Run:
 
 
 def _checked(
-    case: Case, namespace: Namespace, project: Project, settings: Mapping[str, str]
+    case: Case, namespace: Namespace, project: Project, settings: dict[str, str]
 ) -> tuple[CheckedScript, ...]:
     """Check the files with the tables as they are. Raises InputErrors."""
     return check_scripts(
         tuple(map(read_script, case.files)),
-        namespace=namespace,
-        project=project.root,
-        settings=settings,
+        SessionContext(namespace=namespace, project=project.root, settings=settings),
         variables={**project.variables, **case.variables},
         env=project.environment,
         folders=project.folders,

@@ -51,20 +51,25 @@ class Statements:
 
     def run(self, scripts: Sequence[CheckedScript], namespace: Namespace) -> None:
         """Define and plan everything; `namespace` has the tables as they are. Raises InputError, RunError."""
-        current = dict(self.settings)
-        checkpoints = dict(self.settings)
+        context = SessionContext(
+            namespace=namespace,
+            project=self.folder,
+            settings=dict(self.settings),
+            spark=lambda: self.spark,
+        )
+        checkpoints = {k: v for k, v in self.settings.items() if k.endswith("checkpointing.dir")}
         for script in scripts:
             planner = Planner(
                 namespace=namespace,
                 project=self.folder,
-                settings=current,
+                settings=context.settings,
                 default_pipeline=script.file.pipeline,
             )
             self._planners.append(planner)
             for one in script.statements:
-                self._one(one.statement, namespace, planner, current)
+                self._one(one.statement, context, planner)
                 # wherever the files keep them, a test has its own
-                current |= {k: v for k, v in checkpoints.items() if k.endswith("checkpointing.dir")}
+                context.settings.update(checkpoints)
 
     def run_last(self) -> None:
         """Run the INSERTs that read once."""
@@ -77,13 +82,8 @@ class Statements:
         for planner in self._planners:
             planner.close()
 
-    def _one(
-        self,
-        statement: Statement,
-        namespace: Namespace,
-        planner: Planner,
-        current: dict[str, str],
-    ) -> None:
+    def _one(self, statement: Statement, context: SessionContext, planner: Planner) -> None:
+        namespace = context.namespace
         try:
             if is_definition(statement):
                 define(statement, namespace)
@@ -92,7 +92,7 @@ class Statements:
                 statement = insert
             match statement:
                 case SetOption() | ResetOption():
-                    set_option(statement, current)
+                    set_option(statement, context.settings)
                 case AddJar(path=path):
                     add_jar(path, self.spark, self.project.root)
                 case InsertInto():
@@ -100,7 +100,9 @@ class Statements:
                 case StatementSet(inserts=inserts):
                     self._plan(inserts, namespace, planner, self._planned_together)
                 case UpdateRows() | DeleteRows() | TruncateTable():
-                    run_command(statement, self._scene(namespace, current))
+                    run_command(
+                        statement, replace(context, namespace=self.doubles.stage(namespace))
+                    )
         except InputError as error:
             error.span = error.span or statement.span
             raise
@@ -143,12 +145,3 @@ class Statements:
         self, analysed: Sequence[AnalysedInsert], planner: Planner
     ) -> Sequence[StartableQuery]:
         return plan_set(analysed, planner, self.spark).queries
-
-    def _scene(self, namespace: Namespace, current: dict[str, str]) -> SessionContext:
-        return SessionContext(
-            namespace=self.doubles.stage(namespace),
-            settings=current,
-            project=self.folder,
-            spark=lambda: self.spark,
-            jobs=(),
-        )

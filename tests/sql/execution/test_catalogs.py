@@ -13,7 +13,7 @@ from penstock.catalog.model.table import Table
 from penstock.catalog.secrets.crypto import KEY_VARIABLE, new_key
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.check.script_check import CheckedScript, check_scripts
-from penstock.sql.execution.context import open_names
+from penstock.sql.execution.context import SessionContext, open_names
 from penstock.sql.script.files import ScriptFile
 from tests.sql.sql_objects import run
 
@@ -32,9 +32,7 @@ def names(project: Path, *, offline: bool = False) -> Namespace:
 def check(text: str, names: Namespace, project: Path) -> CheckedScript:
     (checked,) = check_scripts(
         (ScriptFile(name="job.sql", text=text),),
-        namespace=names,
-        project=project,
-        settings={},
+        SessionContext(namespace=names, project=project),
         variables={},
         env={},
     )

@@ -64,7 +64,7 @@ class ScriptedJob:
         return True
 
 
-def scene(*jobs: Any) -> SessionContext:
+def context(*jobs: Any) -> SessionContext:
     """Tables, a materialized one and a function; the jobs given."""
     namespace = Namespace(SqlCatalog("sqlite://"))
     run(TABLES + MORE, namespace)
@@ -99,7 +99,7 @@ def asked(sql: str, where: SessionContext) -> tuple[tuple[str, ...], list[tuple[
 )
 def test_a_list_has_flinks_title(sql: str, title: str, names: list[str]) -> None:
     """And the names that LIKE keeps."""
-    columns, rows = asked(sql, scene())
+    columns, rows = asked(sql, context())
 
     assert columns == (title,)
     assert [row[0] for row in rows] == names
@@ -107,7 +107,7 @@ def test_a_list_has_flinks_title(sql: str, title: str, names: list[str]) -> None
 
 def test_the_columns_of_a_view_have_the_types_of_its_query() -> None:
     """Its own names, and nothing that only a table has."""
-    columns, rows = asked("SHOW COLUMNS FROM halves", scene())
+    columns, rows = asked("SHOW COLUMNS FROM halves", context())
 
     assert len(columns) == 7
     assert [row[:3] for row in rows] == [("a", "BIGINT", "TRUE"), ("h", "BIGINT", "TRUE")]
@@ -115,7 +115,7 @@ def test_the_columns_of_a_view_have_the_types_of_its_query() -> None:
 
 def test_columns_of_time_are_marked() -> None:
     """As in Flink: the one that the watermark follows, and the time of processing."""
-    where = scene()
+    where = context()
     run(
         "CREATE TABLE timed (ts TIMESTAMP(3), pt AS PROCTIME(), WATERMARK FOR ts AS ts)",
         where.namespace,
@@ -130,7 +130,7 @@ def test_columns_of_time_are_marked() -> None:
 
 def test_columns_are_shown_as_they_are_described() -> None:
     """Those that LIKE keeps."""
-    columns, rows = asked("SHOW COLUMNS FROM sink LIKE '_'", scene())
+    columns, rows = asked("SHOW COLUMNS FROM sink LIKE '_'", context())
 
     assert columns[0] == "name"
     assert [row[0] for row in rows] == ["k", "o", "c"]
@@ -148,7 +148,7 @@ def test_columns_are_shown_as_they_are_described() -> None:
 )
 def test_a_thing_is_described_in_pairs(sql: str, expected: dict[str, str | None]) -> None:
     """Titles as in Flink."""
-    columns, rows = asked(sql, scene())
+    columns, rows = asked(sql, context())
     found = {row[0]: row[1] for row in rows}
 
     assert columns == ("info name", "info value")
@@ -158,7 +158,7 @@ def test_a_thing_is_described_in_pairs(sql: str, expected: dict[str, str | None]
 def test_what_is_not_there_cannot_be_described() -> None:
     """The nearest name is said."""
     with pytest.raises(UnknownObjectError) as caught:
-        asked("DESCRIBE FUNCTION discont", scene())
+        asked("DESCRIBE FUNCTION discont", context())
 
     assert caught.value.hint == "did you mean 'discount'?"
 
@@ -174,7 +174,7 @@ def test_built_in_functions_are_those_that_run() -> None:
 
 def test_jobs_are_those_of_the_session_and_of_the_catalog() -> None:
     """A job of another runner is known by its lease."""
-    where = scene(ScriptedJob("etl/a"))
+    where = context(ScriptedJob("etl/a"))
     where.namespace.catalog.acquire_lease("other/b", this_process())
     columns, rows = asked("SHOW JOBS", where)
 
@@ -190,7 +190,7 @@ def test_jobs_are_those_of_the_session_and_of_the_catalog() -> None:
 
 def test_the_state_of_a_job_is_seen_from_elsewhere() -> None:
     """Its restarts, what it failed of and what it waits for; one that failed is listed after its end, for a day."""
-    where = scene()
+    where = context()
     catalog = where.namespace.catalog
     broken = JobReport(status="restarting", restarts=7, last_error="the disk is full")
     catalog.report_job(catalog.acquire_lease("etl/a", this_process()), broken)
@@ -214,7 +214,7 @@ def test_the_state_of_a_job_is_seen_from_elsewhere() -> None:
 def test_a_job_is_stopped_by_its_name() -> None:
     """Here at once; elsewhere its runner is asked; one that does not run is unknown."""
     job = ScriptedJob("etl/a")
-    where = scene(job)
+    where = context(job)
     lease = where.namespace.catalog.acquire_lease("other/b", this_process())
     asked("STOP JOB 'etl/a'", where)
     titles, _ = asked("STOP JOB 'other/b' WITH SAVEPOINT", where)
@@ -231,7 +231,7 @@ def test_suspending_ends_the_jobs_of_the_table() -> None:
     """Those of this session, and those of other runners by the last part of their names."""
     job, other, over = ScriptedJob("etl/live"), ScriptedJob("etl/totals"), ScriptedJob("own/live")
     over.status = JobStatus.FINISHED
-    where = scene(job, other, over)
+    where = context(job, other, over)
     leases = [
         where.namespace.catalog.acquire_lease(name, this_process())
         for name in ("nightly/live", "own/live")
@@ -254,7 +254,7 @@ def test_a_table_that_cannot_be_changed_is_refused_without_an_engine(
     sql: str, message: str
 ) -> None:
     """By its connector's name."""
-    where = scene()
+    where = context()
     (text,) = split(sql, "a.sql")
     statement = parse_statement(text, where.namespace)
 

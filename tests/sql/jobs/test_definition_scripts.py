@@ -11,6 +11,7 @@ from penstock.catalog.errors import InputErrors
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.check.query_names import name_scripts_here
 from penstock.sql.check.script_check import CheckedScript, check_scripts
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.runner.statement_kind import kind_of, subject_of
 from penstock.sql.script.files import ScriptFile
 
@@ -25,9 +26,7 @@ def check(sql: str, namespace: Namespace, *, follows: bool = True) -> CheckedScr
     """Check one file."""
     (checked,) = check_scripts(
         (ScriptFile(name="f.sql", text=sql),),
-        namespace=namespace,
-        project=Path("/nowhere"),
-        settings={},
+        SessionContext(namespace=namespace, project=Path("/nowhere")),
         variables={},
         env={},
         follows=follows,

@@ -11,6 +11,7 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputErrors
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.check.script_check import CheckedScript, check_scripts
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.ddl import define, is_definition
 from penstock.sql.script.files import ScriptFile
 
@@ -39,9 +40,9 @@ class Folder:
         """Check a file in a new session."""
         (checked,) = check_scripts(
             (ScriptFile(name="f.sql", text=sql),),
-            namespace=Namespace(self.catalog),
-            project=Path("/nowhere"),
-            settings=settings,
+            SessionContext(
+                namespace=Namespace(self.catalog), project=Path("/nowhere"), settings=settings
+            ),
             variables={},
             env={},
         )

@@ -15,9 +15,10 @@ from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.check.query_names import name_scripts_here
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement, check_scripts
 from penstock.sql.convert.statement import parse_statement
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.progress import JobStatus
-from penstock.sql.runner.environment import RunContext, RunMode, StopRequest
 from penstock.sql.runner.run import ScriptRun
+from penstock.sql.runner.run_mode import RunMode, StopRequest
 from penstock.sql.script.files import ScriptFile
 from penstock.sql.script.splitter import split
 from tests.sql.run.scripted import ScriptedInsert, ScriptedQuery
@@ -46,16 +47,10 @@ class Running:
 
     def __init__(self, namespace: Namespace, mode: RunMode, *statements: CheckedStatement) -> None:
         self.stop = StopRequest()
-        environment = RunContext(
-            spark=None,  # type: ignore[arg-type]  # only a refresh would ask it
-            catalog=namespace.catalog,
-            namespace=namespace,
-            project=Path("/nowhere"),
-            settings={},
-        )
+        context = SessionContext(namespace=namespace, project=Path("/nowhere"))
         file = ScriptFile(name="job.sql", text="")
         self.script = CheckedScript(file=file, statements=statements)
-        self.run = ScriptRun(environment, mode=mode, stop=self.stop, listener=self)
+        self.run = ScriptRun(context, mode=mode, stop=self.stop, listener=self)
         self.when_started: Callable[[], None] = lambda: None
 
     def job_started(self, _job: Any) -> None:
@@ -188,9 +183,7 @@ def test_a_check_names_the_pipeline_of_a_table_that_is_refreshed(namespace: Name
     """So that a second runner is refused before Spark starts."""
     (script,) = check_scripts(
         (ScriptFile(name="etl.sql", text=DAILY),),
-        namespace=namespace,
-        project=Path("/nowhere"),
-        settings={},
+        SessionContext(namespace=namespace, project=Path("/nowhere")),
         variables={},
         env={},
     )

@@ -13,6 +13,7 @@ from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.check.query_names import name_scripts
 from penstock.sql.check.script_check import check_scripts
 from penstock.sql.checkpoint.directory import checkpoint_files
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.runner.statement_set import SharedQuery, plan_set
 from penstock.sql.script.files import ScriptFile
@@ -39,9 +40,7 @@ def test_a_function_that_is_declared_not_deterministic_ends_the_shared_read(
     namespace = Namespace(SqlCatalog("sqlite://"))
     checked = check_scripts(
         (ScriptFile(name="job.sql", text=TEXT),),
-        namespace=namespace,
-        project=tmp_path,
-        settings={},
+        SessionContext(namespace=namespace, project=tmp_path),
         variables={},
         env={},
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +16,7 @@ from penstock.connector.contract import AvailableNow, LostLease
 from penstock.connector.filesystem.sink.sink import FilesystemSink
 from penstock.sql.clock import SystemClock
 from penstock.sql.convert.statement import parse_statement
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.dml import run_change
 from penstock.sql.jobs.job import start_job
 from penstock.sql.jobs.lease import (
@@ -63,8 +65,10 @@ def test_truncate_holds_its_tables_lease(
     (text,) = split("TRUNCATE TABLE totals", "x.sql")
     statement = parse_statement(text, namespace)
     assert isinstance(statement, TruncateTable)
-    scene = SimpleNamespace(namespace=namespace, project=tmp_path, spark=SimpleNamespace)
-    run_change(statement, scene)  # type: ignore[arg-type]
+    context = SessionContext(
+        namespace=namespace, project=tmp_path, spark=cast("Any", SimpleNamespace)
+    )
+    run_change(statement, context)
 
     assert held == [lease_name(TABLE)]
     assert catalog.claims() == []

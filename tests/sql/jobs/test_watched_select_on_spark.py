@@ -9,10 +9,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.sql.check.script_check import check_scripts
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.job import Job
-from penstock.sql.runner.environment import RunContext, RunMode, StopRequest
 from penstock.sql.runner.plan import plan_scripts
 from penstock.sql.runner.run import ScriptRun
+from penstock.sql.runner.run_mode import RunMode, StopRequest
 from penstock.sql.runner.summary import StatementResult
 from penstock.sql.script.files import ScriptFile
 from tests.sql.sql_objects import new_namespace
@@ -55,20 +56,16 @@ def test_endless_selects_of_a_file_show_changes_side_by_side_until_they_are_stop
     """An INSERT before them runs on, and all end together."""
     namespace, stop = new_namespace(), StopRequest()
     watcher = Watcher(stop, {("op", "k"): {"+I"}, ("op", "k", "n"): {"+I", "-U", "+U"}})
+    context = SessionContext(namespace=namespace, project=project, spark=lambda: spark)
     checked = check_scripts(
         (ScriptFile(name="f.sql", text=FILE),),
-        namespace=namespace,
-        project=project,
-        settings={},
+        context,
         variables={},
         env={},
     )
-    planned = plan_scripts(checked, spark, namespace=namespace, project=project, settings={})
-    environment = RunContext(
-        spark=spark, catalog=namespace.catalog, namespace=namespace, project=project, settings={}
-    )
+    planned = plan_scripts(checked, spark, context)
 
-    ScriptRun(environment, mode=RunMode.BY_TABLES, stop=stop, listener=watcher).run(planned)
+    ScriptRun(context, mode=RunMode.BY_TABLES, stop=stop, listener=watcher).run(planned)
 
     assert watcher.ended[2:] == ["INSERT stopped", "SELECT stopped", "SELECT stopped"]
     assert not spark.streams.active

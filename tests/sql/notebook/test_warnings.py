@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.sql.clock import SystemClock
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.notebook import cell as notebook_cell
 from penstock.sql.notebook.cell import Cell
 from penstock.sql.notebook.options import CellOptions
@@ -28,7 +29,9 @@ def test_a_definition_that_differs_from_the_catalogs_is_told_in_a_cell(
     monkeypatch.setattr(notebook_cell, "plan_scripts", lambda *_, **__: ())
     namespace = new_namespace(TABLE.format(""))
     session = SimpleNamespace(
-        project=Project(root=tmp_path), settings={}, namespace=namespace, spark=None
+        project=Project(root=tmp_path),
+        context=SessionContext(namespace=namespace, project=tmp_path),
+        spark=None,
     )
     shown: list[View] = []
     screen = cast("Any", shown.append)

@@ -11,6 +11,7 @@ import pytest
 from penstock.sql.check.query_names import name_scripts_here
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.checkpoint.reader import LocalFiles
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.plan.physical import planner as planner_module
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.plan.query_location import LocatedStatement, Unit
@@ -174,9 +175,7 @@ def test_a_file_is_planned_beside_the_names_of_its_run(
     script_plan.plan_scripts(
         scripts,
         cast("Any", None),
-        namespace=new_namespace(TABLES),
-        project=job.project,
-        settings=job.settings,
+        SessionContext(namespace=new_namespace(TABLES), project=job.project, settings=job.settings),
     )
 
     assert planners == {frozenset({"session/o", "session/statement-set"})}

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from penstock.catalog.errors import ConfigError
 from penstock.sql.check.script_check import check_scripts
 from penstock.sql.cli.commands.app import app
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.project_template.files import FILES, NEXT, project_name, write_project
 from penstock.sql.script.files import read_script
 from penstock.sql.script.project import Project, read_project
@@ -126,9 +127,9 @@ def test_the_sql_of_a_new_project_is_right(shop: Path) -> None:
         path.write_text(sql)
         check_scripts(
             (read_script(path),),
-            namespace=new_namespace(),
-            project=shop,
-            settings=project.settings,
+            SessionContext(
+                namespace=new_namespace(), project=shop, settings=dict(project.settings)
+            ),
             variables=project.variables,
             env={},
         )

@@ -11,6 +11,7 @@ from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.check.connectivity import check_connectivity, tables_of
 from penstock.sql.check.script_check import check_scripts
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.runner import replay as sampling
 from penstock.sql.runner.replay import Replayed, queries_of, replay, sample
 from penstock.sql.script.files import ScriptFile
@@ -40,15 +41,13 @@ def statements(kafka, topic, project):
     namespace = Namespace(SqlCatalog("sqlite://"))
     checked = check_scripts(
         (ScriptFile(name="a.sql", text=text),),
-        namespace=namespace,
-        project=project,
-        settings={},
+        SessionContext(namespace=namespace, project=project),
         variables={},
         env={},
     )
 
     def statements() -> list[Replayed]:
-        return list(replay(checked, namespace=namespace, project=project, settings={}))
+        return list(replay(checked, SessionContext(namespace=namespace, project=project)))
 
     return statements
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,8 +12,9 @@ from penstock.catalog.errors import BadRecordError, PipelineLockedError
 from penstock.catalog.model.identifier import Identifier
 from penstock.connector.contract import AvailableNow, Continuous
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement
-from penstock.sql.runner.environment import RunContext, RunMode, StopRequest
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.runner.run import ScriptRun
+from penstock.sql.runner.run_mode import RunMode, StopRequest
 from penstock.sql.runner.statement_set import PlannedSet
 from penstock.sql.runner.summary import SinkResult, StatementStatus, document
 from penstock.sql.script.files import ScriptFile
@@ -93,13 +95,13 @@ class Running:
         self.stop = StopRequest()
         self.settings = {}
         self.told = Told(*([when_started] if when_started else []))
-        environment = RunContext(
-            spark=None, catalog=self.leases, namespace=None, project=None, settings=self.settings
+        context = SessionContext(
+            namespace=SimpleNamespace(catalog=self.leases), project=None, settings=self.settings
         )
         self.script = CheckedScript(
             file=ScriptFile(name="job.sql", text=""), statements=tuple(statements)
         )
-        self.run = ScriptRun(environment, mode=mode, stop=self.stop, listener=self.told)
+        self.run = ScriptRun(context, mode=mode, stop=self.stop, listener=self.told)
 
     def results(self):
         return self.run.run((self.script,))

@@ -76,9 +76,9 @@ def test_a_file_is_checked_against_the_secrets_that_it_makes(namespace: Namespac
 def test_show_secrets_tells_names_and_times(namespace: Namespace, tmp_path: Path) -> None:
     """And nothing else; with a pattern, as SHOW TABLES."""
     run("CREATE SECRET kafka_a AS 'hunter2-sql'; CREATE SECRET db AS 'hunter2-sql'", namespace)
-    scene = SessionContext(namespace=namespace, settings={}, project=tmp_path, spark=lambda: None)  # type: ignore[arg-type,return-value]
+    context = SessionContext(namespace=namespace, settings={}, project=tmp_path, spark=lambda: None)  # type: ignore[arg-type,return-value]
     (text,) = split("SHOW SECRETS LIKE 'kafka%'", "jobs.sql")
-    listing = answer(parse_statement(text, namespace), scene)
+    listing = answer(parse_statement(text, namespace), context)
 
     assert listing.columns == ("secret name", "created", "changed")
     (row,) = listing.rows

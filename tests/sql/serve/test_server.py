@@ -9,7 +9,7 @@ import pytest
 
 from penstock.catalog.errors import CatalogError
 from penstock.sql.jobs.job import Job
-from penstock.sql.runner.environment import StopRequest
+from penstock.sql.runner.run_mode import StopRequest
 from penstock.sql.serve.server import CatalogWatch, Served, stop_jobs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.catalog.store.sql_catalog import SqlCatalog
-from penstock.sql.execution.context import open_names
+from penstock.sql.execution.context import SessionContext, open_names
 from penstock.sql.runner.summary import StatementResult
 from penstock.sql.script.project import Project
 from penstock.sql.shell.session import Screen, ShellSession
@@ -16,8 +16,10 @@ def test_information_schema_is_looked_at_without_spark(project: Path) -> None:
     ended: list[StatementResult] = []
     session = ShellSession(
         project=Project(root=project),
-        namespace=open_names(SqlCatalog(f"sqlite:///{project}/catalog.db"), project),
-        settings={},
+        context=SessionContext(
+            namespace=open_names(SqlCatalog(f"sqlite:///{project}/catalog.db"), project),
+            project=project,
+        ),
         variables={},
         spark_conf={},
         master="nowhere",  # which Spark would refuse

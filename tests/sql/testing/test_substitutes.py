@@ -15,6 +15,7 @@ from penstock.catalog.model.table import Table, View
 from penstock.sql.check.script_check import check_scripts
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.flink.trees import parse_query
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.script.files import ScriptFile
 from penstock.sql.testing.fixed_clock import read_clock
 from penstock.sql.testing.loader import read_test_file
@@ -49,9 +50,7 @@ def checked(sql: str) -> Any:
     """The checked statements of a file."""
     return check_scripts(
         (ScriptFile(name="p.sql", text=sql),),
-        namespace=new_namespace(),
-        project=Path(),
-        settings={},
+        SessionContext(namespace=new_namespace(), project=Path()),
         variables={},
         env={},
     )

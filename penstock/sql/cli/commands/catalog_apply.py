@@ -56,9 +56,10 @@ def apply(  # noqa: PLR0917  typer passes options by name
         script = read_input(
             files, var=var, vars_file=vars_file, settings=settings, catalog=catalog, target=target
         )
-        namespace = script.open_namespace()
+        opened = script.open_context()
+        namespace = opened.namespace
         namespace.redefines = True
-        checked = script.check(namespace)
+        checked = script.check(opened)
         if dry_run:
             namespace = namespace.overlay()
         lines = [

@@ -131,7 +131,7 @@ def assign(  # noqa: PLR0917  typer passes options by name
         checked = _checked(script)
         with _files(script, checked, verbose=is_verbose) as (open_files, write):
             found = assignment(checked, line, script.project.root, open_files, to=to)
-            lease = hold_lease(script.open_namespace().catalog, found.job, SystemClock())
+            lease = hold_lease(script.open_context().catalog, found.job, SystemClock())
             try:
                 found.write(open_files, write)
             finally:
@@ -141,7 +141,7 @@ def assign(  # noqa: PLR0917  typer passes options by name
 
 
 def _checked(script: ScriptInput) -> CheckedScript:
-    (checked,) = script.check(script.open_namespace(offline=True))
+    (checked,) = script.check(script.open_context(offline=True))
     return checked
 
 

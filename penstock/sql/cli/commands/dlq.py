@@ -243,7 +243,7 @@ def pipelines_of(
         catalog=catalog_url,
         target=given.target,
     )
-    (checked,) = script.check(script.open_namespace(offline=True))
+    (checked,) = script.check(script.open_context(offline=True))
     inserts = [insert for one in checked.statements for insert in one.inserts]
     names = tuple(dict.fromkeys(one.pipeline for one in inserts))
     default = script.settings.get(PIPELINE_NAME.key) or script.files[0].pipeline

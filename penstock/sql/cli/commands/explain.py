@@ -57,10 +57,12 @@ def explain(  # noqa: PLR0917  typer passes options by name
         script = read_input(
             files, var=var, vars_file=vars_file, settings=settings, catalog=catalog, target=target
         )
-        namespace = script.open_namespace()
-        checked = script.check(namespace)
+        from penstock.sql.runner.replay import replay
+
+        opened = script.open_context()
+        checked = script.check(opened)
         say_warnings([one for file in checked for one in file.warnings], errors)
-        statements = script.replay(checked, namespace)
+        statements = replay(checked, opened)
         plans = [(one, lines) for one in statements if (lines := _explained(one))]
         if output is OutputFormat.JSON:
             print_json({"plans": [_document(one, lines) for one, lines in plans]})

@@ -88,7 +88,7 @@ def lineage(  # noqa: PLR0917  typer passes options by name
             files or [], var=var, vars_file=vars_file, catalog=catalog, target=target
         )
         project, variables = script.project, script.variables
-        namespace = script.open_namespace(offline=True)
+        namespace = script.open_context(offline=True).namespace
         store = namespace.catalog
         builder = LineageBuilder()
         builder.add_objects((*store.tables(), *store.views()), namespace)

@@ -32,7 +32,7 @@ from penstock.sql.cli.output.plan_text import plans_of, show_plans
 from penstock.sql.cli.output.progress import ProgressMode
 from penstock.sql.cli.output.report import OutputFormat, reporting, say, say_warnings
 from penstock.sql.errors.formats import ErrorFormat
-from penstock.sql.runner.environment import run_mode
+from penstock.sql.runner.run_mode import run_mode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,17 +109,11 @@ def _plan(asked: _Asked) -> int:
 
     script, root = asked.script, asked.script.project.root
     with _Engine(asked) as engine:
-        namespace = script.open_namespace(spark=engine.start)
-        checked = script.check(namespace)
+        context = script.open_context(spark=engine.start)
+        checked = script.check(context)
         check_target_folders(checked, root)
         try:
-            judged = plan_scripts_offline(
-                checked,
-                namespace=namespace,
-                project=root,
-                settings=script.settings,
-                from_scratch=asked.from_scratch,
-            )
+            judged = plan_scripts_offline(checked, context, from_scratch=asked.from_scratch)
         except OnlySparkKnowsError as error:
             say(str(error))
             return _plan_in_spark(asked)

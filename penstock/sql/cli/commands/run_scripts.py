@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.sql.check.connectivity import check_target_folders
@@ -31,10 +31,11 @@ from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.clock import SystemClock
 from penstock.sql.errors.formats import ErrorFormat, show_failures
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.lease import PipelineLease, hold_leases
-from penstock.sql.runner.environment import RunContext, StopRequest, run_mode
 from penstock.sql.runner.plan import plan_scripts
 from penstock.sql.runner.run import ScriptRun
+from penstock.sql.runner.run_mode import StopRequest, run_mode
 from penstock.sql.runner.summary import StatementResult, StatementStatus, document
 from penstock.sql.spark_process.jvm import end_jvm
 
@@ -74,11 +75,10 @@ def run_scripts(options: RunOptions) -> int:
     def spark_session() -> SparkSession:
         return open_spark(script.master, script.spark_conf, files, told=told)
 
-    namespace = script.open_namespace(spark=spark_session)
-    catalog = namespace.catalog
+    context = script.open_context(spark=spark_session)
     request = StopRequest()
     with StopSignals(request) as signals:
-        checked = script.check(namespace)
+        checked = script.check(context)
         say_warnings([one for file in checked for one in file.warnings], options.errors)
         if not any(script.statements for script in checked):
             say("nothing to run: there is no statement in what was given")
@@ -87,29 +87,21 @@ def run_scripts(options: RunOptions) -> int:
         # before Spark is started, so that a second runner is refused within seconds
         checked = name_scripts_here(checked, project.root, from_scratch=options.from_scratch)
         pipelines = [p for script in checked for one in script.statements for p in one.pipelines]
-        leases = {} if options.dry_run else hold_leases(catalog, pipelines, SystemClock())
+        leases = {} if options.dry_run else hold_leases(context.catalog, pipelines, SystemClock())
         try:
             spark = spark_session()
             planned = plan_scripts(
                 checked,
                 spark,
-                namespace=namespace,
-                project=project.root,
-                settings=script.settings,
+                context,
                 judges=options.dry_run or options.from_scratch,
                 from_scratch=options.from_scratch,
             )
             if options.dry_run:
                 return _show_plan(planned, options, spark)
             signals.listen()
-            environment = RunContext(
-                spark=spark,
-                catalog=catalog,
-                namespace=namespace,
-                project=project.root,
-                settings=dict(script.settings),
-            )
-            status = _run(planned, environment, options, request, leases)
+            started = replace(context, spark=lambda: spark)
+            status = _run(planned, started, options, request, leases)
             if status == EXIT_FAILED and files is not None:
                 say(f"Spark's log of this run is {files.log}")
             return status
@@ -133,7 +125,7 @@ def _show_plan(scripts: Sequence[CheckedScript], options: RunOptions, spark: Spa
 
 def _run(
     planned: Sequence[CheckedScript],
-    environment: RunContext,
+    context: SessionContext,
     options: RunOptions,
     request: StopRequest,
     leases: Mapping[str, PipelineLease],
@@ -141,7 +133,7 @@ def _run(
     board = JobBoard()
     listener = _Announcer(board, options)
     run = ScriptRun(
-        environment,
+        context,
         mode=run_mode(available_now=options.available_now),
         stop=request,
         listener=listener,

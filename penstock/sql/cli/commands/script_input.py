@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,8 @@ from penstock.sql.script.project import Project, find_project, is_from_dotenv, r
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.catalog.definitions.resolver import Namespace
     from penstock.sql.check.script_check import CheckedScript
-    from penstock.sql.runner.replay import Replayed
+    from penstock.sql.execution.context import SessionContext
 
 __all__ = ["ScriptInput", "read_input", "read_scripts"]
 
@@ -55,16 +54,22 @@ class ScriptInput:
         if not self.is_catalog_named:
             check_trusted(self.catalog_url)
 
-    def open_namespace(
+    def open_context(
         self, *, spark: Callable[[], SparkSession] | None = None, offline: bool = False
-    ) -> Namespace:
-        """Open the catalog. `spark` starts Spark for statements that need its catalog; `offline` makes no request."""
+    ) -> SessionContext:
+        """Open the catalog, with the settings of the command.
+
+        `spark` starts Spark for statements that need its catalog; `offline` makes no request.
+        """
         from penstock.catalog.definitions.empty_catalog import EmptyCatalog
-        from penstock.sql.execution.context import open_names
+        from penstock.sql.execution.context import SessionContext, open_names
 
         unmade = offline and self._is_unmade()
         store = EmptyCatalog() if unmade else open_catalog(self.catalog_url, self.project)
-        return open_names(store, self.project.root, spark=spark, offline=offline)
+        names = open_names(store, self.project.root, spark=spark, offline=offline)
+        settings = dict(self.settings)
+        context = SessionContext(namespace=names, project=self.project.root, settings=settings)
+        return context if spark is None else replace(context, spark=spark)
 
     def _is_unmade(self) -> bool:
         """Return whether the catalog is the project's own, which nothing was put into yet."""
@@ -72,39 +77,35 @@ class ScriptInput:
         named = self.catalog_url != self.project.default_catalog_url
         return own and not named and not self.project.own_catalog.exists()
 
-    def check(self, namespace: Namespace) -> tuple[CheckedScript, ...]:
+    def check(self, context: SessionContext) -> tuple[CheckedScript, ...]:
         """Check the files as one; without Spark, and without asking anybody. Raises InputErrors."""
         from penstock.sql.check.script_check import check_scripts
 
         checked = check_scripts(
             self.files,
-            namespace=namespace,
-            project=self.project.root,
-            settings=self.settings,
+            context,
             variables=self.variables,
             env=self.project.environment,
             folders=self.project.folders,
             strict=self.strict,
         )
         if self.catalog_url == self.project.default_catalog_url:
-            self._check_sharing(checked, namespace)
+            self._check_sharing(checked, context)
         return checked
 
-    def _check_sharing(self, checked: Sequence[CheckedScript], namespace: Namespace) -> None:
+    def _check_sharing(self, checked: Sequence[CheckedScript], context: SessionContext) -> None:
         """Refuse tables that differ between targets of one catalog. Raises InputErrors."""
         from penstock.catalog.errors import InputError
         from penstock.sql.check.script_check import check_scripts, refuse_conflicting_targets
 
         for target in self.project.sharing:
             other = self.of_target(target)
-            draft = namespace.overlay()
-            draft.redefines = True
+            draft = replace(context.overlay(), settings=dict(other.settings))
+            draft.namespace.redefines = True
             try:
                 theirs = check_scripts(
                     other.files,
-                    namespace=draft,
-                    project=other.project.root,
-                    settings=other.settings,
+                    draft,
                     variables=other.variables,
                     env=other.project.environment,
                     folders=other.project.folders,
@@ -123,14 +124,6 @@ class ScriptInput:
             project=project,
             variables={**project.variables, **self.given_variables},
             settings={**project.settings, **self.given_settings},
-        )
-
-    def replay(self, scripts: Sequence[CheckedScript], namespace: Namespace) -> Iterator[Replayed]:
-        """Go through checked statements again, each with a planner of its time."""
-        from penstock.sql.runner.replay import replay
-
-        return replay(
-            scripts, namespace=namespace, project=self.project.root, settings=self.settings
         )
 
 

@@ -10,7 +10,7 @@ from penstock.sql.cli.commands.script_input import ScriptInput
 from penstock.sql.cli.output.report import EXIT_FAILED, OutputFormat, print_json, print_lines, say
 from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.spark import open_spark, spark_logs
-from penstock.sql.runner.environment import StopRequest
+from penstock.sql.runner.run_mode import StopRequest
 from penstock.sql.serve.guard import GUARD_CONF, allow_only_reading, check_guard, check_guard_conf
 from penstock.sql.serve.server import Served, prepared, serving, stop_jobs, until_stopped
 from penstock.sql.serve.settings import Anyone, ServeSettings, jdbc_url, sqlalchemy_url
@@ -37,7 +37,7 @@ def serve_catalog(
     request = StopRequest()
     with StopSignals(request) as signals, prepared(settings) as ready:
         check_guard_conf(script.spark_conf)
-        script.check(script.open_namespace())
+        script.check(script.open_context())
         logs = spark_logs(script.project, verbose=verbose)
         settled = {**class_path_conf(delta_jars()), **script.spark_conf, **GUARD_CONF}
         try:

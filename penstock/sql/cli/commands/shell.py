@@ -104,8 +104,7 @@ def _open(script: ScriptInput, *, verbose: bool) -> ShellSession:
 
     session = ShellSession(
         project=script.project,
-        namespace=script.open_namespace(spark=spark),
-        settings=dict(script.settings),
+        context=script.open_context(spark=spark),
         variables=script.variables,
         spark_conf=script.spark_conf,
         master=script.master,
@@ -134,7 +133,7 @@ def _names(session: ShellSession) -> Names:
     from penstock.sql.settings.session import RESTART_SETTINGS
     from penstock.sql.shell.completion import Names
 
-    namespace = session.namespace
+    namespace = session.context.namespace
 
     def tables() -> list[str]:
         return [one.name for one in (*namespace.tables(), *namespace.views())]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from penstock.sql.check.connectivity import ConnectivityResult
     from penstock.sql.check.script_check import CheckedScript
+    from penstock.sql.execution.context import SessionContext
     from penstock.sql.runner.replay import Replayed
 
 __all__ = ["Depth", "validate"]
@@ -100,25 +101,31 @@ def validate(  # noqa: PLR0917  typer passes options by name
         )
         if level is Depth.STATIC:
             script.check_catalog()
-        namespace = script.open_namespace(
+        opened = script.open_context(
             spark=lambda: _spark(script, verbose=is_verbose),
             offline=level is Depth.STATIC,
         )
         try:
-            checked = script.check(namespace)
+            checked = script.check(opened)
         except InputError as error:
             _report([error], errors)
             raise typer.Exit(EXIT_WRONG_INPUT) from error
-        statements = [] if level is Depth.STATIC else script.replay(checked, namespace)
+        statements = [] if level is Depth.STATIC else _replay(checked, opened)
         looks = _look_at_all(statements, script, errors)
         failed = [_named(look, look.error) for look in looks if look.error is not None]
         if not failed and level is Depth.SAMPLE:
             from penstock.sql.cli.commands.sample import show_samples
 
-            show_samples(script, script.replay(checked, namespace), rows=rows, verbose=is_verbose)
+            show_samples(script, _replay(checked, opened), rows=rows, verbose=is_verbose)
         _report(failed, errors, checked=checked, looks=looks)
         if failed:
             raise typer.Exit(EXIT_FAILED)
+
+
+def _replay(checked: Sequence[CheckedScript], opened: SessionContext) -> Iterator[Replayed]:
+    from penstock.sql.runner.replay import replay
+
+    return replay(checked, opened)
 
 
 def _spark(script: ScriptInput, *, verbose: bool) -> SparkSession:

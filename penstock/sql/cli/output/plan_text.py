@@ -20,7 +20,7 @@ from penstock.sql.checkpoint.start_decision import (
 from penstock.sql.cli.output.report import EXIT_WRONG_INPUT, OutputFormat, print_json, print_lines
 from penstock.sql.cli.output.text import count_text
 from penstock.sql.jobs.progress import short_name
-from penstock.sql.runner.environment import RunMode
+from penstock.sql.runner.run_mode import RunMode
 from penstock.sql.runner.statement_kind import kind_of, subject_of
 from penstock.sql.statements.statement import starts_refresh
 

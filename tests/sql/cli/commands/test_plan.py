@@ -16,6 +16,7 @@ from penstock.sql.check.script_check import check_scripts
 from penstock.sql.cli import spark as cli_spark
 from penstock.sql.cli.commands import run_scripts as cli_script
 from penstock.sql.cli.commands.app import app
+from penstock.sql.execution.context import SessionContext
 from penstock.sql.plan.query_location import insert_fingerprint
 from penstock.sql.script.files import read_script
 
@@ -51,14 +52,9 @@ class Plans:
 
     def begin(self):
         """Write what a run of the file leaves: batch 0 is done, all of a.json was read."""
-        where = {
-            "namespace": Namespace(SqlCatalog("sqlite://")),
-            "project": self.project,
-            "settings": {},
-        }
-        checked = check_scripts(
-            (read_script(self.project / "job.sql"),), variables={}, env={}, **where
-        )
+        context = SessionContext(namespace=Namespace(SqlCatalog("sqlite://")), project=self.project)
+        script = read_script(self.project / "job.sql")
+        checked = check_scripts((script,), context, variables={}, env={})
         insert = name_scripts_here(checked, self.project)[0].statements[-1].analysed
         folder = self.checkpoint
         for name in ("offsets", "commits", "penstock-identity"):

@@ -1,23 +1,16 @@
-"""The environment of a run of files: where statements take effect, how it is stopped, who listens."""
+"""How a run of files ends, how it is stopped, and who listens to it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.catalog.definitions.contract import Catalog
-from penstock.catalog.definitions.resolver import Namespace
-
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession  # noqa: TC004 - `penstock plan` loads this module without Spark
-
     from penstock.sql.jobs.job import Job
     from penstock.sql.runner.summary import StatementResult
 
-__all__ = ["Listener", "RunContext", "RunMode", "SilentListener", "StopRequest", "run_mode"]
+__all__ = ["Listener", "RunMode", "SilentListener", "StopRequest", "run_mode"]
 
 
 class RunMode(StrEnum):
@@ -70,14 +63,3 @@ class SilentListener:
 
     def statement_ended(self, result: StatementResult) -> None:
         """A statement is over."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunContext:
-    """Where statements take effect. `settings` is changed by SET, `namespace` and `catalog` by definitions."""
-
-    spark: SparkSession
-    catalog: Catalog
-    namespace: Namespace
-    project: Path
-    settings: dict[str, str]
