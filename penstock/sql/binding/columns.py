@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import TypeAnnotator
 from sqlglot.optimizer.qualify_columns import qualify_columns
 from sqlglot.optimizer.qualify_tables import qualify_tables
@@ -22,43 +21,50 @@ from penstock.sql.binding.plain_columns import NO_TABLES, check_plain_columns, s
 from penstock.sql.binding.relations import UnnestAnnotator, hide_ordinality
 from penstock.sql.dialect.flink.trees import FLINK
 from penstock.sql.syntax.misspelling import LATE, nearest_word
+from penstock.sql.syntax.optimizer_errors import OPTIMIZER_ERRORS, is_refusal, refusals_ignored
 from penstock.sql.syntax.traversal import all_nodes, copies, copy_tree
 
 __all__ = ["check_columns", "type_plain"]
 
 UNKNOWN = exp.DType.UNKNOWN
-LOST = (SqlglotError, KeyError, AttributeError, IndexError, TypeError, ValueError)
-"""What sqlglot's optimizer raises on a query that it does not follow: Spark will."""
 
 
 def check_columns(stand_in: exp.Expr, checking: CheckedQuery) -> Output | None:
     """Add errors for unknown columns; type the nodes; return the query's columns."""
     if (plain := check_plain_columns(stand_in, checking)) is not None:
         return plain
-    schema = _schema(checking.relations)
-    qualified = copy_tree(stand_in)
-    try:
-        checking.errors += _unknown_stars(qualified, checking)
-        hide_ordinality(qualified)
-        # as sqlglot's `qualify` does, without what is nothing in a dialect whose names keep their case
-        qualified = qualify_tables(qualified, dialect=FLINK)
-        qualified = qualify_columns(qualified, schema, allow_partial_qualification=True)
-        scopes = traverse_scope(qualified)
-        found = _unknown_columns(scopes, checking)
-        checking.errors += found
-        if found:
-            return None
-        annotator = UnnestAnnotator(schema)
-        for scope in scopes:
-            annotator.annotate_scope(scope)
-        annotator.annotate(qualified, annotate_scope=False)
-    except LOST:
+    qualified: exp.Expr | None = None
+    with refusals_ignored():  # Spark will follow the query
+        qualified = _qualified(copy_tree(stand_in), checking)
+    if qualified is None:
         return None
     if fields := list(_unknown_fields(qualified, checking)):
         checking.errors += fields
         return None
     _bring_types_back(qualified, stand_in, checking)
     return _output(qualified, checking)
+
+
+def _qualified(tree: exp.Expr, checking: CheckedQuery) -> exp.Expr | None:
+    """Qualify and type a tree, which is used up; None where a column is unknown, which is added to the errors.
+
+    Raises what sqlglot does on a query that it does not follow.
+    """
+    schema = _schema(checking.relations)
+    checking.errors += _unknown_stars(tree, checking)
+    hide_ordinality(tree)
+    # as sqlglot's `qualify` does, without what is nothing in a dialect whose names keep their case
+    tree = qualify_tables(tree, dialect=FLINK)
+    tree = qualify_columns(tree, schema, allow_partial_qualification=True)
+    scopes = traverse_scope(tree)
+    found = _unknown_columns(scopes, checking)
+    checking.errors += found
+    if found:
+        return None
+    annotator = UnnestAnnotator(schema)
+    for scope in scopes:
+        annotator.annotate_scope(scope)
+    return annotator.annotate(tree, annotate_scope=False)
 
 
 def type_plain(expression: exp.Expr, columns: Columns) -> bool:
@@ -73,12 +79,14 @@ def type_plain(expression: exp.Expr, columns: Columns) -> bool:
         return False
     pairs = copies(expression)
     annotator = TypeAnnotator(NO_TABLES)
+    for _, node in pairs:
+        if isinstance(node, exp.Column):
+            set_type(annotator, node, columns.get(node.name))
     try:
-        for _, node in pairs:
-            if isinstance(node, exp.Column):
-                set_type(annotator, node, columns.get(node.name))
         annotator.annotate(pairs[0][1], annotate_scope=False)
-    except LOST:
+    except OPTIMIZER_ERRORS as error:
+        if not is_refusal(error):
+            raise
         return True
     for node, typed in pairs:
         if typed.type and not typed.is_type(UNKNOWN) and not isinstance(node, exp.DataType):

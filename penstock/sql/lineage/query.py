@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 from sqlglot.lineage import Node as Step
 from sqlglot.lineage import lineage
 from sqlglot.optimizer.qualify import qualify
@@ -27,6 +26,7 @@ from penstock.sql.dialect import Flink
 from penstock.sql.dialect.flink.trees import named_tables, to_text
 from penstock.sql.dialect.windows.window_tables import WindowTable, window_tables
 from penstock.sql.lineage.graph import ColumnFlow, ColumnSource
+from penstock.sql.syntax.optimizer_errors import OPTIMIZER_ERRORS, is_refusal
 
 __all__ = ["QueryLineage", "lineage_of_query"]
 
@@ -115,7 +115,11 @@ def _trace(
             trim_selects=False,
             copy=False,
         )
-    except (InputError, SqlglotError, KeyError, AttributeError, IndexError, TypeError, ValueError):
+    except InputError:
+        return None
+    except OPTIMIZER_ERRORS as error:
+        if not is_refusal(error):
+            raise
         return None  # sqlglot does not follow this query
     return tuple(
         ColumnFlow(column=name, expression=expression, sources=_sources(found[number], relations))

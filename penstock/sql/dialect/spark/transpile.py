@@ -12,14 +12,13 @@ refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import cache, partial
 from itertools import takewhile
 from textwrap import shorten
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.errors import ErrorLevel, ParseError
 from sqlglot.errors import UnsupportedError as SqlglotUnsupportedError
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.resolver import Resolver
@@ -39,13 +38,11 @@ from penstock.sql.dialect.spark.unnest import write_unnest
 from penstock.sql.dialect.spark.writer import TARGET, SparkWriter
 from penstock.sql.dialect.windows.group_windows import translate_group_windows
 from penstock.sql.dialect.windows.window_tables import WindowTable, window_tables
+from penstock.sql.syntax.optimizer_errors import OPTIMIZER_ERRORS, is_refusal, refusals_ignored
 from penstock.sql.syntax.parse_errors import NodeError
 from penstock.sql.syntax.traversal import copy_tree
 
 __all__ = ["flink_to_spark"]
-
-LOST = (SqlglotError, KeyError, AttributeError, IndexError, TypeError, ValueError)
-"""What sqlglot's optimizer raises on a query that it does not follow: then no types are known."""
 
 SHOWN = 80
 """Characters of a node's text that a message has."""
@@ -123,7 +120,7 @@ def _written(tree: exp.Expr, tables: MappingSchema, options: dict[str, Any]) -> 
 def _put_types(tree: exp.Expr, tables: MappingSchema) -> None:
     """Type the nodes from a schema; a column without its table gets it where one table alone has it."""
     windows = {id(window.node.find_ancestor(exp.Select)): window for window in window_tables(tree)}
-    with suppress(*LOST):
+    with refusals_ignored():
         for scope in traverse_scope(tree):
             resolver = Resolver(scope, tables)
             window = windows.get(id(scope.expression))
@@ -161,7 +158,11 @@ def _attempt(step: Callable[[], str], otherwise: str) -> str:
     """Write what may make no sense with the types that were supposed: then it is no difference."""
     try:
         return step()
-    except (NodeError, InputError, SqlglotUnsupportedError, *LOST):
+    except (NodeError, InputError, SqlglotUnsupportedError):
+        return otherwise
+    except OPTIMIZER_ERRORS as error:
+        if not is_refusal(error):
+            raise
         return otherwise
 
 
@@ -226,7 +227,7 @@ def _typed(tree: exp.Expr, kind: exp.DataType | None) -> exp.Expr:
     # a cast is of the type that it names, and sqlglot looks for none inside of it
     inside = [cast.this for cast in reversed(list(copied.find_all(exp.Cast)))]
     for part in (*inside, copied):
-        with suppress(*LOST):
+        with refusals_ignored():
             annotate_types(part, dialect=FLINK, overwrite_types=False)
     return copied
 
