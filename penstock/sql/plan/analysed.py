@@ -17,8 +17,8 @@ from penstock.sql.incremental.describe import describe_incremental
 from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator
 from penstock.sql.plan.rules.flow import Flow, describe_changes, describe_operator
 from penstock.sql.plan.rules.prune_columns import Paths, narrowed
-from penstock.sql.plan.rules.tie_break import ARRIVES
 from penstock.sql.statements.dml import InsertInto
+from penstock.sql.syntax.nodes import ScanTable
 
 __all__ = ["AnalysedInsert", "AnalysedQuery", "TableScan", "updating_operator_lines"]
 
@@ -78,7 +78,7 @@ class AnalysedQuery:
     @property
     def breaks_ties(self) -> bool:
         """Whether ties in the order are broken by arrival."""
-        if any(table.meta.get(ARRIVES) for table in self.query.find_all(exp.Table)):
+        if any(table.arrives for table in self.query.find_all(ScanTable)):
             return True
         stages = () if self.maintained is None else self.maintained.stages
         inputs = (

@@ -34,9 +34,9 @@ from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery, Te
 from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.lookup_keys import check_lookups
-from penstock.sql.plan.rules.changelog_mode import LEAF, ChangelogPlan, plan_changelog
+from penstock.sql.plan.rules.changelog_mode import ChangelogPlan, plan_changelog
 from penstock.sql.plan.rules.flow import Arrival, Flow, ScanFlow
-from penstock.sql.plan.rules.inline import TableReference, find_relations
+from penstock.sql.plan.rules.inline import TableReference, find_relations, number_scans
 from penstock.sql.plan.rules.joins import has_temporal
 from penstock.sql.plan.rules.lookup_join import take_lookups
 from penstock.sql.plan.rules.prune_columns import (
@@ -52,10 +52,11 @@ from penstock.sql.plan.rules.prune_columns import (
 from penstock.sql.plan.rules.query_kind import is_stateful
 from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
 from penstock.sql.plan.rules.streaming_checks import in_processing_time, unequal_join
+from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["LEAF", "WINDOWED", "analyse", "check_rowtimes", "renumber_scans", "unnamed_columns"]
+__all__ = ["analyse", "check_rowtimes", "renumber_scans", "unnamed_columns"]
 
 
 def unnamed_columns(
@@ -101,9 +102,6 @@ def renumber_scans(maintained: IncrementalQuery, order: Sequence[int]) -> Increm
     return replace(maintained, stages=stages)
 
 
-WINDOWED = "penstock.windowed"  # label of a table node that a windowing function reads
-
-
 def analyse(
     query: exp.Expr,
     namespace: Namespace,
@@ -129,18 +127,11 @@ def analyse(
     sources = [_source(leaf, namespace, project) for leaf in relations.leaves]
     inserts = all(source.changes is ChangelogMode.INSERT_ONLY for source in sources)
     bounded = all(source.bounded for source in sources)
-    for index, leaf in enumerate(relations.leaves):
-        for node in leaf.nodes:
-            node.meta[LEAF] = index
+    number_scans(relations)
     inputs = tuple(map(_table_input, relations.leaves, sources))
     if not breaks_ties:
         inputs = tuple(replace(given, arrival=Arrival.OPEN) for given in inputs)
-    lookups = take_lookups(
-        relations.query,
-        inputs,
-        lambda node: node.meta_get(LEAF),
-        bounded=bounded,
-    )
+    lookups = take_lookups(relations.query, inputs, bounded=bounded)
     temporal = has_temporal(relations.query)
     # tables at rest are read as they are, and so is what only shows rows that stay
     as_is = all(source.kind is SourceKind.SNAPSHOT for source in sources) or not (
@@ -154,7 +145,8 @@ def analyse(
     unnamed = unnamed_columns(windows, inputs if temporal else ())
     wanted = wanted_columns(relations.query, inputs, unnamed)
     for window in windows:
-        window.input.meta[WINDOWED] = True
+        if isinstance(window.input, ScanTable):
+            window.input.set("counts_late", True)
     read = _Read(
         query=relations.query,
         leaves=relations.leaves,
@@ -299,12 +291,10 @@ class _Read:
 def _relabelled(query: exp.Expr) -> list[int]:
     """Renumber the scans of a query, in the order in which Spark finds them; returns their old numbers."""
     order: list[int] = []
-    for node in query.find_all(exp.Table, bfs=False):
-        index = node.meta.get(LEAF)
-        if index is not None:
-            if index not in order:
-                order.append(index)
-            node.meta[LEAF] = order.index(index)
+    for node in query.find_all(ScanTable, bfs=False):
+        if node.scan not in order:
+            order.append(node.scan)
+        node.set("scan", order.index(node.scan))
     return order
 
 

@@ -18,7 +18,6 @@ from penstock.connector.lookup.contract import LookupKey, LookupSource, MissRetr
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.functions.table import FUNCTIONS
 from penstock.sql.expressions.expression import known_type
-from penstock.sql.plan.rules.changelog_mode import LEAF
 from penstock.sql.plan.rules.lookup_join import is_lookup, retry_of
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ LookupStrategy = KeyLookup | FullScanLookup
 
 def lookups_in(query: exp.Expr) -> list[tuple[int, exp.Join]]:
     """Find the lookup joins of an analysed query, each with the index of the leaf that it looks into."""
-    return [(join.this.meta[LEAF], join) for join in query.find_all(exp.Join) if is_lookup(join)]
+    return [(join.this.scan, join) for join in query.find_all(exp.Join) if is_lookup(join)]
 
 
 def check_lookups(query: exp.Expr, leaves: Sequence[TableScan], sources: Sequence[Source]) -> None:

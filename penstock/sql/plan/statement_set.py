@@ -29,8 +29,8 @@ from penstock.sql.checkpoint.location import old_folder_name
 from penstock.sql.dialect import parse_query, window_tables
 from penstock.sql.expressions.nondeterministic import find_nondeterministic, find_random_functions
 from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery, TableScan
-from penstock.sql.plan.analysis import LEAF
 from penstock.sql.plan.rules.prune_columns import Paths, delivered_columns, merged
+from penstock.sql.syntax.nodes import ScanTable
 
 __all__ = [
     "SET_NAME",
@@ -161,17 +161,14 @@ def share(queries: Sequence[AnalysedQuery], project: Path) -> SharedRead | Separ
 
 def read_of(leaf: TableScan) -> AnalysedQuery:
     """Return the query that reads the shared table and nothing else."""
-    table = exp.to_table("penstock_shared")
-    table.meta[LEAF] = 0
+    table = ScanTable(this=exp.to_identifier("penstock_shared"), scan=0)
     return AnalysedQuery(query=exp.select("*").from_(table), leaves=(leaf,))
 
 
 def reading(query: AnalysedQuery, view: str) -> exp.Expr:
     """Return an INSERT's query, with a view of the batch's rows as its table."""
     tree = query.query.copy()
-    for node in list(tree.find_all(exp.Table)):
-        if node.meta.get(LEAF) is None:
-            continue
+    for node in list(tree.find_all(ScanTable)):
         given = node.args.get("alias")
         alias = exp.TableAlias(
             this=exp.to_identifier(node.alias or node.name, quoted=True),

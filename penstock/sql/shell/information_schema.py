@@ -14,7 +14,7 @@ from penstock.connector.arrow.duckdb_engine import CalculationError, query_table
 from penstock.sql.information_schema.rows import information_rows
 from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.analysed import AnalysedQuery
-from penstock.sql.plan.analysis import LEAF
+from penstock.sql.syntax.nodes import ScanTable
 
 __all__ = ["look"]
 
@@ -96,12 +96,9 @@ def _is_named(item: exp.Expr) -> bool:
 
 def _answer(query: exp.Expr, tables: Mapping[str, pa.Table], limit: int) -> pa.Table | None:
     tree = query.copy()
-    for node in list(tree.find_all(exp.Table)):
-        index = node.meta.get(LEAF)
-        if index is None:
-            continue  # a name of WITH
+    for node in list(tree.find_all(ScanTable)):
         alias = exp.TableAlias(this=exp.to_identifier(node.alias or node.name, quoted=True))
-        node.replace(exp.Table(this=exp.to_identifier(f"t{index}"), alias=alias))
+        node.replace(exp.Table(this=exp.to_identifier(f"t{node.scan}"), alias=alias))
     for ordered in tree.find_all(exp.Ordered):
         if ordered.args.get("nulls_first") is None:
             ordered.set("nulls_first", not ordered.args.get("desc"))  # NULL is lowest

@@ -1,4 +1,4 @@
-"""Syntax nodes of Flink's statements and definitions for which sqlglot has none; all other nodes are sqlglot's."""
+"""Syntax nodes for which sqlglot has none: of Flink's statements and definitions, and the tables that a plan reads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 
 __all__ = [
+    "SCAN_PARTS",
     "AlterElements",
     "AlterFunction",
     "AlterMaterializedTable",
@@ -24,6 +25,7 @@ __all__ = [
     "RefusedStatement",
     "ReplaceTable",
     "ResourceProperty",
+    "ScanTable",
     "SecretStatement",
     "StatementSetBlock",
     "StopJobStatement",
@@ -207,3 +209,50 @@ class Distribution(exp.Property):
 
 class ReplaceTable(exp.Create):
     """REPLACE TABLE name ... AS query: the table has to be there (CREATE OR REPLACE is a Create with `replace`)."""
+
+
+SCAN_PARTS = ("scan", "arrives", "counts_late", "looked_up", "retry")
+"""What a ScanTable has beside the parts of a table: nothing of it is in the text."""
+
+
+class ScanTable(exp.Table):
+    """A table of the catalog in a query that is planned; it is written as the table.
+
+    `scan` is its number among the tables of the query. `arrives`: it is read with the column ARRIVED; `counts_late`: a
+    windowing function reads it; `looked_up`: it is the right side of a lookup join, with the `retry` of its hint.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        **exp.Table.arg_types,
+        **{part: part == "scan" for part in SCAN_PARTS},
+    }
+
+    @classmethod
+    def put(cls, table: exp.Table, scan: int) -> ScanTable:
+        """Replace a table in its tree."""
+        node = cls(**table.args, scan=scan)
+        node.type, node.comments = table.type, table.comments
+        node.meta.update(table.meta)
+        table.replace(node)
+        return node
+
+    @property
+    def scan(self) -> int:
+        """The number of the table."""
+        number: int = self.args["scan"]
+        return number
+
+    @property
+    def arrives(self) -> bool:
+        """Whether it is read with the column ARRIVED."""
+        return bool(self.args.get("arrives"))
+
+    @property
+    def counts_late(self) -> bool:
+        """Whether a windowing function reads it, which counts the rows that are late."""
+        return bool(self.args.get("counts_late"))
+
+    @property
+    def looked_up(self) -> bool:
+        """Whether it is looked up in each batch."""
+        return bool(self.args.get("looked_up"))

@@ -11,9 +11,8 @@ from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_sets
 from penstock.sql.incremental.planning.planner import IncrementalPlan, plan_incremental
 from penstock.sql.incremental.stages import Calc, ChangelogNormalize, RecomputeOperator
-from penstock.sql.plan.rules.changelog_mode import LEAF
 from penstock.sql.plan.rules.flow import Arrival, ScanFlow
-from penstock.sql.plan.rules.inline import find_relations
+from penstock.sql.plan.rules.inline import find_relations, number_scans
 from penstock.sql.plan.rules.prune_columns import narrowed_input, wanted_columns
 from penstock.sql.statements.statement import Select
 from tests.sql.plan.changing import CHANGES, NAMESPACE
@@ -40,9 +39,7 @@ def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> Planned:
     relations = find_relations(statement.query, NAMESPACE)
     annotate(relations.query, NAMESPACE)
     unfold_grouping_sets(relations.query)
-    for index, leaf in enumerate(relations.leaves):
-        for node in leaf.nodes:
-            node.meta[LEAF] = index
+    number_scans(relations)
     whole = [replace(_input(leaf.table), arrival=arrival) for leaf in relations.leaves]
     keys = frozenset[str]().union(*(table.key or () for table in whole))
     wanted = wanted_columns(relations.query, whole, keys)

@@ -11,9 +11,9 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.sql.binding.binder import annotate
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_sets
-from penstock.sql.plan.rules.changelog_mode import LEAF, ChangelogPlan, plan_changelog
+from penstock.sql.plan.rules.changelog_mode import ChangelogPlan, plan_changelog
 from penstock.sql.plan.rules.flow import Arrival, ScanFlow
-from penstock.sql.plan.rules.inline import find_relations
+from penstock.sql.plan.rules.inline import find_relations, number_scans
 from penstock.sql.statements.statement import Select
 from penstock.sql.syntax.refusal import Refusal
 from tests.sql.sql_objects import new_namespace, run
@@ -42,9 +42,7 @@ def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> ChangelogPlan:
     relations = find_relations(statement.query, NAMESPACE)
     annotate(relations.query, NAMESPACE)
     unfold_grouping_sets(relations.query)
-    for index, leaf in enumerate(relations.leaves):
-        for node in leaf.nodes:
-            node.meta[LEAF] = index
+    number_scans(relations)
     tables = [_input(leaf.table) for leaf in relations.leaves]
     known = [t if t.static else replace(t, arrival=arrival) for t in tables]
     planned = plan_changelog(relations.query, known)

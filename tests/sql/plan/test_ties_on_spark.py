@@ -18,8 +18,8 @@ from penstock.connector.changelog import RowKind
 from penstock.connector.scan import ARRIVED, ARRIVED_FIELDS
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.incremental.operators.query import IncrementalRun
-from penstock.sql.plan.rules.changelog_mode import LEAF
 from penstock.sql.plan.rules.flow import Arrival
+from penstock.sql.syntax.nodes import ScanTable
 from tests.sql.maintain import planned
 from tests.sql.plan.changing import plan
 
@@ -66,9 +66,8 @@ def view(spark: SparkSession, rows: Sequence[Event], batch: int = 0) -> None:
 def over_view(spark: SparkSession, query: exp.Expr) -> DataFrame:
     """Give what a planned query gives for the rows."""
     tree = query.copy()
-    for node in tree.find_all(exp.Table):
-        if LEAF in node.meta:
-            node.set("this", exp.to_identifier(VIEW))
+    for node in tree.find_all(ScanTable):
+        node.set("this", exp.to_identifier(VIEW))
     return spark.sql(to_spark_query(tree))
 
 

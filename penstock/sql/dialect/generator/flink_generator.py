@@ -61,6 +61,7 @@ class FlinkGenerator(Generator):
         nodes.RefusedStatement: statements.refusedstatement_sql,
         nodes.ReplaceTable: ddl.create_sql,
         nodes.ResourceProperty: statements.resourceproperty_sql,
+        nodes.ScanTable: lambda self, e: self.table_sql(e),
         nodes.SecretStatement: statements.secretstatement_sql,
         nodes.StatementSetBlock: statements.statementsetblock_sql,
         nodes.StopJobStatement: statements.stopjobstatement_sql,

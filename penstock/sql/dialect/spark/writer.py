@@ -24,6 +24,7 @@ from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS
 from penstock.sql.dialect.spark import aggregates, casts, json, numbers, texts, times, types, unnest
 from penstock.sql.dialect.spark.aggregates import aggregate_call
 from penstock.sql.dialect.spark.types import kind_of, let, operand
+from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.parse_errors import NodeError
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.traversal import copy_tree
@@ -171,6 +172,7 @@ class SparkWriter(SparkGenerator):
         exp.If: lambda self, e: self.func("IF", e.this, e.args.get("true"), e.args.get("false") or exp.null()),
         exp.TryCast: lambda self, e: self.cast_sql(e, safe_prefix="TRY_"),
         exp.Array: lambda self, e: self.func("ARRAY", *e.expressions),
+        ScanTable: lambda self, e: self.table_sql(e),
         exp.HexString: lambda _, e: f"X'{e.name}'",
         exp.Greatest: lambda self, e: _null_if_any(self, "greatest", e),
         exp.Least: lambda self, e: _null_if_any(self, "least", e),

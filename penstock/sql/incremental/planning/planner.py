@@ -70,7 +70,7 @@ from penstock.sql.plan.clauses.select_clauses import (
 )
 from penstock.sql.plan.rules import changelog_project
 from penstock.sql.plan.rules.aggregate import own_aggregates
-from penstock.sql.plan.rules.changelog_mode import LEAF, check_over, spark_flow
+from penstock.sql.plan.rules.changelog_mode import check_over, spark_flow
 from penstock.sql.plan.rules.flow import Arrival, Flow, ScanFlow
 from penstock.sql.plan.rules.inline import inline_ctes
 from penstock.sql.plan.rules.joins import has_temporal, is_regular, is_temporal
@@ -82,6 +82,7 @@ from penstock.sql.plan.rules.row_number import (
     take_bound,
 )
 from penstock.sql.plan.rules.tie_break import arrival_carriers, carry_arrival, winner
+from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = ["IncrementalPlan", "plan_incremental"]
@@ -124,11 +125,10 @@ def plan_incremental(query: exp.Expr, tables: Sequence[ScanFlow]) -> Incremental
     )
     feeds = walk.stages.queries
     waiting = {
-        node.meta[LEAF]
+        node.scan
         for feed in feeds
         if waits_for_time(feed) or window_tables(feed)
-        for node in feed.find_all(exp.Table)
-        if LEAF in node.meta
+        for node in feed.find_all(ScanTable)
     }
     maintained = IncrementalQuery(
         feeds=tuple(walk.stages.feeds),
@@ -207,8 +207,8 @@ class _StagePlanner:
         needed = needed_names(reader)
         if isinstance(node, exp.Subquery):
             return last_rows(node, self._tables, needed, self._source, self.stages)
-        assert isinstance(node, exp.Table), "tables and views have versions"
-        return versions_of_table(node, self._tables[node.meta[LEAF]], needed, self.stages)
+        assert isinstance(node, ScanTable), "tables and views have versions"
+        return versions_of_table(node, self._tables[node.scan], needed, self.stages)
 
     def _relation(self, node: exp.Expr, reader: exp.Select) -> tuple[Relation, Sequence[str]]:
         match node:
@@ -229,8 +229,8 @@ class _StagePlanner:
                 names = [i.alias_or_name for i in numbered.select.expressions]
                 kept = [n for n in names if shows or n != numbered.name]
                 return ranked, kept
-            case exp.Table() if LEAF in node.meta:
-                table = self.stages.table(node, self._tables[node.meta[LEAF]], needed_names(reader))
+            case ScanTable():
+                table = self.stages.table(node, self._tables[node.scan], needed_names(reader))
                 return table, table.columns
             case exp.Table() if (call := table_call(node)) is not None:
                 raise refuse_table_function(call.name, node).error()

@@ -14,8 +14,9 @@ from penstock.sql.dialect.windows.window_tables import (
     is_windowing,
 )
 from penstock.sql.plan.rules.aggregate import own_aggregates
-from penstock.sql.plan.rules.flow import LEAF, ScanFlow
+from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.joins import is_temporal
+from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = ["refuse_window", "rowtime_sources", "version_leaves"]
@@ -28,8 +29,8 @@ def rowtime_sources(node: exp.Expr, name: str, tables: Sequence[ScanFlow]) -> fr
     A rowtime stays one through projections, filters, UNNEST, UNION ALL, OVER, and on the left of temporal joins.
     """
     match node:
-        case exp.Table() if LEAF in node.meta:
-            index, alias = node.meta[LEAF], node.args.get("alias")
+        case ScanTable():
+            index, alias = node.scan, node.args.get("alias")
             renamed = alias is not None and alias.columns
             return frozenset({index}) if tables[index].rowtime == name and not renamed else None
         case exp.Table() if is_windowing(node):
@@ -51,7 +52,7 @@ def rowtime_sources(node: exp.Expr, name: str, tables: Sequence[ScanFlow]) -> fr
 
 def version_leaves(node: exp.Expr) -> frozenset[int]:
     """Return the leaves that a versioned relation reads."""
-    return frozenset(t.meta[LEAF] for t in node.find_all(exp.Table) if LEAF in t.meta)
+    return frozenset(table.scan for table in node.find_all(ScanTable))
 
 
 def _inner_name(node: exp.Subquery, name: str) -> str | None:

@@ -41,12 +41,11 @@ from penstock.sql.dialect import WindowKind, WindowTable, to_spark_query, window
 from penstock.sql.dialect.rewrites.session_windows import rewrite_session_windows
 from penstock.sql.expressions.expression import to_spark
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
-from penstock.sql.plan.analysis import LEAF, WINDOWED
 from penstock.sql.plan.lookup_keys import KeyLookup, lookup_strategy, lookups_in, write_lookup
 from penstock.sql.plan.rules.aggregate import keep_distinct_in_windows
 from penstock.sql.plan.rules.inline import inline_ctes
-from penstock.sql.plan.rules.tie_break import ARRIVES
 from penstock.sql.settings.pipeline import TIME_ZONE
+from penstock.sql.syntax.nodes import ScanTable
 
 __all__ = ["FrameBuilder", "group_members"]
 
@@ -130,7 +129,7 @@ class FrameBuilder:
         views = [f"penstock_{tag}_{index}" for index in range(len(analysed.leaves))]
         members = group_members(analysed.leaves, views, self.workdir / f"penstock_{tag}_groups")
         for index, leaf in enumerate(analysed.leaves):
-            nodes = [node for node in query.find_all(exp.Table) if node.meta.get(LEAF) == index]
+            nodes = [node for node in query.find_all(ScanTable) if node.scan == index]
             if not nodes:
                 continue  # it is only asked for the rows of keys
             self._replace_leaf(
@@ -173,7 +172,7 @@ class FrameBuilder:
     def _replace_leaf(
         self,
         leaf: TableScan,
-        nodes: Sequence[exp.Table],
+        nodes: Sequence[ScanTable],
         view: str,
         member: GroupMember | None,
         register: RegisterView,
@@ -184,7 +183,7 @@ class FrameBuilder:
         event_times: str,
         place: int,
     ) -> None:
-        arrives = any(node.meta.get(ARRIVES) for node in nodes)
+        arrives = any(node.arrives for node in nodes)
         frame, late_bound = self._leaf_frame(
             leaf,
             view,
@@ -199,10 +198,7 @@ class FrameBuilder:
         for node in nodes:
             alias = node.alias or node.name
             # a windowing function directly on the table counts late rows, which takes the hidden column
-            hidden = (
-                late_bound and bool(node.meta.get(WINDOWED)),
-                bool(node.meta.get(ARRIVES)),
-            )
+            hidden = (late_bound and node.counts_late, node.arrives)
             if hidden not in views:
                 views[hidden] = f"{view}_{len(views)}" if views else view
                 shown = frame if hidden[0] else frame.drop(WATERMARK_BEFORE)

@@ -35,7 +35,7 @@ from penstock.sql.plan.rules.changelog_project import (
     project_changes,
     rows_flow,
 )
-from penstock.sql.plan.rules.flow import LEAF, Flow, ScanFlow, kind_literal, renamed
+from penstock.sql.plan.rules.flow import Flow, ScanFlow, kind_literal, renamed
 from penstock.sql.plan.rules.inline import inline_ctes
 from penstock.sql.plan.rules.joins import check_temporal, updates
 from penstock.sql.plan.rules.row_number import (
@@ -46,12 +46,12 @@ from penstock.sql.plan.rules.row_number import (
 )
 from penstock.sql.plan.rules.tie_break import arrival_carriers, carry_arrival, winner
 from penstock.sql.plan.rules.top_n import top_n_flow, write_top_n
+from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import copy_tree, find_nodes
 
 __all__ = [
-    "LEAF",
     "ChangelogPlan",
     "FromClause",
     "check_numbered",
@@ -125,7 +125,7 @@ class _ChangelogVisitor:
                 return self.query(node)
             case exp.Table() if isinstance(node.this, exp.Anonymous):
                 return self._window(node)
-            case exp.Table() if LEAF in node.meta:
+            case ScanTable():
                 return self._aliased(node, self._leaf(node))
             case _:
                 return Flow(columns=None)
@@ -147,8 +147,8 @@ class _ChangelogVisitor:
             ]
         return self._aliased(numbered.subquery, flow)
 
-    def _leaf(self, node: exp.Table) -> Flow:
-        table = self._tables[node.meta[LEAF]]
+    def _leaf(self, node: ScanTable) -> Flow:
+        table = self._tables[node.scan]
         if table.changes is ChangelogMode.INSERT_ONLY:
             return Flow(columns=table.columns)
         return Flow(
@@ -204,10 +204,9 @@ class _ChangelogVisitor:
 
     def _static_leaf(self, node: exp.Expr) -> tuple[int, ScanFlow] | None:
         """Return the leaf that a join may read once a batch; None for any other relation."""
-        if not isinstance(node, exp.Table) or LEAF not in node.meta:
+        if not isinstance(node, ScanTable) or not self._tables[node.scan].static:
             return None
-        index = node.meta[LEAF]
-        return (index, self._tables[index]) if self._tables[index].static else None
+        return node.scan, self._tables[node.scan]
 
     # --- operators ---
 
@@ -414,7 +413,7 @@ def _check_chain(source: Flow, node: exp.Expr, name: str) -> Refusal | None:
 
 def _check_sorting(select: exp.Select) -> Refusal | None:
     """Refuse clauses that would have to wait for the end of a stream."""
-    if not any(LEAF in table.meta for table in find_nodes(select, exp.Table)):
+    if not find_nodes(select, ScanTable):
         return None
     for name, words in (("order", "ORDER BY"), ("offset", "OFFSET")):
         node = select.args.get(name)

@@ -17,7 +17,6 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.sql.plan.logical.scan_traits import Arrival
 
 __all__ = [
-    "LEAF",
     "Arrival",
     "Flow",
     "OperatorKind",
@@ -123,9 +122,6 @@ def describe_changes(changes: ChangelogMode, key: Sequence[str] | None) -> str:
             return "rows to the sink: inserts, updates with the row before and after, deletes"
         case _:
             assert_never(changes)
-
-
-LEAF = "penstock.leaf"  # label of a table node: index of its leaf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

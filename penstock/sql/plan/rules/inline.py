@@ -13,9 +13,10 @@ from penstock.connector.options.legacy import translate_legacy_options
 from penstock.sql.binding.binder import forget_types, view_body
 from penstock.sql.dialect import table_options
 from penstock.sql.dialect.flink.trees import named_tables
+from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.traversal import copy_tree, find_nodes
 
-__all__ = ["Relations", "TableReference", "find_relations", "inline_ctes"]
+__all__ = ["Relations", "TableReference", "find_relations", "inline_ctes", "number_scans"]
 
 
 def inline_ctes(query: exp.Expr) -> exp.Expr:
@@ -98,6 +99,12 @@ def find_relations(query: exp.Expr, namespace: Namespace) -> Relations:
             table = replace(table, options=tuple({**table.option_map, **dict(hints)}.items()))
         leaves.setdefault((table.identifier, hints), TableReference(table=table)).nodes.append(node)
     return Relations(query=expanded, leaves=tuple(leaves.values()))
+
+
+def number_scans(relations: Relations) -> None:
+    """Give the tables of a query their numbers, in place: those of the leaves."""
+    for index, leaf in enumerate(relations.leaves):
+        leaf.nodes[:] = [ScanTable.put(node, index) for node in leaf.nodes]
 
 
 def _expand(query: exp.Expr, namespace: Namespace) -> exp.Expr:

@@ -7,7 +7,7 @@ results that are written. Temporal joins in event time are not changed here (`in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -16,29 +16,24 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.sql.binding.hints import lookup_hints
 from penstock.sql.plan.logical.scan_traits import LookupRetry
 from penstock.sql.plan.rules.flow import ScanFlow
+from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = ["LookupRetry", "is_lookup", "retry_of", "take_lookups"]
 
-LOOKED_UP = "penstock.lookup"
-"""Set on a table node of FOR SYSTEM_TIME AS OF a processing time."""
-
-RETRY = "penstock.lookup.retry"
-"""Set on such a node with a retry hint (LOOKUP)."""
-
 
 def take_lookups(
     query: exp.Expr,
     tables: Sequence[ScanFlow],
-    leaf_of: Callable[[exp.Table], int | None],
     *,
     bounded: bool,
 ) -> frozenset[int]:
     """Remove FOR SYSTEM_TIME AS OF from `query`, in place; returns the leaves that are looked up.
 
-    A `bounded` query reads all its tables once, so that each of them can be looked up. `leaf_of` is the index in
-    `tables` of a node. Raises UnsupportedError for other joins.
+    A `bounded` query reads all its tables once, so that each of them can be looked up.
+
+    Raises UnsupportedError for other joins.
     """
     found: set[int] = set()
     for node in find_nodes(query, exp.Table, exp.Subquery):
@@ -51,31 +46,31 @@ def take_lookups(
                 hint="name the table that the view reads",
                 span=span_of(version),
             )
-        index = leaf_of(node)
-        if index is None or not (bounded or tables[index].static):
+        if not isinstance(node, ScanTable) or not (bounded or tables[node.scan].static):
             raise UnsupportedError(
                 "a lookup join reads a table that Spark reads by itself, named once in the query; this one is followed "
                 "as a stream",
                 hint="look up a Delta table or a table of a database (jdbc); write a stream into one first",
                 span=span_of(version),
             )
-        if tables[index].changes is not ChangelogMode.INSERT_ONLY:
+        table = tables[node.scan]
+        if table.changes is not ChangelogMode.INSERT_ONLY:
             raise UnsupportedError(
-                f"the table {tables[index].name} is read as changes, and a lookup wants its rows",
+                f"the table {table.name} is read as changes, and a lookup wants its rows",
                 hint="read its rows: leave out the option that asks for changes",
                 span=span_of(version),
             )
         _check_join(node, version)
         node.set("version", None)
-        node.meta[LOOKED_UP] = True
-        found.add(index)
+        node.set("looked_up", True)
+        found.add(node.scan)
     _take_hints(query)
     return frozenset(found)
 
 
 def retry_of(join: exp.Join) -> LookupRetry | None:
     """Return how a lookup join retries keys without rows, by its hint."""
-    found: LookupRetry | None = join.this.meta_get(RETRY)
+    found: LookupRetry | None = join.this.args.get("retry")
     return found
 
 
@@ -83,19 +78,24 @@ def _take_hints(query: exp.Expr) -> None:
     """Set on each table the options of its hint LOOKUP. Raises UnsupportedError for one that is not looked up."""
     for select in find_nodes(query, exp.Select):
         for hint in lookup_hints(select):
-            if not hint.relation.meta_get(LOOKED_UP):
+            if not _is_looked_up(hint.relation):
                 raise UnsupportedError(
                     f"the hint LOOKUP is of lookup joins, and {hint.relation.alias_or_name} is not looked up",
                     hint="join it FOR SYSTEM_TIME AS OF a processing time, or leave the hint out",
                     span=hint.span,
                 )
             if hint.options.retry is not None:
-                hint.relation.meta[RETRY] = LookupRetry(retry=hint.options.retry, span=hint.span)
+                retry = LookupRetry(retry=hint.options.retry, span=hint.span)
+                hint.relation.set("retry", retry)
 
 
 def is_lookup(join: exp.Expr) -> bool:
     """Return whether a join has no state, as its table is looked up in each batch."""
-    return isinstance(join.this, exp.Table) and bool(join.this.meta_get(LOOKED_UP))
+    return _is_looked_up(join.this)
+
+
+def _is_looked_up(relation: object) -> bool:
+    return isinstance(relation, ScanTable) and relation.looked_up
 
 
 def _is_processing_time(version: exp.Expr, query: exp.Expr, tables: Sequence[ScanFlow]) -> bool:

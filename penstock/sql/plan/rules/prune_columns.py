@@ -19,9 +19,9 @@ from penstock.catalog.model.types import LogicalType, RowType
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS
 from penstock.sql.expressions.expression import columns_of
-from penstock.sql.plan.rules.changelog_mode import LEAF
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.inline import inline_ctes
+from penstock.sql.syntax.nodes import SCAN_PARTS, ScanTable
 from penstock.sql.syntax.traversal import all_nodes, copy_tree
 
 __all__ = [
@@ -45,7 +45,7 @@ _OPEN = {
 }  # fmt: skip
 
 # every part of a relation in FROM that only names it or says how it is read
-_NAMING = {"this", "db", "catalog", "alias", "hints", "version"}
+_NAMING = {"this", "db", "catalog", "alias", "hints", "version", *SCAN_PARTS}
 
 
 def is_unnamed(node: exp.Expr) -> bool:
@@ -74,9 +74,7 @@ def find_whole_scans(query: exp.Expr, nodes: Sequence[exp.Expr]) -> frozenset[in
     if all(_is_followed(node) for node in nodes if isinstance(node, exp.Star)):
         walk.query(query, asked=True)
     return frozenset(
-        node.meta[LEAF]
-        for node in nodes
-        if isinstance(node, exp.Table) and LEAF in node.meta and id(node) not in walk.narrow
+        node.scan for node in nodes if isinstance(node, ScanTable) and id(node) not in walk.narrow
     )
 
 

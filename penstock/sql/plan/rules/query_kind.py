@@ -14,6 +14,7 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.model.function import Function
 from penstock.sql.dialect.functions.table import FUNCTIONS
 from penstock.sql.plan.rules.inline import find_relations
+from penstock.sql.syntax.nodes import SCAN_PARTS
 from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = ["called_functions", "is_plain_projection", "is_stateful", "waits_for_time"]
@@ -37,7 +38,7 @@ def waits_for_time(query: exp.Expr) -> bool:
 _HARMLESS = {"expressions", "from_", "kind", "hint"}
 
 # every part of a table in FROM that only names it or says how it is read
-_NAMING = {"this", "db", "catalog", "alias", "hints"}
+_NAMING = {"this", "db", "catalog", "alias", "hints", *SCAN_PARTS}
 
 # what gives several rows for one, or one for several
 _GENERATORS = (exp.UDTF, exp.Explode, exp.Inline, exp.AggFunc, exp.Window, exp.Query)

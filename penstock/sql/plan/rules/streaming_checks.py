@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from penstock.sql.dialect import WindowKind, window_tables
-from penstock.sql.plan.rules.changelog_mode import LEAF
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.joins import is_regular
 from penstock.sql.plan.rules.lookup_join import is_lookup
+from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
@@ -79,7 +79,7 @@ def _relations(select: exp.Select) -> list[exp.Expr]:
 
 
 def _leaves(node: exp.Expr) -> set[int]:
-    return {table.meta[LEAF] for table in find_nodes(node, exp.Table) if LEAF in table.meta}
+    return {table.scan for table in find_nodes(node, ScanTable)}
 
 
 def _proctimes(nodes: Sequence[exp.Expr], tables: Sequence[ScanFlow]) -> frozenset[str]:

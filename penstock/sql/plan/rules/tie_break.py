@@ -16,12 +16,11 @@ from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, is_windowing
 from penstock.sql.plan.logical.scan_traits import Arrival, TieBreak
 from penstock.sql.plan.rules.aggregate import own_aggregates
-from penstock.sql.plan.rules.flow import LEAF, ScanFlow
+from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.row_number import RowNumberQuery
+from penstock.sql.syntax.nodes import ScanTable
 
-__all__ = ["ARRIVES", "TieBreak", "arrival_carriers", "carry_arrival", "winner"]
-
-ARRIVES = "penstock.arrives"  # label of a table node that is read with ARRIVED
+__all__ = ["TieBreak", "arrival_carriers", "carry_arrival", "winner"]
 
 
 def winner(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak:
@@ -53,7 +52,7 @@ def carry_arrival(carriers: Sequence[exp.Expr]) -> None:
         if isinstance(node, exp.Select):
             node.append("expressions", exp.column(ARRIVED, quoted=True))
         else:
-            node.meta[ARRIVES] = True
+            node.set("arrives", True)
 
 
 def _carriers(node: exp.Expr, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
@@ -61,8 +60,8 @@ def _carriers(node: exp.Expr, tables: Sequence[ScanFlow]) -> list[exp.Expr] | No
     if _names_columns(node):
         return None
     match node:
-        case exp.Table() if LEAF in node.meta:
-            return [node] if tables[node.meta[LEAF]].arrival is Arrival.RECORD else None
+        case ScanTable():
+            return [node] if tables[node.scan].arrival is Arrival.RECORD else None
         case exp.Table() if is_windowing(node):
             (window, *_) = window_tables(node)
             return _carriers(window.input, tables)
@@ -97,7 +96,9 @@ def _of_union(union: exp.Union, tables: Sequence[ScanFlow]) -> list[exp.Expr] | 
     selects = [s for side in (union.this, union.expression) for s in side.find_all(exp.Select)]
     if any(item.find(exp.Star) for select in selects for item in select.expressions):
         return None
-    read = [{n.meta[LEAF] for n in side if LEAF in n.meta} for side in sides if side is not None]
+    read = [
+        {n.scan for n in side if isinstance(n, ScanTable)} for side in sides if side is not None
+    ]
     return None if read[0] & read[1] else [*sides[0], *sides[1]]
 
 
@@ -121,8 +122,8 @@ def _is_rowtime(
     The windows of TABLE(TUMBLE(...)) keep the rowtime a time attribute for deduplication (WindowDeduplicate).
     """
     match node:
-        case exp.Table() if LEAF in node.meta:
-            return tables[node.meta[LEAF]].rowtime == name and not _names_columns(node)
+        case ScanTable():
+            return tables[node.scan].rowtime == name and not _names_columns(node)
         case exp.Table() if is_windowing(node):
             (window, *_) = window_tables(node)
             inner = window.time_column if name == WINDOW_COLUMNS[-1] else name

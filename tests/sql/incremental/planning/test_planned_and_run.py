@@ -18,7 +18,7 @@ from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.incremental.operators.query import IncrementalRun
 from penstock.sql.incremental.planning.planner import IncrementalPlan
-from penstock.sql.plan.rules.changelog_mode import LEAF
+from penstock.sql.syntax.nodes import ScanTable
 from tests.sql.maintain.planned import plan
 
 Row = tuple[Any, ...]
@@ -122,8 +122,8 @@ def feed(
 ) -> Any:
     """Give what Spark streams for the rows of a batch."""
     tree = query.query.copy()
-    for node in tree.find_all(exp.Table):
-        table = tables[node.meta[LEAF]]
+    for node in tree.find_all(ScanTable):
+        table = tables[node.scan]
         types = TYPES[table] + ("" if table == "events" else f", {ROW_KIND} TINYINT")
         rows = spark.createDataFrame(batch[table], types.replace("BIGINT", "LONG"))
         rows.coalesce(1).createOrReplaceTempView(f"planned_{table}")
