@@ -30,6 +30,7 @@ __all__ = [
     "is_gone",
     "locked_by",
     "lost_to",
+    "repeats",
     "this_process",
     "unconfirmed",
 ]
@@ -70,12 +71,16 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A claim that was granted. `fence` grows with every grant for the same pipeline. Times are epoch ms."""
+    """A claim that was granted. `fence` grows with every grant for the same pipeline. Times are epoch ms.
+
+    `taken_over` is the claim of a process that ended, or fell silent, without releasing it.
+    """
 
     pipeline: str
     owner: Owner
     fence: int
     since_ms: int
+    taken_over: Lease | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +91,25 @@ class Claim:
     age_ms: int
 
 
-def this_process() -> Owner:
-    """Describe this process, with a new token."""
+def this_process(statement: str = "") -> Owner:
+    """Describe this process, with a new token, which ends with the digest `statement` of what it runs."""
     pid = os.getpid()
     return Owner(
         host=socket.gethostname(),
         pid=pid,
         boot_id=_boot_id(),
-        token=uuid4().hex,
+        token=f"{uuid4().hex}{statement}",
         started=_started(pid),
     )
+
+
+def repeats(lease: Lease) -> bool:
+    """Return whether a process was cut off in the statement that the owner of this lease runs."""
+    own, before = lease.owner.token[_TOKEN:], lease.taken_over
+    return bool(own) and before is not None and before.owner.token[_TOKEN:] == own
+
+
+_TOKEN = len(uuid4().hex)
 
 
 def has_lapsed(claim: Claim) -> bool:

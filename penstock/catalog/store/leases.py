@@ -53,6 +53,7 @@ def acquire(connection: Connection, pipeline: str, owner: Owner) -> Lease:
     if row is None:
         connection.execute(insert(LEASES).values(pipeline=pipeline, fence=1, **values))
         return Lease(pipeline=pipeline, owner=owner, fence=1, since_ms=now)
+    taken_over = None
     if row.token:
         claim = _claim(row, now)
         if not has_lapsed(claim):
@@ -63,7 +64,14 @@ def acquire(connection: Connection, pipeline: str, owner: Owner) -> Lease:
             row.pid,
             row.host,
         )
-    lease = Lease(pipeline=pipeline, owner=owner, fence=row.fence + 1, since_ms=now)
+        taken_over = claim.lease
+    lease = Lease(
+        pipeline=pipeline,
+        owner=owner,
+        fence=row.fence + 1,
+        since_ms=now,
+        taken_over=taken_over,
+    )
     connection.execute(
         update(LEASES).where(LEASES.c.pipeline == pipeline).values(fence=lease.fence, **values)
     )

@@ -141,9 +141,10 @@ def start_job(
     clock = clock or SystemClock()
     settings = SupervisorSettings(trigger=trigger, restarts=restarts)
     if not query.is_stream:
-        with table_lease(catalog, query.sink, clock) as table:
+        with table_lease(catalog, query.sink, clock, statement=query.statement_digest) as table:
             supervisor = Supervisor(query, settings=settings, clock=clock, lost_lease=table.lost)
             query.prepare()
+            table.check_repeated()
             supervisor.write()
         return Job(supervisor)
     held = lease or hold_lease(catalog, query.pipeline, clock)

@@ -10,6 +10,7 @@ import hashlib
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,16 @@ from penstock.catalog.definitions.leases import (
     HOLDER_TIMEOUT_MS,
     LEASE_TIMEOUT_MS,
     Lease,
+    repeats,
     this_process,
     unconfirmed,
 )
-from penstock.catalog.errors import CatalogError, PenstockError, PipelineLockedError
+from penstock.catalog.errors import (
+    CatalogError,
+    PenstockError,
+    PipelineLockedError,
+    StateMismatchError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -71,6 +78,24 @@ class PipelineLease:
             return (
                 unconfirmed(self._lease, self._failure) if silent_ms >= HOLDER_TIMEOUT_MS else None
             )
+
+    def check_repeated(self) -> None:
+        """Raise StateMismatchError where the same statement was cut off: whether it was committed is unknown here.
+
+        It is refused once: the next process finds the claim released.
+        """
+        before = self._lease.taken_over
+        if before is None or not repeats(self._lease):
+            return
+        since = datetime.fromtimestamp(before.since_ms / 1000, UTC).strftime(
+            "%Y-%m-%d %H:%M:%S UTC"
+        )
+        raise StateMismatchError(
+            f"this statement was cut off before: process {before.owner.pid} on host {before.owner.host} began it at "
+            f"{since} and did not end it; its rows may be in the table already",
+            hint="nothing was written now. Look at the table, and run the statement again where the rows are missing: "
+            "it is refused once",
+        )
 
     def on_stop_request(self, stop: Callable[[], None]) -> None:
         """Register `stop`, which the renewing thread calls each time that the catalog requests the end."""
@@ -165,10 +190,15 @@ class PipelineLease:
             self._lost = error
 
 
-def hold_lease(catalog: Catalog, pipeline: str, clock: Clock) -> PipelineLease:
-    """Claim a pipeline and renew the claim. Raises PipelineLockedError, which names the runner that has it."""
+def hold_lease(
+    catalog: Catalog, pipeline: str, clock: Clock, *, statement: str = ""
+) -> PipelineLease:
+    """Claim a pipeline and renew the claim. Raises PipelineLockedError, which names the runner that has it.
+
+    `statement` is the digest of a statement that runs under it.
+    """
     asked_ms = clock.monotonic_ms()
-    lease = catalog.acquire_lease(pipeline, this_process())
+    lease = catalog.acquire_lease(pipeline, this_process(statement))
     held = PipelineLease(catalog, lease, clock, renewed_ms=asked_ms)
     Thread(target=held.keep_alive, name=f"penstock lease {pipeline}", daemon=True).start()
     return held
@@ -201,17 +231,20 @@ LONGEST_NAME = 512
 def write_once(query: StartableQuery, catalog: Catalog, clock: Clock) -> None:
     """Prepare the target of INSERT .. VALUES or INSERT OVERWRITE and write its rows, under the table's lease.
 
-    Raises PipelineLockedError, and what the query raises.
+    Raises PipelineLockedError, StateMismatchError for a statement that was cut off before, and what the query raises.
     """
-    with table_lease(catalog, query.sink, clock) as held:
+    with table_lease(catalog, query.sink, clock, statement=query.statement_digest) as held:
         query.prepare()
+        held.check_repeated()
         query.write(held.lost)
 
 
 @contextmanager
-def table_lease(catalog: Catalog, table: str, clock: Clock) -> Iterator[PipelineLease]:
+def table_lease(
+    catalog: Catalog, table: str, clock: Clock, *, statement: str = ""
+) -> Iterator[PipelineLease]:
     """Hold the lease of a table; waits a short time for another statement's end. Raises PipelineLockedError."""
-    held = _acquired(catalog, table, clock)
+    held = _acquired(catalog, table, clock, statement)
     try:
         yield held
     finally:
@@ -227,15 +260,15 @@ def lease_name(table: str) -> str:
     return f"{name[: LONGEST_NAME - 17]} {digest}"
 
 
-def _acquired(catalog: Catalog, table: str, clock: Clock) -> PipelineLease:
+def _acquired(catalog: Catalog, table: str, clock: Clock, statement: str) -> PipelineLease:
     name = lease_name(table)
     for _ in range(WAIT_MS // LOOK_MS):
         try:
-            return hold_lease(catalog, name, clock)
+            return hold_lease(catalog, name, clock, statement=statement)
         except PipelineLockedError:
             clock.wait(Event(), LOOK_MS)
     try:
-        return hold_lease(catalog, name, clock)
+        return hold_lease(catalog, name, clock, statement=statement)
     except PipelineLockedError as error:
         raise _written_by_another(catalog, table) from error
 

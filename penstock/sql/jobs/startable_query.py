@@ -87,6 +87,10 @@ class StartableQuery(CheckpointedQuery, Protocol):
     def rows_by_sink(self) -> Mapping[str, int] | None:
         """Rows written since it was planned, by table, where one query writes several; else None."""
 
+    @property
+    def statement_digest(self) -> str:
+        """The digest of a statement without a checkpoint that adds its rows each time that it is run; else empty."""
+
     def prepare(self) -> None:
         """Create or check what it writes into. Raises InputError."""
 

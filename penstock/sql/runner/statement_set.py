@@ -130,6 +130,11 @@ class SharedQuery:
         )
 
     @property
+    def statement_digest(self) -> str:
+        """It has a checkpoint."""
+        return ""
+
+    @property
     def rows_by_sink(self) -> Mapping[str, int]:
         """Rows written since the query was planned, by sink."""
         return {name: self.counts.total().get(name, 0) for name in self.names}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from penstock.catalog.definitions.leases import HOLDER_TIMEOUT_MS
+from penstock.catalog.definitions.leases import HOLDER_TIMEOUT_MS, this_process
 from penstock.catalog.definitions.resolver import Namespace
-from penstock.catalog.errors import PipelineLockedError, QueryFailedError
+from penstock.catalog.errors import PipelineLockedError, QueryFailedError, StateMismatchError
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.connector.contract import AvailableNow, LostLease
 from penstock.connector.filesystem.sink.sink import FilesystemSink
@@ -188,6 +189,33 @@ def test_a_second_insert_into_a_table_is_refused_by_name_where_the_first_takes_l
     assert "nothing was written" in (no.value.hint or "")
     assert query.prepared == 0
     assert sum(clock.waits) == WAIT_MS
+
+
+@pytest.mark.parametrize("of_a_file", [True, False])
+def test_an_insert_of_values_that_was_killed_is_named_when_it_is_typed_again(
+    catalog: SqlCatalog, of_a_file: bool
+) -> None:
+    """Once, and written by the time after that; another statement is not held up."""
+    killed = replace(this_process("a" * 32), pid=2**22 + 1)
+    clock = SystemClock()
+
+    def run(digest: str) -> ScriptedInsert:
+        query = ScriptedInsert(starts=[None], is_stream=False, statement_digest=digest)
+        if of_a_file:
+            write_once(query, catalog, clock)  # type: ignore[arg-type]
+        else:
+            start_job(query, trigger=AvailableNow(), catalog=catalog, clock=clock)  # type: ignore[arg-type]
+        return query
+
+    catalog.acquire_lease(lease_name(TABLE), killed)
+    other = run("b" * 32)
+    catalog.acquire_lease(lease_name(TABLE), killed)
+    with pytest.raises(StateMismatchError, match=f"process {killed.pid} on host") as caught:
+        run("a" * 32)
+    again = run("a" * 32)
+
+    assert other.starts == again.starts == []
+    assert "nothing was written now" in (caught.value.hint or "")
 
 
 def test_a_lease_has_a_name_that_the_catalog_can_keep() -> None:

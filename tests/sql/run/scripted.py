@@ -163,6 +163,7 @@ class ScriptedInsert:
     kind: str = "INSERT"
     is_stream: bool = True
     rows_by_sink: dict[str, int] | None = None
+    statement_digest: str = ""
     rows: dict[int, int] = field(default_factory=dict)
     started: list[Any] = field(default_factory=list)
     prepared: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -100,6 +101,17 @@ class PlannedInsert:
     def rows_by_sink(self) -> None:
         """It writes into one table."""
         return None
+
+    @property
+    def statement_digest(self) -> str:
+        """That of an INSERT .. VALUES; empty where rows replace those of their key, or all of the table."""
+        by_key = (
+            self.target_key and self.target.capabilities.accepts is not ChangelogMode.INSERT_ONLY
+        )
+        if self.is_stream or self.editor is not None or by_key:
+            return ""
+        text = "\n".join((self.sink, str(self.columns), self.text))
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
     def changes(self) -> ChangelogMode:
