@@ -15,11 +15,10 @@ from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, column, unique_name
 from penstock.sql.incremental.planning.source import ChangelogSource, Scope
 from penstock.sql.incremental.stages import StageInput
+from penstock.sql.plan.builder.subqueries import INNER, inner_query
 from penstock.sql.plan.clauses.joins import (
     JoinKind,
     conjuncts,
-    is_outer,
-    names_in,
     read_correlated,
     read_join_kind,
     read_query_condition,
@@ -28,14 +27,11 @@ from penstock.sql.plan.clauses.joins import (
     refuse_using,
 )
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
-from penstock.sql.syntax.positions import attach, source_of, span_of
+from penstock.sql.syntax.positions import span_of
 
 __all__ = ["Join", "filter_by_query", "join", "join_conditions", "keyed", "pair_of", "spans"]
 
 KEY = "__key"
-
-INNER = "__inner"
-"""The name of an inner query's columns in the conditions of the join."""
 
 
 def spans(condition: exp.Expr, left: ChangelogSource, right: ChangelogSource) -> bool:
@@ -256,47 +252,11 @@ Plan = Callable[[exp.Select], ChangelogRelation]
 def filter_by_query(condition: exp.Expr, outer: ChangelogSource, plan: Plan) -> ChangelogSource:
     """Keep the rows of `outer` for which a condition with a query holds. Raises UnsupportedError for other forms."""
     found = accepted(read_query_condition(condition))
-    values = [] if found.value is None else [found.value]
     apart = accepted(read_correlated(found, outer.knows))
-    given = [item.unalias().copy() for item in apart.select.expressions]
-    tests = [exp.EQ(this=value.copy(), expression=given[0]) for value in values]
-    inner, conditions = _inner(apart.select, [*tests, *apart.conditions], outer, len(values))
-    rows = plan(attach(inner, source_of(found.select)))
+    inner = inner_query(found, apart, outer.knows)
+    rows = plan(inner.select)
     source = ChangelogSource.of(outer.stages, rows, INNER, rows.columns, {})
-    return join(found.kind, outer, source, conditions, condition)
-
-
-def _inner(
-    select: exp.Select, tests: Sequence[exp.Expr], outer: ChangelogSource, values: int
-) -> tuple[exp.Select, list[exp.Expr]]:
-    """Make the inner query return the values that the conditions need, and rewrite the conditions to name those."""
-    own = names_in(select)
-    names: dict[str, str] = {}
-    items: list[exp.Expr] = []
-
-    def renamed(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Column) or (is_outer(node, own) and outer.knows(node)):
-            return node
-        return given(node)
-
-    def given(node: exp.Expr) -> exp.Expr:
-        text = node.sql()
-        if text not in names:
-            names[text] = unique_name(node.name or "value", list(names.values()))
-            items.append(exp.alias_(node.copy(), names[text], quoted=True))
-        return column(names[text], INNER, node)
-
-    conditions: list[exp.Expr] = []
-    for index, test in enumerate(tests):
-        if index < values:  # the value of IN is the outer query's, whatever it names
-            test.set("expression", given(test.expression))
-            conditions.append(test)
-        else:
-            conditions.append(test.transform(renamed))
-    inner = select.copy()
-    if items or not inner.args.get("group"):
-        inner.set("expressions", items or [exp.alias_(exp.Literal.number(1), "one", quoted=True)])
-    return inner, conditions
+    return join(found.kind, outer, source, inner.conditions, condition)
 
 
 def join_conditions(

@@ -5,7 +5,7 @@ The right side of a temporal join in event time (Flink's pages "Versioned Tables
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -15,16 +15,9 @@ from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, column, written
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
 from penstock.sql.incremental.planning.stage_list import StageList
-from penstock.sql.plan.clauses.rowtimes import rowtime_sources
 from penstock.sql.plan.clauses.temporal_joins import refuse_table_versions, refuse_unversioned
-from penstock.sql.plan.rules.aggregate import is_same
+from penstock.sql.plan.clauses.versions import LastRows, read_last_row
 from penstock.sql.plan.rules.flow import ScanFlow
-from penstock.sql.plan.rules.row_number import (
-    RowNumberQuery,
-    check_limit,
-    check_row_number,
-    find_row_number,
-)
 
 __all__ = ["VersionedRelation", "last_rows", "versions_of_table"]
 
@@ -78,73 +71,18 @@ def last_rows(
 
     `source` plans FROM and WHERE of a SELECT. Raises UnsupportedError for any other query.
     """
-    reader = node.this
-    numbered = _last_row(reader, tables) if isinstance(reader, exp.Select) else None
-    if numbered is None:
-        raise refuse_unversioned(node).error()
+    numbered = accepted(read_last_row(node, tables))
     inner = source(numbered.select)
-    values = {
-        i.alias_or_name: i.unalias() for i in numbered.select.expressions if i is not numbered.item
-    }
-    names = _view_names(reader, list(values))
-    key = [_shown(part, names, values) for part in numbered.window.args["partition_by"]]
-    time = _shown(_order(numbered), names, values)
-    known = tuple(name for name in key if name is not None)
-    if not isinstance(inner, AppendSource) or time is None or len(known) < len(key):
+    items_of = (i for i in numbered.select.expressions if i is not numbered.item)
+    view = LastRows.of(node, numbered, {i.alias_or_name: i.unalias() for i in items_of})
+    found = view.versions
+    if not isinstance(inner, AppendSource) or found is None:
         raise refuse_unversioned(node).error()
     items: list[Item] = [
-        (name, values[own])
-        for name, own in names.items()
-        if needed is None or name in needed or name in (*known, time)
+        (name, view.values[own])
+        for name, own in view.names.items()
+        if needed is None or name in needed or name in (*found.key, found.time)
     ]
     rows = inner.project(items)
-    staged = stages.versions(rows.query, rows.columns, known, ChangelogMode.INSERT_ONLY, node)
-    return VersionedRelation(rows=staged, key=known, time=time, label=node.alias)
-
-
-def _last_row(reader: exp.Select, tables: Sequence[ScanFlow]) -> RowNumberQuery | None:
-    """Return the numbering query of a view that selects only the last row of each key by rowtime."""
-    others = ("joins", "laterals", "group", "having", "distinct", "order", "limit")
-    if reader.args.get("from_") is None or any(reader.args.get(part) for part in others):
-        return None
-    numbered = find_row_number(reader.args.get("where"), reader.args["from_"].this)
-    if numbered is None:
-        return None
-    accepted(check_limit(numbered))
-    if numbered.rest is not None or numbered.limit != 1:
-        return None
-    order, select = numbered.window.args.get("order"), numbered.select
-    if numbered.ties or order is None or len(order.expressions) != 1:
-        return None
-    if not order.expressions[0].args.get("desc") or not numbered.window.args.get("partition_by"):
-        return None
-    accepted(check_row_number(numbered))
-    time, first = _order(numbered), select.args["from_"].this
-    if not isinstance(time, exp.Column) or select.args.get("joins") or select.args.get("laterals"):
-        return None
-    return None if rowtime_sources(first, time.name, tables) is None else numbered
-
-
-def _order(numbered: RowNumberQuery) -> exp.Expr:
-    order: exp.Expr = numbered.window.args["order"].expressions[0].this
-    return order
-
-
-def _view_names(reader: exp.Select, inner: Sequence[str]) -> dict[str, str]:
-    """Return the columns of a view by their names, with their names in the numbering query.
-
-    The number itself, which is always 1, and computed values are left out.
-    """
-    if any(item.find(exp.Star) for item in reader.expressions):
-        return {name: name for name in inner}
-    columns = ((i.alias_or_name, i.unalias()) for i in reader.expressions)
-    return {
-        name: value.name
-        for name, value in columns
-        if isinstance(value, exp.Column) and value.name in inner
-    }
-
-
-def _shown(part: exp.Expr, names: Mapping[str, str], values: Mapping[str, exp.Expr]) -> str | None:
-    """Name the column of the view for a value of the numbering query; None where there is none."""
-    return next((name for name, own in names.items() if is_same(values[own], part)), None)
+    staged = stages.versions(rows.query, rows.columns, found.key, ChangelogMode.INSERT_ONLY, node)
+    return VersionedRelation(rows=staged, key=found.key, time=found.time, label=node.alias)

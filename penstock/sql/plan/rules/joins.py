@@ -17,7 +17,16 @@ from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = ["check_temporal", "has_temporal", "is_regular", "is_temporal", "updates"]
+__all__ = [
+    "check_temporal",
+    "compares_windows",
+    "has_inner_query",
+    "has_temporal",
+    "is_bounded",
+    "is_regular",
+    "is_temporal",
+    "updates",
+]
 
 _RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
@@ -30,16 +39,16 @@ def is_regular(select: exp.Select) -> bool:
 
     Over streams each of their rows may match one that arrives at any time.
     """
-    return (bool(_tables(select)) and not _is_bounded(select)) or _has_query(select)
+    return (bool(_tables(select)) and not is_bounded(select)) or has_inner_query(select)
 
 
 def updates(select: exp.Select) -> exp.Expr | None:
     """Return the first regular join of a SELECT whose rows do not stay: an outer one, or a query in WHERE."""
-    if not _is_bounded(select):
+    if not is_bounded(select):
         for join in _tables(select):
             if join.side:
                 return join
-    return select.args["where"] if _has_query(select) else None
+    return select.args["where"] if has_inner_query(select) else None
 
 
 def _tables(select: exp.Select) -> list[exp.Join]:
@@ -53,17 +62,24 @@ def _tables(select: exp.Select) -> list[exp.Join]:
     ]
 
 
-def _has_query(select: exp.Select) -> bool:
+def has_inner_query(select: exp.Select) -> bool:
+    """Return whether the WHERE of a SELECT has a query that compares no interval and no window."""
     where = select.args.get("where")
     if where is None:
         return False
     inner = where.find(exp.Query)
     found = inner.unnest() if inner is not None else None
-    return found is not None and not (isinstance(found, exp.Select) and _is_bounded(found))
+    return found is not None and not (isinstance(found, exp.Select) and is_bounded(found))
 
 
-def _is_bounded(select: exp.Select) -> bool:
+def is_bounded(select: exp.Select) -> bool:
+    """Return whether a SELECT compares an interval of time or a window, so that its joins end with the watermark."""
     return any(_is_range_of_time(c) or _is_window(c) for c in _conditions(select))
+
+
+def compares_windows(select: exp.Select) -> bool:
+    """Return whether a SELECT compares windows of its relations."""
+    return any(map(_is_window, _conditions(select)))
 
 
 def _conditions(select: exp.Select) -> Iterator[exp.Expr]:

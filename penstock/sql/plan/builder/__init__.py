@@ -1,0 +1,1 @@
+"""Build the logical plan of a query from its syntax."""

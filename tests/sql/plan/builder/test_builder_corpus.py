@@ -1,0 +1,54 @@
+"""The golden queries as logical plans: columns and rowtimes are those that the planners of syntax trees find."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.catalog.errors import InputError, InputErrors
+from penstock.sql.plan import analysis
+from penstock.sql.plan.builder.builder import build
+from penstock.sql.plan.builder.names import shown_columns
+from penstock.sql.plan.clauses.rowtimes import rowtime_sources
+from penstock.sql.plan.logical.nodes import Scan, WindowAssign
+from penstock.sql.plan.logical.plan import Plan, walk
+from penstock.sql.plan.rules.flow import Flow
+from penstock.sql.plan.rules.prune_columns import narrowed_input
+from tests.sql import test_plan_cases as golden
+
+
+@pytest.mark.parametrize("path", golden.CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_plan_has_the_columns_and_rowtimes_of_its_query(path, monkeypatch) -> None:
+    """Every query that can be read is built, also those that are refused later."""
+    plans: list[Plan] = []
+    read = analysis._Read
+
+    def built(**parts):
+        tables = tuple(map(narrowed_input, parts["inputs"], parts["wanted"]))
+        plan = build(parts["query"], tables, parts["lookups"])
+        for node in walk(plan.root):
+            if node.syntax is not None and not isinstance(node, Scan | WindowAssign):
+                names = {time.column for time in node.facts.rowtimes}
+                for name in names.union(node.facts.names or ()):
+                    known = rowtime_sources(node.syntax, name, tables)
+                    assert (name, node.facts.sources(name)) == (name, known)
+        plans.append(plan)
+        return read(**parts)
+
+    monkeypatch.setattr(analysis, "_Read", built)
+    tables, cases = golden.read_cases(path.read_text("utf-8").split(golden.LINE)[0].rstrip())
+    for case in cases:
+        plans.clear()
+        try:
+            query = golden.planned(case, tables)
+        except (InputError, InputErrors):
+            continue
+        (plan,) = plans
+        if query.maintained is not None:
+            assert shown_columns(plan.root) == query.flow.columns, case.sql
+        elif query.flow != Flow(columns=None):
+            assert _named(plan.root.facts.names) == _named(query.flow.columns), case.sql
+
+
+def _named(columns: tuple[str, ...] | None) -> list[str] | None:
+    """The columns that the query names: others are named by whoever writes them."""
+    return None if columns is None else [n if n.isidentifier() else "" for n in columns]
