@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
+from penstock.connector.capabilities import Capabilities
 from penstock.connector.changelog import ChangelogMode
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from penstock.catalog.model.types import LogicalType
     from penstock.connector.lookup.contract import LookupSource
     from penstock.connector.options.watermark import WatermarkSettings
-    from penstock.connector.row_level_dml import TableEditor
     from penstock.connector.source.enumerator import MakeEnumerator
     from penstock.connector.source.records import RecordsWithSplitIds
     from penstock.connector.source.split import Discovery, Split, SplitOffsets
@@ -454,8 +454,8 @@ class Sink(Protocol):
         raise AssertionError(f"{type(self).__name__} is not resumable: {checkpoint}")
 
 
-class Connector(Protocol):
-    """A kind of table, found by the `connector` option."""
+class Connector(Capabilities, Protocol):
+    """A kind of table, found by the `connector` option. What it can do beside this is in its `Capabilities`."""
 
     @property
     def name(self) -> str:
@@ -469,10 +469,3 @@ class Connector(Protocol):
 
     def sink(self, table: Table) -> Sink:
         """Describe writing into `table`. Raises UnsupportedError when tables of this kind cannot be written."""
-
-    def editor(self, table: Table) -> TableEditor | None:  # noqa: ARG002  of the contract
-        """Describe editing `table`; None for a kind of table that cannot be edited.
-
-        Raises UnsupportedError when this one cannot be.
-        """
-        return None

@@ -12,6 +12,8 @@ from penstock.catalog.definitions.information_schema import (
 )
 from penstock.catalog.errors import DefinitionError, UnsupportedError
 from penstock.catalog.model.table import Table
+from penstock.connector.capabilities import ConnectivityCheck
+from penstock.connector.connectivity import check_nothing
 from penstock.connector.contract import Connector, EngineSource, Sink
 
 __all__ = ["InformationConnector"]
@@ -35,6 +37,10 @@ class InformationConnector(Connector):
                 f"table {table.identifier}: the connector '{CONNECTOR}' is of {INFORMATION_SCHEMA} alone",
                 hint=f"SELECT from {INFORMATION_SCHEMA}.tables and its other tables",
             )
+
+    def connectivity_check(self, table: Table) -> ConnectivityCheck:  # noqa: ARG002  of the contract
+        """There is nothing to ask."""
+        return check_nothing
 
     def source(self, table: Table) -> EngineSource:
         """Refuse: what is in it is known to a session alone. Raises UnsupportedError."""

@@ -1,21 +1,37 @@
 """Find a connector by the value of a table's `connector` option: built-in ones first, then entry points.
 
-The only module that names connectors. Also says what replaces connectors of Flink that do not exist here.
+The only module that names connectors, their jars and external catalogs. Also says what replaces connectors of Flink
+that do not exist here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from operator import attrgetter
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from penstock.catalog.errors import OptionError, did_you_mean
+from penstock.catalog.model.namespaces import DELTA_PATH, JDBC, SPARK
 from penstock.catalog.model.table import Table
+from penstock.catalog.options.option import Option, PrefixOption
 from penstock.connector.contract import Connector
+from penstock.connector.external_catalog import MakeExternalCatalog
+from penstock.connector.jvm.jars import JarSet, fetch_jars
 
-__all__ = ["connector_names", "connector_of", "find_connector", "replacement_for"]
+__all__ = [
+    "connector_names",
+    "connector_of",
+    "engine_jars",
+    "external_catalog",
+    "find_connector",
+    "jar_sets",
+    "options_of",
+    "replacement_for",
+]
 
 _CONNECT = "write into a Kafka topic, and let a sink of Kafka Connect bring it there"
 
@@ -103,6 +119,17 @@ _BUILT_IN = (
     ("upsert-kafka", "penstock.connector.kafka.upsert:UpsertKafkaConnector"),
 )
 
+_CATALOGS = (
+    (DELTA_PATH, "penstock.connector.delta.log.catalog:DeltaCatalog.of"),
+    (JDBC, "penstock.connector.jdbc.catalog:JdbcCatalog.of"),
+    (SPARK, "penstock.connector.spark_catalog.catalog:SparkCatalog.of"),
+)
+"""External catalogs by the type in their options."""
+
+_ENGINE_JARS = ("penstock.connector.delta.jars:delta_jar_set",)
+
+_PROCESS_JARS = ("penstock.connector.kafka.broker.broker:broker_jar_set",)
+
 _INTERNAL = (
     ("fixture", "penstock.connector.testing.connector:FixtureConnector"),
     ("information-schema", "penstock.connector.information_schema:InformationConnector"),
@@ -127,9 +154,7 @@ def find_connector(name: str, *, project: Path) -> Connector:
     """Load the connector `name`. Paths in options are relative to `project`. Raises OptionError."""
     for known, target in (*_BUILT_IN, *_INTERNAL):
         if known == name:
-            module, _, attribute = target.partition(":")
-            factory = cast("Callable[..., Connector]", getattr(import_module(module), attribute))
-            return factory(project=project)
+            return cast("Connector", _loaded(target)(project=project))
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         if entry.name == name:
             return cast("Connector", entry.load()(project=project))
@@ -139,6 +164,36 @@ def find_connector(name: str, *, project: Path) -> Connector:
         f"there is no connector {name!r}; available are: {', '.join(names)}",
         hint=suggestion or "a connector of another package is found once that package is installed",
     )
+
+
+@cache
+def options_of(connector: str | None) -> Sequence[Option[Any] | PrefixOption]:
+    """Return the options of a connector's tables; none of a connector that does not exist or does not say."""
+    try:
+        return find_connector(connector or "", project=Path()).options
+    except OptionError:
+        return ()
+
+
+def jar_sets() -> tuple[JarSet, ...]:
+    """Return the pinned jars of connectors: those that Spark loads, and those of processes of their own."""
+    return tuple(_loaded(target)() for target in (*_ENGINE_JARS, *_PROCESS_JARS))
+
+
+def engine_jars() -> list[Path]:
+    """Return the jars that Spark has to load for connectors; fetches them at first use. Raises RunError."""
+    return [jar for target in _ENGINE_JARS for jar in fetch_jars(_loaded(target)())]
+
+
+def external_catalog(kind: str) -> MakeExternalCatalog:
+    """Return what makes external catalogs of a type. Its clients are loaded here."""
+    found: MakeExternalCatalog = _loaded(dict(_CATALOGS)[kind])
+    return found
+
+
+def _loaded(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return attrgetter(name)(import_module(module))
 
 
 def connector_of(table: Table, *, project: Path) -> Connector:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import Table
 from penstock.catalog.model.types import LogicalType
+from penstock.catalog.options.option import Option, PrefixOption
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import (
     Connector,
@@ -20,7 +21,7 @@ from penstock.connector.contract import (
     SplitMetadataClient,
     SplitSource,
 )
-from penstock.connector.datagen.settings import DatagenSettings, read_settings
+from penstock.connector.datagen.settings import OPTIONS, DatagenSettings, read_settings
 from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
 from penstock.connector.source.enumerator import MakeEnumerator
@@ -122,6 +123,11 @@ class DatagenConnector(Connector):
     def name(self) -> str:
         """The value of the option `connector`."""
         return "datagen"
+
+    @property
+    def options(self) -> Sequence[Option[Any] | PrefixOption]:
+        """Return the options of its tables."""
+        return OPTIONS
 
     def check(self, table: Table) -> None:
         """Check options and columns. Raises OptionError, DefinitionError, UnsupportedError."""

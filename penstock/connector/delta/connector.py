@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from penstock.catalog.model.table import Table
+from penstock.catalog.options.option import Option, PrefixOption
+from penstock.connector.capabilities import ConnectivityCheck
 from penstock.connector.contract import Connector, EngineSource, Sink
 from penstock.connector.delta.definition import check_clustering, check_definition
 from penstock.connector.delta.options import (
     CLUSTERING_COLUMNS,
     OPTIMIZE_INTERVAL,
+    OPTIONS,
     PATH,
     SCHEMA_EVOLUTION,
     TARGET_FILE_SIZE,
@@ -39,11 +45,27 @@ class DeltaConnector(Connector):
         """The value of the option `connector`."""
         return "delta"
 
+    @property
+    def options(self) -> Sequence[Option[Any] | PrefixOption]:
+        """Return the options of its tables."""
+        return OPTIONS
+
     def check(self, table: Table) -> None:
         """Check options and schema, without Spark. Raises OptionError, DefinitionError, UnsupportedError."""
         options = resolve_options(table)
         check_definition(table)
         check_clustering(table, options.get(CLUSTERING_COLUMNS))
+
+    def folder(self, table: Table) -> str | None:
+        """Return where `path` leads."""
+        path = table.option_map.get(PATH.key)
+        return resolve_path(path, self.project) if path else None
+
+    def connectivity_check(self, table: Table) -> ConnectivityCheck:
+        """Look at the table's log."""
+        from penstock.connector.delta.log.connectivity import check_log
+
+        return partial(check_log, resolve_path(resolve_options(table).get(PATH), self.project))
 
     def source(self, table: Table) -> EngineSource:
         """Describe reading the table."""

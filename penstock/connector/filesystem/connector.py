@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import Table
+from penstock.catalog.options.option import Option, PrefixOption
+from penstock.connector.capabilities import ConnectivityCheck, TableAccess
+from penstock.connector.connectivity import counted, list_splits
 from penstock.connector.contract import Connector, Sink
 from penstock.connector.filesystem.sink.target import is_written_only, read_target
 from penstock.connector.filesystem.source.source import FilesystemSource
-from penstock.connector.filesystem.table.options import FORMAT
+from penstock.connector.filesystem.table.options import FORMAT, OPTIONS, PATH
 from penstock.connector.filesystem.table.table import read_table
+from penstock.connector.options.bad_records import BAD_RECORD_OPTIONS
+from penstock.connector.options.watermark import WATERMARK_OPTIONS
 from penstock.connector.row_level_dml import TableEditor
+from penstock.connector.urls import resolve_path
 
 __all__ = ["FilesystemConnector"]
 
@@ -36,12 +44,32 @@ class FilesystemConnector(Connector):
         """The value of the option `connector`."""
         return "filesystem"
 
+    @property
+    def options(self) -> Sequence[Option[Any] | PrefixOption]:
+        """Return the options of its tables."""
+        return (*OPTIONS, *WATERMARK_OPTIONS, *BAD_RECORD_OPTIONS)
+
     def check(self, table: Table) -> None:
         """Check options, format and columns, without I/O. Raises OptionError, DefinitionError."""
         if is_written_only(table):
             read_target(table, self.project)
         else:
             read_table(table, self.project)
+
+    def folder(self, table: Table) -> str | None:
+        """Return where `path` leads."""
+        path = table.option_map.get(PATH.key)
+        return resolve_path(path, self.project) if path else None
+
+    def connectivity_check(self, table: Table) -> ConnectivityCheck:
+        """Count the files."""
+
+        def check(access: TableAccess) -> str:
+            del access
+            _, extents = list_splits(self.source(table))
+            return counted(len(extents), "file")
+
+        return check
 
     def source(self, table: Table) -> FilesystemSource:
         """Describe the scan. Raises as `check`, and UnsupportedError for a format that is written only."""

@@ -23,6 +23,8 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import BASE_URL, PASSWORD, USERNAME, CatalogDescriptor
 from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema
 from penstock.catalog.model.table import Table
+from penstock.catalog.options.references import sealed_text
+from penstock.connector.external_catalog import CatalogAccess
 from penstock.connector.jdbc.address import Address, Backend, read_address
 from penstock.connector.jdbc.database import JdbcDatabase
 
@@ -52,6 +54,16 @@ class JdbcCatalog:
     project: Path
     seal: Callable[[str], str]
     offline: bool = False
+
+    @classmethod
+    def of(cls, descriptor: CatalogDescriptor, access: CatalogAccess) -> JdbcCatalog:
+        """Make the catalog of a descriptor (MakeExternalCatalog)."""
+        return cls(
+            descriptor=descriptor,
+            project=access.project,
+            seal=lambda text: sealed_text(text, access.seal),
+            offline=access.offline,
+        )
 
     def check(self) -> None:
         """Connect to the default database (Flink: AbstractJdbcCatalog.open). Raises ConfigError, OptionError."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from penstock.catalog.model.table import Table
+from penstock.catalog.options.option import Option, PrefixOption
+from penstock.connector.capabilities import ConnectivityCheck
 from penstock.connector.contract import Connector, EngineSource, Sink
+from penstock.connector.jdbc.options import OPTIONS
 from penstock.connector.jdbc.settings import (
     read_jdbc_table,
     read_lookup_settings,
@@ -27,11 +33,22 @@ class JdbcConnector(Connector):
         """The value of the option `connector`."""
         return "jdbc"
 
+    @property
+    def options(self) -> Sequence[Option[Any] | PrefixOption]:
+        """Return the options of its tables."""
+        return OPTIONS
+
     def check(self, table: Table) -> None:
         """Check options and columns, without I/O. Raises OptionError, DefinitionError, UnsupportedError."""
         read_jdbc_table(table, self.project)
         read_scan_settings(table)
         read_lookup_settings(table)
+
+    def connectivity_check(self, table: Table) -> ConnectivityCheck:
+        """Ask the database for the table."""
+        from penstock.connector.jdbc.connectivity import check_table
+
+        return partial(check_table, read_jdbc_table(table, self.project))
 
     def source(self, table: Table) -> EngineSource:
         """Describe reading what the table holds. Raises as `check`."""

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from penstock.catalog.errors import OptionError
 from penstock.catalog.model.table import Table
+from penstock.catalog.options.option import Option, PrefixOption
+from penstock.connector.capabilities import ConnectivityCheck, ScanModes, TableAccess
 from penstock.connector.column_checks import check_metadata_column
+from penstock.connector.connectivity import check_source
 from penstock.connector.contract import Connector, Sink
+from penstock.connector.kafka.scan_modes import KafkaScanModes
 from penstock.connector.kafka.source.source import KafkaSource
 from penstock.connector.kafka.table.fields import check_primary_key, formats_of, project
 from penstock.connector.kafka.table.metadata import metadata_of
+from penstock.connector.kafka.table.options import OPTIONS, STARTUP_MODE
 from penstock.connector.kafka.table.settings import KafkaSettings, read_settings
 from penstock.connector.kafka.table.startup import GroupOffsets
-from penstock.connector.options.bad_records import check_against_format
+from penstock.connector.options.bad_records import BAD_RECORD_OPTIONS, check_against_format
+from penstock.connector.options.watermark import WATERMARK_OPTIONS
 
 __all__ = ["KafkaConnector", "describe", "require_group"]
 
@@ -27,9 +36,31 @@ class KafkaConnector(Connector):
         """`project` is for connectors with relative paths; a Kafka table has none."""
         self._described: tuple[Table, KafkaSource] | None = None
 
+    @property
+    def options(self) -> Sequence[Option[Any] | PrefixOption]:
+        """Return the options of its tables."""
+        return (*OPTIONS, *WATERMARK_OPTIONS, *BAD_RECORD_OPTIONS)
+
     def check(self, table: Table) -> None:
         """Check options, formats and columns, without I/O. Raises OptionError, DefinitionError."""
         self._describe(table)
+
+    def connectivity_check(self, table: Table) -> ConnectivityCheck:
+        """List the partitions; a topic that is only written needs no consumer group, which a scan would ask for."""
+
+        def check(access: TableAccess) -> str:
+            if access.read:
+                return check_source(self.source(table))
+            own = {k: v for k, v in table.option_map.items() if not k.startswith("scan.")}
+            options = {**own, STARTUP_MODE.key: "earliest-offset"}
+            return check_source(self.source(replace(table, options=tuple(options.items()))))
+
+        return check
+
+    @property
+    def scan_modes(self) -> ScanModes:
+        """Scans begin and end at offsets."""
+        return KafkaScanModes(chooses_start=True)
 
     def source(self, table: Table) -> KafkaSource:
         """Describe the scan. Raises as `check`, and OptionError when a needed consumer group is missing."""

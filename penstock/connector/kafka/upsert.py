@@ -6,21 +6,27 @@ as any record may hold the row that is current. Loads no client library.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model.table import Table
+from penstock.catalog.options.option import Option, PrefixOption
+from penstock.connector.capabilities import ScanModes
 from penstock.connector.column_checks import check_metadata_column
 from penstock.connector.contract import Connector, Sink
 from penstock.connector.kafka.connector import require_group
+from penstock.connector.kafka.scan_modes import KafkaScanModes
 from penstock.connector.kafka.source.source import KafkaSource
 from penstock.connector.kafka.table import options as o
 from penstock.connector.kafka.table.fields import check_insert_only, formats_of, project
 from penstock.connector.kafka.table.metadata import metadata_of
 from penstock.connector.kafka.table.settings import read_settings
 from penstock.connector.kafka.table.startup import Earliest
-from penstock.connector.options.bad_records import check_against_format
+from penstock.connector.options.bad_records import BAD_RECORD_OPTIONS, check_against_format
+from penstock.connector.options.watermark import WATERMARK_OPTIONS
 
 __all__ = ["UpsertKafkaConnector", "describe_upserts"]
 
@@ -33,9 +39,19 @@ class UpsertKafkaConnector(Connector):
     def __init__(self, *, project: Path | None = None) -> None:
         """`project` is for connectors with relative paths; a Kafka table has none."""
 
+    @property
+    def options(self) -> Sequence[Option[Any] | PrefixOption]:
+        """Return the options of its tables."""
+        return (*o.UPSERT_OPTIONS, *WATERMARK_OPTIONS, *BAD_RECORD_OPTIONS)
+
     def check(self, table: Table) -> None:
         """Check options, formats and columns, without I/O. Raises OptionError, DefinitionError."""
         describe_upserts(table)
+
+    @property
+    def scan_modes(self) -> ScanModes:
+        """Scans begin and end at offsets."""
+        return KafkaScanModes(chooses_start=False)
 
     def source(self, table: Table) -> KafkaSource:
         """Describe the scan. Raises as `check`, and OptionError when a needed consumer group is missing."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from penstock.catalog.model.table import Table
-from penstock.catalog.options.option import STRING, Option, optional, resolve
+from penstock.catalog.options.option import STRING, Option, PrefixOption, optional, resolve
+from penstock.connector.capabilities import ConnectivityCheck
 from penstock.connector.column_checks import check_written_metadata
+from penstock.connector.connectivity import check_nothing
 from penstock.connector.contract import Connector, EngineSource, Sink
 
 __all__ = ["MemoryConnector"]
@@ -31,9 +35,18 @@ class MemoryConnector(Connector):
         """The value of the option `connector`."""
         return "memory"
 
+    @property
+    def options(self) -> Sequence[Option[Any] | PrefixOption]:
+        """Return the options of its tables."""
+        return OPTIONS
+
     def check(self, table: Table) -> None:
         """Check options and columns. Raises OptionError, DefinitionError."""
         _place(table)
+
+    def connectivity_check(self, table: Table) -> ConnectivityCheck:  # noqa: ARG002  of the contract
+        """There is nothing to ask."""
+        return check_nothing
 
     def source(self, table: Table) -> EngineSource:
         """Describe reading what was written."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import Table
-from penstock.catalog.options.option import STRING, Option, resolve
+from penstock.catalog.options.option import STRING, Option, PrefixOption, resolve
+from penstock.connector.capabilities import ConnectivityCheck
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.column_checks import check_written_metadata
+from penstock.connector.connectivity import check_nothing
 from penstock.connector.contract import (
     Connector,
     Guarantee,
@@ -43,10 +46,19 @@ class BlackholeConnector(Connector):
         """The value of the option `connector`."""
         return "blackhole"
 
+    @property
+    def options(self) -> Sequence[Option[Any] | PrefixOption]:
+        """Return the options of its tables."""
+        return OPTIONS
+
     def check(self, table: Table) -> None:
         """Check that there are no options. Raises OptionError, DefinitionError."""
         resolve(table.option_map, OPTIONS, owner=f"table {table.identifier}")
         check_written_metadata(table, "blackhole")
+
+    def connectivity_check(self, table: Table) -> ConnectivityCheck:  # noqa: ARG002  of the contract
+        """There is nothing to ask."""
+        return check_nothing
 
     def source(self, table: Table) -> SplitSource:
         """Nothing is there to read. Raises UnsupportedError."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from penstock.catalog.errors import OptionError, UnsupportedError
 from penstock.catalog.model.table import Table
@@ -12,11 +14,14 @@ from penstock.catalog.options.option import (
     INT,
     STRING,
     Option,
+    PrefixOption,
     Resolved,
     optional,
     resolve,
 )
+from penstock.connector.capabilities import ConnectivityCheck
 from penstock.connector.column_checks import check_written_metadata
+from penstock.connector.connectivity import check_nothing
 from penstock.connector.contract import Connector, Sink, SplitSource
 
 __all__ = ["PrintConnector"]
@@ -50,9 +55,18 @@ class PrintConnector(Connector):
         """The value of the option `connector`."""
         return "print"
 
+    @property
+    def options(self) -> Sequence[Option[Any] | PrefixOption]:
+        """Return the options of its tables."""
+        return OPTIONS
+
     def check(self, table: Table) -> None:
         """Check options and columns. Raises OptionError, DefinitionError."""
         _resolved(table)
+
+    def connectivity_check(self, table: Table) -> ConnectivityCheck:  # noqa: ARG002  of the contract
+        """There is nothing to ask."""
+        return check_nothing
 
     def source(self, table: Table) -> SplitSource:
         """Nothing is there to read. Raises UnsupportedError."""

@@ -18,6 +18,7 @@ from penstock.catalog.model.identifier import Identifier, quoted
 from penstock.catalog.model.namespaces import SPARK_NAME, CatalogDescriptor
 from penstock.catalog.model.schema import Schema
 from penstock.catalog.model.table import Table
+from penstock.connector.external_catalog import CatalogAccess
 from penstock.connector.spark_catalog.json_types import physical_columns
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ class SparkCatalog:
     descriptor: CatalogDescriptor
     spark: Callable[[], SparkSession] | None
     offline: bool = False
+
+    @classmethod
+    def of(cls, descriptor: CatalogDescriptor, access: CatalogAccess) -> SparkCatalog:
+        """Make the catalog of a descriptor (MakeExternalCatalog)."""
+        return cls(descriptor=descriptor, spark=access.spark, offline=access.offline)
 
     def check(self) -> None:
         """See that Spark has the catalog. Raises ConfigError."""

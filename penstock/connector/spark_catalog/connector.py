@@ -14,7 +14,9 @@ from penstock.catalog.model.identifier import quote
 from penstock.catalog.model.schema import Schema
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import STRING, Option, resolve
+from penstock.connector.capabilities import ConnectivityCheck
 from penstock.connector.changelog import ChangelogMode
+from penstock.connector.connectivity import check_nothing
 from penstock.connector.contract import (
     Connector,
     EngineSource,
@@ -61,6 +63,10 @@ class SparkTableConnector(Connector):
     def check(self, table: Table) -> None:
         """Check the options. Raises OptionError."""
         _name(table)
+
+    def connectivity_check(self, table: Table) -> ConnectivityCheck:  # noqa: ARG002  of the contract
+        """There is nothing to ask."""
+        return check_nothing
 
     def source(self, table: Table) -> EngineSource:
         """Describe reading what the table holds."""

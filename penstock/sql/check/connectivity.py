@@ -18,12 +18,12 @@ from penstock.catalog.errors import (
     OptionError,
     PenstockError,
     QueryFailedError,
-    UnknownObjectError,
 )
 from penstock.catalog.model.table import Table
-from penstock.connector.contract import ReadRequest, SourceKind, SplitSource
+from penstock.connector.capabilities import TableAccess
+from penstock.connector.connectivity import check_source
 from penstock.connector.registry import connector_of
-from penstock.connector.urls import is_remote, resolve_path, split_url
+from penstock.connector.urls import is_remote, split_url
 from penstock.sql.check.script_check import CheckedScript
 from penstock.sql.jobs.progress import short_name
 from penstock.sql.plan.analysed import AnalysedQuery
@@ -42,8 +42,6 @@ __all__ = [
     "check_target_folders",
     "tables_of",
 ]
-
-_IN_FOLDERS = ("delta", "filesystem")
 
 _OF_THE_SYSTEM = ("/proc", "/sys")
 """Folders in which none can be made, whatever their permissions."""
@@ -67,11 +65,8 @@ def check_target_folders(scripts: Sequence[CheckedScript], project: Path) -> Non
 
 def check_folder(table: Table, project: Path) -> None:
     """Check that a table's folder exists or can be made, where this process can know. Raises OptionError."""
-    path = table.option_map.get("path")
-    if table.connector not in _IN_FOLDERS or not path:
-        return
-    location = resolve_path(path, project)
-    if is_remote(location):
+    location = connector_of(table, project=project).folder(table)
+    if location is None or is_remote(location):
         return
     url = split_url(location)
     folder = Path(os.path.normpath(location if url is None else f"/{url[1].lstrip('/')}"))
@@ -91,9 +86,6 @@ def check_folder(table: Table, project: Path) -> None:
 
 def _user() -> str:
     return "this user" if os.geteuid() else "root"
-
-
-_STARTUP = "scan.startup.mode"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,85 +183,8 @@ def check_connectivity(use: TableUse, project: Path) -> ConnectivityResult:
 def _look(use: TableUse, project: Path) -> str:
     if not use.read:
         check_folder(use.table, project)
-    match use.table.connector:
-        case "print" | "blackhole" | "memory" | "information-schema" | "spark":
-            return "nothing to look at"
-        case "delta":
-            return _delta(use, project)
-        case "jdbc":
-            return _database(use, project)
-    table = use.table
-    if not use.read and table.connector == "kafka":
-        # a topic that is only written needs no consumer group, which a scan would ask for
-        options = {k: v for k, v in table.option_map.items() if not k.startswith("scan.")}
-        options[_STARTUP] = "earliest-offset"
-        table = replace(table, options=tuple(options.items()))
-    source = connector_of(table, project=project).source(table)
-    if source.kind is not SourceKind.SPLITS:
-        return "only Spark reaches it: not looked at"
-    return _splits(source, use)
-
-
-def _splits(source: SplitSource, use: TableUse) -> str:
-    planner = source.open_planner(ReadRequest(columns=()))
-    try:
-        found = planner.list_splits()
-        extents = planner.extents(tuple(found.owners))
-    finally:
-        planner.close()
-    if use.table.connector == "filesystem":
-        return f"{_counted(len(extents), 'file')}"
-    records = sum(max(extent.end - extent.first, 0) for extent in extents.values())
-    names = sorted(set(found.owners.values()))
-    topics = ", ".join(names) if len(names) <= 3 else f"{len(names)} topics"
-    return f"{topics}: {_counted(len(extents), 'partition')}, {records:,} offsets held"
-
-
-def _delta(use: TableUse, project: Path) -> str:
-    from penstock.connector.delta.log.schema import read_head
-    from penstock.connector.delta.options import PATH, resolve_options
-    from penstock.connector.storage import open_folder
-    from penstock.connector.urls import is_remote, resolve_path
-
-    location = resolve_path(resolve_options(use.table).get(PATH), project)
-    if is_remote(location):
-        return f"{location}: only Spark reaches it: not looked at"
-    folder = open_folder(location)
-    head = read_head(folder)
-    if head is not None:
-        return f"{folder.path}: version {head.version}, columns {', '.join(head.columns)}"
-    if use.read and not use.written:
-        raise UnknownObjectError(
-            f"there is no Delta table in {folder.path}",
-            hint="run what writes it first, or check the option 'path'",
-        )
-    return f"{folder.path} is not there yet: made when rows are written"
-
-
-def _database(use: TableUse, project: Path) -> str:
-    from sqlalchemy import Connection, inspect
-
-    from penstock.connector.jdbc.database import JdbcDatabase
-    from penstock.connector.jdbc.settings import read_jdbc_table
-
-    table = read_jdbc_table(use.table, project)
-    database = JdbcDatabase.of(table)
-
-    def work(connection: Connection) -> str:
-        looked = inspect(connection)
-        if not looked.has_table(table.name, table.database_schema):
-            raise UnknownObjectError(f"there is no {table.shown}", hint="create it there first")
-        there = [column["name"] for column in looked.get_columns(table.name, table.database_schema)]
-        lost = [c.name for c in table.schema.physical if c.name not in there]
-        if lost:
-            raise UnknownObjectError(
-                f"{table.shown} has no column {', '.join(lost)}",
-                hint=f"its columns are: {', '.join(there)}",
-            )
-        return f"{table.shown}: columns {', '.join(there)}"
-
-    return database.run(work)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    connector = connector_of(use.table, project=project)
+    check = connector.connectivity_check(use.table)
+    if check is None:
+        return check_source(connector.source(use.table))
+    return check(TableAccess(read=use.read, written=use.written))

@@ -14,6 +14,7 @@ from penstock.catalog.model.identifier import parse_identifier
 from penstock.catalog.model.table import Table
 from penstock.connector.arrow.duckdb_engine import query
 from penstock.connector.arrow.types import arrow_schema, python_values
+from penstock.connector.capabilities import ScanModes
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import SourceKind, SplitSource
 from penstock.connector.registry import connector_of
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SplitScan", "left_out_note", "open_scan"]
 
-KAFKA = "kafka"
 OP = "op"
 TIME_ZONE = "table.local-time-zone"
 
@@ -90,12 +90,12 @@ def open_scan(
     if not isinstance(found, Table):
         raise UnsupportedError(f"{text} is a view, not a table", hint=_use_run(text))
     table = encrypt_references(found, store.secrets)
+    connector = connector_of(table, project=Path(project.root))
     if follow:
         table = _without(table, "scan.bounded.")
-        start = start or (ScanStart.LATEST if table.connector == KAFKA else None)
-    if start is not None:
-        table = _starting_at(table, start)
-    source = connector_of(table, project=Path(project.root)).source(table)
+    if start is not None or follow:
+        table = _starting_at(table, connector.scan_modes, start)
+    source = connector.source(table)
     if source.kind is not SourceKind.SPLITS:
         raise UnsupportedError(
             f"table {text} has the connector '{table.connector}', whose tables only Spark reads",
@@ -116,15 +116,16 @@ def _use_run(name: str) -> str:
     return f"`penstock run` a file that selects from {name}, with a LIMIT"
 
 
-def _starting_at(table: Table, start: ScanStart) -> Table:
-    """Replace the startup mode. Only Kafka tables have one."""
-    if table.connector != KAFKA:
+def _starting_at(table: Table, modes: ScanModes | None, start: ScanStart | None) -> Table:
+    """Replace the startup mode; without a `start` that was asked for by the newest records, where tables have one."""
+    mode = f"{start or ScanStart.LATEST}-offset"
+    started = None if modes is None else modes.starting_at(table, mode)
+    if started is None and start is not None:
         raise UnsupportedError(
             f"a table with the connector '{table.connector}' has no startup mode",
             hint="leave --from out: it is read from its beginning",
         )
-    bare = _without(table, "scan.startup.")
-    return replace(bare, options=(*bare.options, ("scan.startup.mode", f"{start}-offset")))
+    return started or table
 
 
 def _without(table: Table, prefix: str) -> Table:

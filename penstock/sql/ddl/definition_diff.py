@@ -21,7 +21,7 @@ from penstock.catalog.model.schema import Column, ComputedColumn, MetadataColumn
 from penstock.catalog.model.table import Table, View
 from penstock.catalog.options.option import Option, PrefixOption
 from penstock.catalog.options.redaction import is_secret
-from penstock.connector.options.builtin import options_of
+from penstock.connector.registry import options_of
 from penstock.sql.dialect.flink.trees import to_text
 from penstock.sql.expressions.expression import parse_expression
 

@@ -1,7 +1,4 @@
-"""The context of all statements of a session: names, settings, jobs, Spark; and the catalogs opened for it.
-
-The kinds of external catalogs are listed here; the catalog layer knows none of their clients.
-"""
+"""The context of all statements of a session: names, settings, jobs, Spark; and the catalogs opened for it."""
 
 from __future__ import annotations
 
@@ -14,8 +11,9 @@ from penstock.catalog.definitions.contract import Catalog
 from penstock.catalog.definitions.external import ExternalCatalog, Seal
 from penstock.catalog.definitions.federated import FederatedCatalog
 from penstock.catalog.definitions.resolver import Namespace
-from penstock.catalog.model.namespaces import DELTA_PATH, JDBC, SPARK, CatalogDescriptor
-from penstock.catalog.options.references import sealed_text
+from penstock.catalog.model.namespaces import CatalogDescriptor
+from penstock.connector.external_catalog import CatalogAccess
+from penstock.connector.registry import external_catalog
 from penstock.sql.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -40,23 +38,10 @@ class ExternalKinds:
 
     def __call__(self, descriptor: CatalogDescriptor, seal: Seal) -> ExternalCatalog:
         """Make it; nothing is opened yet, and clients are loaded for the kind that is asked for alone."""
-        if descriptor.type == DELTA_PATH:
-            from penstock.connector.delta.log.catalog import DeltaCatalog
-
-            return DeltaCatalog(descriptor=descriptor, project=self.project, offline=self.offline)
-        if descriptor.type == JDBC:
-            from penstock.connector.jdbc.catalog import JdbcCatalog
-
-            return JdbcCatalog(
-                descriptor=descriptor,
-                project=self.project,
-                seal=lambda text: sealed_text(text, seal),
-                offline=self.offline,
-            )
-        assert descriptor.type == SPARK, f"the store keeps the tables of {descriptor}"
-        from penstock.connector.spark_catalog.catalog import SparkCatalog
-
-        return SparkCatalog(descriptor=descriptor, spark=self.spark, offline=self.offline)
+        access = CatalogAccess(
+            project=self.project, seal=seal, spark=self.spark, offline=self.offline
+        )
+        return external_catalog(descriptor.type)(descriptor, access)
 
 
 def open_names(

@@ -8,7 +8,7 @@ bounded query over these records: every window closes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.catalog.definitions.encryption import encrypt_references
@@ -68,8 +68,6 @@ def replay(scripts: Sequence[CheckedScript], context: SessionContext) -> Iterato
 
 RECORDS_PER_SPLIT = 1000
 """Records read of each Kafka partition, at most."""
-
-_KAFKA = ("kafka", "upsert-kafka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,23 +137,13 @@ def sample(query: SampledQuery, planner: Planner, spark: SparkSession, *, rows: 
 
 
 def _shortened(table: Table, planner: Planner) -> Table:
-    """Set the end of a Kafka table a few records behind its start."""
-    if table.connector not in _KAFKA:
+    """Set the end of a table that is read from chosen positions a few records behind its start."""
+    connector = connector_of(table, project=planner.project)
+    if connector.scan_modes is None:
         return table
-    ready = encrypt_references(table, planner.namespace.secrets)
-    source = connector_of(ready, project=planner.project).source(ready)
-    assert source.kind is SourceKind.SPLITS, "Kafka is read by splits"
-    stops = _stops(source)
-    options = {k: v for k, v in table.option_map.items() if not k.startswith("scan.bounded.")}
-    topics = {split.rpartition("-")[0] for split in stops}
-    if len(topics) == 1:
-        options["scan.bounded.mode"] = "specific-offsets"
-        options["scan.bounded.specific-offsets"] = ";".join(
-            f"partition:{split.rpartition('-')[2]},offset:{stop}" for split, stop in stops.items()
-        )
-    else:
-        options["scan.bounded.mode"] = "latest-offset"  # offsets have no topic in their spelling
-    return replace(table, options=tuple(options.items()))
+    source = connector.source(encrypt_references(table, planner.namespace.secrets))
+    assert source.kind is SourceKind.SPLITS, "positions are those of splits"
+    return connector.scan_modes.stopping_at(table, _stops(source))
 
 
 def _stops(source: SplitSource) -> dict[str, int]:

@@ -12,8 +12,8 @@ from pyspark.sql.window import Window
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.identifier import parse_identifier, quote
-from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+from penstock.connector.registry import connector_of
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.errors.spark_analysis import as_input_error
 from penstock.sql.expressions.rowtime import rowtime_of
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Selected", "select_all", "select_frame", "stream_frame", "table_frame"]
 
-_ENDS = {"scan.bounded.mode": "latest-offset"}
-_KAFKA = ("kafka", "upsert-kafka")
 _FRAME = SinkTable(name="the frame", accepts=ChangelogMode.ALL, columns=())
 
 
@@ -56,8 +54,9 @@ def table_frame(statement: Select, planner: Planner, spark: SparkSession) -> Dat
     """
     draft = planner.namespace.overlay()
     for leaf in find_relations(statement.query, planner.namespace).leaves:
-        if leaf.table.connector in _KAFKA:
-            draft.create(_with_end(leaf.table), replace=True)
+        modes = connector_of(leaf.table, project=planner.project).scan_modes
+        if modes is not None:
+            draft.create(modes.with_end(leaf.table), replace=True)
     workdir = (
         planner.workdir
     )  # made here, so that both planners have it: files have to outlive this call
@@ -132,10 +131,6 @@ def _followed(leaf: TableScan) -> TableScan:
     if watermark.column not in {*leaf.columns, *leaf.computed}:
         return leaf
     return replace(leaf, rowtime=rowtime_of(leaf.table), marked=True)
-
-
-def _with_end(table: Table) -> Table:
-    return replace(table, options=tuple({**_ENDS, **table.option_map}.items()))
 
 
 def _newest(frame: DataFrame, key: Sequence[str]) -> DataFrame:

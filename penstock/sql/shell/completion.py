@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.catalog.options.option import BOOLEAN, STRING, Option
-from penstock.connector.options.builtin import options_of
-from penstock.connector.registry import connector_names
+from penstock.connector.registry import connector_names, options_of
 
 __all__ = ["Names", "complete", "known_options"]
 

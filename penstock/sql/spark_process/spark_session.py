@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import ConfigError, UnsupportedError, failure_mark
 from penstock.catalog.secrets.private_folder import make_private_folder
-from penstock.connector.delta.jars import delta_jars
 from penstock.connector.jvm.java import find_java
+from penstock.connector.registry import engine_jars
 from penstock.connector.spark.errors import share_failure_mark
 from penstock.connector.spark.internals import jvm_of, set_default
 from penstock.sql.settings.pipeline import SUBSTITUTION
@@ -241,7 +241,7 @@ def _defaults(master: str) -> dict[str, str]:
     cores = str(os.cpu_count() or 2)
     return {
         UMASK: PRIVATE_UMASK,
-        "spark.jars": ",".join(str(jar) for jar in delta_jars()),
+        "spark.jars": ",".join(str(jar) for jar in engine_jars()),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",

@@ -17,6 +17,7 @@ from penstock.catalog.model.namespaces import PATH, ROOT_DATABASE, CatalogDescri
 from penstock.catalog.model.schema import Schema
 from penstock.catalog.model.table import Table
 from penstock.connector.delta.log.schema import is_delta_table, read_logged
+from penstock.connector.external_catalog import CatalogAccess
 from penstock.connector.storage import Folder, open_folder
 from penstock.connector.urls import is_remote, resolve_path
 
@@ -35,6 +36,11 @@ class DeltaCatalog:
     descriptor: CatalogDescriptor
     project: Path
     offline: bool = False
+
+    @classmethod
+    def of(cls, descriptor: CatalogDescriptor, access: CatalogAccess) -> DeltaCatalog:
+        """Make the catalog of a descriptor (MakeExternalCatalog)."""
+        return cls(descriptor=descriptor, project=access.project, offline=access.offline)
 
     def check(self) -> None:
         """Check that the folder exists, and is no table itself. Raises ConfigError, DefinitionError."""

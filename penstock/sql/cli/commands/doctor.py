@@ -155,11 +155,9 @@ def _worker_python() -> Iterator[Finding]:
 
 
 def _jars() -> Iterator[Finding]:
-    from penstock.connector.delta.jars import delta_jar_set
-    from penstock.connector.kafka.broker.broker import broker_jar_set
+    from penstock.connector.registry import jar_sets
 
-    yield _jar_set(delta_jar_set())
-    yield _jar_set(broker_jar_set())
+    yield from map(_jar_set, jar_sets())
 
 
 def _jar_set(jar_set: JarSet) -> Finding:

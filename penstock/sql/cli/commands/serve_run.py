@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.connector.delta.jars import delta_jars
+from penstock.connector.registry import engine_jars
 from penstock.sql.cli.commands.script_input import ScriptInput
 from penstock.sql.cli.output.report import EXIT_FAILED, OutputFormat, print_json, print_lines, say
 from penstock.sql.cli.signals import StopSignals
@@ -39,7 +39,7 @@ def serve_catalog(
         check_guard_conf(script.spark_conf)
         script.check(script.open_context())
         logs = spark_logs(script.project, verbose=verbose)
-        settled = {**class_path_conf(delta_jars()), **script.spark_conf, **GUARD_CONF}
+        settled = {**class_path_conf(engine_jars()), **script.spark_conf, **GUARD_CONF}
         try:
             spark = open_spark(script.master, settled, logs)
             allow_only_reading(spark)  # before any session of Penstock's: it marks what is ours

@@ -1,0 +1,148 @@
+"""What connectors may do beside reading and writing: protocols, and `Capabilities`, which `Connector` inherits.
+
+Statements, commands and dead letters ask for these, so that no connector is named outside its own folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.catalog.model.table import Table
+    from penstock.catalog.options.option import Option, PrefixOption
+    from penstock.connector.row_level_dml import TableEditor
+    from penstock.connector.source.records import RawRecord
+
+__all__ = [
+    "Capabilities",
+    "ConnectivityCheck",
+    "LocalStore",
+    "Publishable",
+    "ScanModes",
+    "SparkRelation",
+    "TableAccess",
+    "TopicAccess",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableAccess:
+    """What statements do with a table; neither is a table that they only define."""
+
+    read: bool
+    written: bool
+
+
+ConnectivityCheck = Callable[[TableAccess], str]
+"""Asks a table's external system whether it is there, and returns what was found, for people.
+
+Reads no row and writes nothing; may wait as long as a run would. Raises the error that a run would meet.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkRelation:
+    """A table as plain Spark SQL reads it: `text` is a relation with the stored columns.
+
+    `provider` is Spark's name of the format of the folder `location`, where an entry of Spark's catalog can name the
+    table without a query; None where only the text reads it.
+    """
+
+    text: str
+    location: str
+    provider: str | None = None
+
+
+class Publishable(Protocol):
+    """A table that plain Spark SQL reads by itself."""
+
+    def relation(self, spark: SparkSession) -> SparkRelation | None:
+        """Return how; None where nothing was written yet. Raises UnsupportedError."""
+
+
+class ScanModes(Protocol):
+    """Where the scans of a connector's tables begin and end: tables that are read from chosen positions."""
+
+    def with_end(self, table: Table) -> Table:
+        """Return a table that ends with what it holds when it is read; one that has an end keeps it."""
+
+    def stopping_at(self, table: Table, positions: Mapping[str, int]) -> Table:
+        """Return a table that ends at these positions, by split."""
+
+    def starting_at(self, table: Table, mode: str) -> Table | None:
+        """Return a table with a startup mode ('earliest-offset', 'latest-offset'); None where it cannot be chosen."""
+
+
+class LocalStore(Protocol):
+    """Keeps the rows of a table where a test wants them, so that its statements write and read them."""
+
+    def moved(self, table: Table, *, folder: Path, name: str) -> Table:
+        """Return the table with its rows in `folder`, or under `name` in this process."""
+
+    def rows(self, table: Table, spark: SparkSession) -> list[dict[str, Any]]:
+        """Return all rows of a table that was moved; none where nothing was written."""
+
+
+class TopicAccess(Protocol):
+    """The topics of the cluster that a table is read from, for dead letters. Raises BrokerUnavailableError."""
+
+    def exists(self, topic: str) -> bool:
+        """Return whether the cluster has the topic."""
+
+    def check(self, topics: Sequence[str]) -> None:
+        """Check that topics exist. Raises UnknownObjectError."""
+
+    def replay(
+        self, records: Iterable[RawRecord], *, name: str, target: str | None, marked: str
+    ) -> int | None:
+        """Write records exactly once, to `target` or each to its own topic and partition; return how many.
+
+        None when an earlier attempt under the same `name` wrote them, which a marker in the topic `marked` shows.
+        """
+
+
+class Capabilities(Protocol):
+    """What a connector can do beside reading and writing, with the defaults of one that cannot."""
+
+    @property
+    def options(self) -> Sequence[Option[Any] | PrefixOption]:
+        """Return the options of its tables; none: values are compared as text, and not completed."""
+        return ()
+
+    def editor(self, table: Table) -> TableEditor | None:  # noqa: ARG002  of the contract, as those below
+        """Describe editing `table`; None for a kind of table that cannot be edited.
+
+        Raises UnsupportedError when this one cannot be.
+        """
+        return None
+
+    def folder(self, table: Table) -> str | None:  # noqa: ARG002
+        """Return the folder that holds the table's rows, a path or a URL; None for a table elsewhere."""
+        return None
+
+    def connectivity_check(self, table: Table) -> ConnectivityCheck | None:  # noqa: ARG002
+        """Return what asks the external system of `table`; None leaves it to the splits of its source."""
+        return None
+
+    def publishable(self, table: Table) -> Publishable | None:  # noqa: ARG002
+        """Return how plain Spark SQL reads `table` by itself; None where its source reads it."""
+        return None
+
+    def topic_access(self, table: Table) -> TopicAccess | None:  # noqa: ARG002
+        """Return access to the topics beside that of `table`; None for a table that is no topic."""
+        return None
+
+    @property
+    def scan_modes(self) -> ScanModes | None:
+        """Return how scans of its tables are given another begin or end; None where they have none."""
+        return None
+
+    @property
+    def local_store(self) -> LocalStore | None:
+        """Return how a test keeps the rows of its tables; None where rows are only captured."""
+        return None
