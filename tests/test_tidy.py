@@ -78,43 +78,28 @@ DEEPER_CLASSES = {
 """Errors: four or five from the root of the tree."""
 
 CONNECTOR_NAMES = {
-    "penstock.catalog.definitions.external",
-    "penstock.catalog.model.namespaces",
-    "penstock.connector.dead_letters.backends",
-    "penstock.connector.dead_letters.store",
-    "penstock.connector.dead_letters.table",
-    "penstock.connector.inference.location",
-    "penstock.connector.inference.subject_table",
-    "penstock.connector.options.bad_records",
-    "penstock.connector.spark_catalog.catalog",
-    "penstock.sql.cli.commands.app",
-    "penstock.sql.cli.commands.kafka",
-    "penstock.sql.cli.commands.serve_run",
-    "penstock.sql.publish.entries",
-    "penstock.sql.publish.objects",
-    "penstock.sql.testing.named_tables",
-    "penstock.sql.testing.results",
-    "penstock.sql.testing.substitutes",
+    "penstock.catalog.definitions.external": "a catalog of the type delta-path holds Delta tables",
+    "penstock.catalog.model.namespaces": "'jdbc' is a type of catalogs there",
+    "penstock.connector.dead_letters.table": "defines the tables in which dead letters are kept",
+    "penstock.connector.inference.location": "'kafka' and 'delta' are schemes of locations there",
+    "penstock.connector.inference.subject_table": "proposes tables for the subjects of a registry",
+    "penstock.connector.spark_catalog.catalog": "Spark's provider 'delta' becomes the connector",
+    "penstock.sql.cli.commands.app": "the command `penstock kafka`",
+    "penstock.sql.cli.commands.kafka": "the command `penstock kafka`",
+    "penstock.sql.cli.commands.serve_run": "'jdbc' is how clients connect there",
 }
-"""Strings in them are names of connectors, outside of those connectors and the registry."""
+"""Modules in which a string is the name of a connector, outside of that connector and the registry; and why."""
 
 CONNECTOR_IMPORTS = {
-    "penstock.connector.dead_letters.backends",
-    "penstock.connector.dead_letters.delta_files",
-    "penstock.connector.dead_letters.publisher",
-    "penstock.connector.testing.decode",
-    "penstock.connector.testing.encode",
-    "penstock.sql.cli.commands.dlq",
-    "penstock.sql.cli.commands.doctor",
-    "penstock.sql.cli.commands.infer",
-    "penstock.sql.cli.commands.kafka",
-    "penstock.sql.cli.commands.transactions",
-    "penstock.sql.publish.objects",
-    "penstock.sql.runner.dead_letters",
-    "penstock.sql.testing.results",
-    "penstock.sql.testing.substitutes",
+    "penstock.connector.dead_letters.delta_files": "reads dead letters without Spark, by Delta's log",
+    "penstock.connector.testing.decode": "decodes the records of a test as the Kafka connector does",
+    "penstock.connector.testing.encode": "encodes the rows of a test as a Kafka producer does",
+    "penstock.sql.cli.commands.doctor": "asks brokers whether they answer",
+    "penstock.sql.cli.commands.infer": "dispatches by kind of location, each inferred by its connector",
+    "penstock.sql.cli.commands.kafka": "the command `penstock kafka`",
+    "penstock.sql.cli.commands.transactions": "the command `penstock kafka transactions`",
 }
-"""They import from the folder of a connector that is not theirs."""
+"""Modules that import from the folder of a connector that is not theirs; and why."""
 
 NAMES_USED_TWICE = {
     "AlterFunction",
@@ -268,8 +253,8 @@ def test_classes_of_other_packages_stay_as_they_are() -> None:
 
 def test_connectors_are_known_by_their_contract() -> None:
     """Their names stand in their folders and the registry, and nobody imports what is in their folders."""
-    assert modules_with_names(penstock()).keys() == CONNECTOR_NAMES
-    assert modules_with_imports(penstock()).keys() == CONNECTOR_IMPORTS
+    assert modules_with_names(penstock()).keys() == CONNECTOR_NAMES.keys()
+    assert modules_with_imports(penstock()).keys() == CONNECTOR_IMPORTS.keys()
 
 
 def test_a_class_has_a_name_of_its_own() -> None:

@@ -424,6 +424,10 @@ class Sink(Protocol):
         """
         return self
 
+    def with_gaps(self) -> Self:
+        """Return the same sink for a writer that leaves out batches without rows: numbers of batches have gaps."""
+        return self
+
     def check_resumes(
         self,
         spark: SparkSession,  # noqa: ARG002  of the contract, as those below

@@ -7,16 +7,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
+from penstock.catalog.model.table import Table
 from penstock.connector.dead_letters.kafka_records import decode_dead_letters
-from penstock.connector.dead_letters.table import REPLAYED_SUFFIX, define_dead_letter_topic
-from penstock.connector.options.bad_records import KafkaTopic
+from penstock.connector.dead_letters.table import (
+    REPLAYED_SUFFIX,
+    define_dead_letter_table,
+    define_dead_letter_topic,
+)
+from penstock.connector.options.bad_records import DeltaPath, KafkaTopic
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import Scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DeadLetterBackend", "DeltaDeadLetters", "KafkaDeadLetters"]
+__all__ = ["DeadLetterBackend", "DeltaDeadLetters", "KafkaDeadLetters", "read_stored"]
+
+
+def read_stored(table: Table, spark: SparkSession) -> DataFrame | None:
+    """Return the rows of a table of dead letters or of replays; None where it does not exist. Raises ConfigError."""
+    publishable = connector_of(table, project=Path()).publishable(table)
+    assert publishable is not None, "dead letters are kept in tables that Spark reads"
+    relation = publishable.relation(spark)
+    if relation is None:
+        return None
+    return spark.read.format(relation.provider or "").load(relation.location)
 
 
 class DeadLetterBackend(Protocol):
@@ -55,13 +70,17 @@ class DeltaDeadLetters:
 
     def exists(self, spark: SparkSession) -> bool:
         """Return whether there is a Delta table."""
-        from delta.tables import DeltaTable
-
-        return DeltaTable.isDeltaTable(spark, self.path)
+        return read_stored(self._table, spark) is not None
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return its rows."""
-        return spark.read.format("delta").load(self.path)
+        found = read_stored(self._table, spark)
+        assert found is not None, "asked before"
+        return found
+
+    @property
+    def _table(self) -> Table:
+        return define_dead_letter_table(DeltaPath(path=self.path), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,16 +103,11 @@ class KafkaDeadLetters:
 
     def exists(self, spark: SparkSession) -> bool:
         """Return whether the broker has the topic. Raises BrokerUnavailableError."""
-        from penstock.connector.kafka.client.admin import KafkaAdmin
-        from penstock.connector.kafka.client.tuning import admin_connection
-        from penstock.connector.kafka.source.source import KafkaSource
-
         del spark
         table = define_dead_letter_topic(self.outlet)
-        source = connector_of(table, project=self.project).source(table)
-        assert isinstance(source, KafkaSource), "the table was made for Kafka"
-        admin = KafkaAdmin(admin_connection(source.settings.client))
-        return self.outlet.topic in admin.topics([self.outlet.topic])
+        topics = connector_of(table, project=self.project).topic_access(table)
+        assert topics is not None, "the table was made for a topic"
+        return topics.exists(self.outlet.topic)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return the dead letters among its committed records."""

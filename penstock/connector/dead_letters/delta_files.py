@@ -17,17 +17,23 @@ from penstock.connector.dead_letters.table import (
     define_dead_letter_table,
     define_replay_table,
 )
-from penstock.connector.delta.log.live_files import read_rows
+from penstock.connector.delta.log.live_files import NotReadableHereError, read_rows
+from penstock.connector.delta.log.schema import is_delta_table
 from penstock.connector.options.bad_records import BesideCheckpoint
 from penstock.connector.storage import open_folder
 
-__all__ = ["DeadLetterFiles"]
+__all__ = ["DeadLetterFiles", "NotReadableHereError", "has_dead_letters"]
 
 _DEAD_LETTER_COLUMNS = tuple(define_dead_letter_table(BesideCheckpoint(), "").schema.names)
 _REPLAYS = tuple(define_replay_table("").schema.names)
 _COUNTED = ("table", "pipeline", "stage", "error", *RECORD_POSITION)
 _KIND = re.compile(ERROR_KIND)
 _RecordPosition = tuple[Any, ...]
+
+
+def has_dead_letters(path: str) -> bool:
+    """Return whether there is a Delta table at `path`."""
+    return is_delta_table(open_folder(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -144,13 +144,8 @@ class DeadLetterPublisher:
 
     def _made_sink(self, outlet: DeadLetterTarget) -> Sink:
         table = define_dead_letter_table(outlet, self.checkpoint)
-        if not isinstance(outlet, KafkaTopic):
-            return connector_of(table, project=self.project).sink(table)
-        from penstock.connector.kafka.connector import describe
-        from penstock.connector.kafka.sink import kafka_sink
-
-        # batches without letters are not written, so the numbers of those that are have gaps
-        return kafka_sink(table, describe(table), sparse=True)
+        # batches without dead letters are not written
+        return connector_of(table, project=self.project).sink(table).with_gaps()
 
 
 def _check_one_cluster(outlets: Sequence[DeadLetterTarget]) -> None:

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.model.table import Table
-from penstock.connector.dead_letters.backends import DeadLetterBackend
+from penstock.connector.dead_letters.backends import DeadLetterBackend, read_stored
 from penstock.connector.dead_letters.table import (
     ERROR_KIND,
     RECORD_POSITION,
@@ -202,9 +201,9 @@ class DeadLetterStore:
         self._note(row, replay.replay_id, replay.target, ReplayState.DONE)
 
     def _replays(self, place: DeadLetterBackend) -> DataFrame:
-        path = place.notes
-        if DeltaTable.isDeltaTable(self.spark, path):
-            return self.spark.read.format("delta").load(path)
+        found = read_stored(define_replay_table(place.notes), self.spark)
+        if found is not None:
+            return found
         return self.spark.createDataFrame([], spark_schema(self._notes.schema.physical))
 
     def _note(

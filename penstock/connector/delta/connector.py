@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Option, PrefixOption
-from penstock.connector.capabilities import ConnectivityCheck
+from penstock.connector.capabilities import ConnectivityCheck, LocalStore, Publishable
 from penstock.connector.contract import Connector, EngineSource, Sink
 from penstock.connector.delta.definition import check_clustering, check_definition
 from penstock.connector.delta.options import (
@@ -30,6 +30,9 @@ from penstock.connector.delta.sink import DeltaSink
 from penstock.connector.delta.source import DeltaSource
 from penstock.connector.row_level_dml import RowLevelEditor
 from penstock.connector.urls import resolve_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["DeltaConnector"]
 
@@ -67,8 +70,20 @@ class DeltaConnector(Connector):
 
         return partial(check_log, resolve_path(resolve_options(table).get(PATH), self.project))
 
+    @property
+    def local_store(self) -> LocalStore:
+        """Tables are kept in a folder of the test."""
+        return DeltaStore()
+
+    def publishable(self, table: Table) -> Publishable:
+        """Spark reads Delta tables."""
+        return self._source(table)
+
     def source(self, table: Table) -> EngineSource:
         """Describe reading the table."""
+        return self._source(table)
+
+    def _source(self, table: Table) -> DeltaSource:
         options = resolve_options(table)
         location = resolve_path(options.get(PATH), self.project)
         return DeltaSource(target=DeltaTarget(table=table, location=location), options=options)
@@ -103,3 +118,21 @@ class DeltaConnector(Connector):
                 optimize_interval_ms=options.get(OPTIMIZE_INTERVAL),
             ),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaStore:
+    """Keeps tables of a test in its folder (`LocalStore`)."""
+
+    def moved(self, table: Table, *, folder: Path, name: str) -> Table:  # noqa: ARG002  of the contract
+        """Keep the rows in `folder`."""
+        options = {**table.option_map, PATH.key: str(folder)}
+        return replace(table, options=tuple(options.items()))
+
+    def rows(self, table: Table, spark: SparkSession) -> list[dict[str, Any]]:
+        """Return the rows that the folder holds."""
+        path = table.option_map[PATH.key].removeprefix("file:")
+        if not (Path(path) / "_delta_log").is_dir():
+            return []
+        rows: list[dict[str, Any]] = spark.read.format("delta").load(path).toArrow().to_pylist()
+        return rows

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.model.identifier import quoted
 from penstock.catalog.options.option import Resolved
+from penstock.connector.capabilities import SparkRelation
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import EngineSource
 from penstock.connector.delta.options import (
@@ -74,6 +75,15 @@ class DeltaSource(EngineSource):
             frame = self._read(spark, streaming=streaming)
         check_readable(self.target, frame.schema)
         return frame.select(*(F.col(quoted(name)).alias(name) for name in schema.names))
+
+    def relation(self, spark: SparkSession) -> SparkRelation | None:
+        """Return the folder as a table of Spark (`Publishable`)."""
+        from penstock.connector.delta.table import exists
+
+        if not exists(self.target, spark):
+            return None
+        location = self.target.location
+        return SparkRelation(text=f"delta.{quoted(location)}", location=location, provider="delta")
 
     def _read(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         if not streaming:

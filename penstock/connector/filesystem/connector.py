@@ -10,7 +10,7 @@ from typing import Any
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Option, PrefixOption
-from penstock.connector.capabilities import ConnectivityCheck, TableAccess
+from penstock.connector.capabilities import ConnectivityCheck, Publishable, TableAccess
 from penstock.connector.connectivity import counted, list_splits
 from penstock.connector.contract import Connector, Sink
 from penstock.connector.filesystem.sink.target import is_written_only, read_target
@@ -70,6 +70,14 @@ class FilesystemConnector(Connector):
             return counted(len(extents), "file")
 
         return check
+
+    def publishable(self, table: Table) -> Publishable | None:
+        """Describe files of a format that only Spark reads here; others are read by splits."""
+        if not is_written_only(table):
+            return None
+        from penstock.connector.filesystem.sink.relation import WrittenFiles
+
+        return WrittenFiles(table=table, target=read_target(table, self.project))
 
     def source(self, table: Table) -> FilesystemSource:
         """Describe the scan. Raises as `check`, and UnsupportedError for a format that is written only."""

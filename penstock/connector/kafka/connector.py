@@ -10,7 +10,7 @@ from typing import Any
 from penstock.catalog.errors import OptionError
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Option, PrefixOption
-from penstock.connector.capabilities import ConnectivityCheck, ScanModes, TableAccess
+from penstock.connector.capabilities import ConnectivityCheck, ScanModes, TableAccess, TopicAccess
 from penstock.connector.column_checks import check_metadata_column
 from penstock.connector.connectivity import check_source
 from penstock.connector.contract import Connector, Sink
@@ -61,6 +61,14 @@ class KafkaConnector(Connector):
     def scan_modes(self) -> ScanModes:
         """Scans begin and end at offsets."""
         return KafkaScanModes(chooses_start=True)
+
+    def topic_access(self, table: Table) -> TopicAccess:
+        """Its cluster has topics. Raises as `source`."""
+        from penstock.connector.kafka.topic_access import (
+            KafkaTopicAccess,  # loads the client library
+        )
+
+        return KafkaTopicAccess(source=self.source(table), owner=f"table {table.identifier}")
 
     def source(self, table: Table) -> KafkaSource:
         """Describe the scan. Raises as `check`, and OptionError when a needed consumer group is missing."""

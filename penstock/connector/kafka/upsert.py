@@ -14,7 +14,7 @@ from typing import Any
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Option, PrefixOption
-from penstock.connector.capabilities import ScanModes
+from penstock.connector.capabilities import ScanModes, TopicAccess
 from penstock.connector.column_checks import check_metadata_column
 from penstock.connector.contract import Connector, Sink
 from penstock.connector.kafka.connector import require_group
@@ -52,6 +52,14 @@ class UpsertKafkaConnector(Connector):
     def scan_modes(self) -> ScanModes:
         """Scans begin and end at offsets."""
         return KafkaScanModes(chooses_start=False)
+
+    def topic_access(self, table: Table) -> TopicAccess:
+        """Its cluster has topics. Raises as `source`."""
+        from penstock.connector.kafka.topic_access import (
+            KafkaTopicAccess,  # loads the client library
+        )
+
+        return KafkaTopicAccess(source=self.source(table), owner=f"table {table.identifier}")
 
     def source(self, table: Table) -> KafkaSource:
         """Describe the scan. Raises as `check`, and OptionError when a needed consumer group is missing."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import STRING, Option, PrefixOption, optional, resolve
-from penstock.connector.capabilities import ConnectivityCheck
+from penstock.connector.capabilities import ConnectivityCheck, LocalStore
 from penstock.connector.column_checks import check_written_metadata
 from penstock.connector.connectivity import check_nothing
 from penstock.connector.contract import Connector, EngineSource, Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["MemoryConnector"]
 
@@ -48,6 +51,11 @@ class MemoryConnector(Connector):
         """There is nothing to ask."""
         return check_nothing
 
+    @property
+    def local_store(self) -> LocalStore:
+        """Rows are kept under another name."""
+        return MemoryStore()
+
     def source(self, table: Table) -> EngineSource:
         """Describe reading what was written."""
         from penstock.connector.memory.tables import MemorySource  # Spark, only where it is used
@@ -66,3 +74,20 @@ def _place(table: Table) -> str:
     options = resolve(table.option_map, OPTIONS, owner=f"table {table.identifier}")
     check_written_metadata(table, "memory")
     return options.get(NAME) or str(table.identifier)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStore:
+    """Keeps tables of a test in memory (`LocalStore`)."""
+
+    def moved(self, table: Table, *, folder: Path, name: str) -> Table:  # noqa: ARG002  of the contract
+        """Keep the rows under `name`."""
+        options = {**table.option_map, NAME.key: name}
+        return replace(table, options=tuple(options.items()))
+
+    def rows(self, table: Table, spark: SparkSession) -> list[dict[str, Any]]:  # noqa: ARG002  of the contract
+        """Return the rows as they were written."""
+        from penstock.connector.memory.tables import memory_table
+
+        rows = memory_table(table.option_map[NAME.key]).rows
+        return [] if rows is None else rows.to_pylist()

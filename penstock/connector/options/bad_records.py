@@ -43,7 +43,6 @@ __all__ = [
 Cluster = tuple[tuple[str, str], ...]
 """Options of a Kafka table that say how its cluster is reached, by name."""
 
-_KAFKA = frozenset({"kafka", "upsert-kafka"})
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,249}\Z")
 _OF_THE_CLUSTER = "properties."
 _PREFIX = "sink.transactional-id-prefix"
@@ -242,7 +241,7 @@ def _topic(
 
 def cluster_of(options: Mapping[str, str]) -> Cluster | None:
     """Return the options of a table that say how its Kafka cluster is reached; None of a table that has none."""
-    if options.get("connector") not in _KAFKA:
+    if f"{_OF_THE_CLUSTER}bootstrap.servers" not in options:
         return None
     left_out = {f"{_OF_THE_CLUSTER}{key}" for key in _OF_THE_SCAN}
     return tuple(

@@ -14,12 +14,11 @@ import pyarrow as pa
 from penstock.catalog.errors import DefinitionError, InputError, Span, UnsupportedError
 from penstock.catalog.model.schema import MetadataColumn
 from penstock.catalog.model.table import Table
-from penstock.catalog.model.types import TimestampLtzType
+from penstock.catalog.model.types import LogicalType, TimestampLtzType
 from penstock.connector.arrow.metadata_casts import cast_metadata
 from penstock.connector.arrow.types import arrow_type
 from penstock.connector.changelog import ChangelogMode, RowKind
 from penstock.connector.contract import SplitSource
-from penstock.connector.filesystem.table.split import METADATA_TYPES
 from penstock.connector.formats.json.options import (
     TimestampStandard,
     envelope_settings,
@@ -237,7 +236,7 @@ def encoder_of(table: Table, source: SplitSource) -> Encoder:
 
     if isinstance(source, KafkaSource):
         return KafkaEncoder(table, source)
-    return _PlainEncoder(table)
+    return _PlainEncoder(table, source.metadata_types)
 
 
 def make_records(
@@ -294,8 +293,9 @@ class _PlainEncoder:
 
     pairs_updates = False
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, metadata_types: Mapping[str, LogicalType]) -> None:
         self._table = table
+        self._metadata_types = metadata_types
         _, resolved = carrier_of(table)
         self._standard = json_settings(resolved, "").standard
 
@@ -321,12 +321,13 @@ class _PlainEncoder:
         known["file.modification-time"] = instant
         metadata = self._table.schema.metadata
         return {
-            c.name: _cast(known[c.metadata_key], c) for c in metadata if c.metadata_key in known
+            c.name: _cast(known[c.metadata_key], self._metadata_types[c.metadata_key], c)
+            for c in metadata
+            if c.metadata_key in known
         }
 
 
-def _cast(value: Any, column: MetadataColumn) -> Any:
+def _cast(value: Any, offered: LogicalType, column: MetadataColumn) -> Any:
     """Return metadata of a file as the type that the table declares; an instant in UTC."""
-    offered = METADATA_TYPES[column.metadata_key]
     array = pa.array([value], arrow_type(offered))
     return cast_metadata(array, offered, column.type, "UTC")[0].as_py()

@@ -87,16 +87,17 @@ class SparkEntries:
         if not self.names(name):
             self._spark.sql(f"DROP DATABASE IF EXISTS {quoted(name)}")
 
-    def put_delta(
+    def put_table(
         self,
         place: PublishedName,
+        provider: str,
         location: str,
         schema: StructType,
         comment: str | None,
         *,
         owner: str | None = None,
     ) -> None:
-        """Make a name for the Delta table at `location`, which stays what it is when the name goes.
+        """Make a name for the table at `location` in the format `provider`, which stays what it is when the name goes.
 
         `owner` is whose the entry is; None: it is put here.
         """
@@ -107,7 +108,7 @@ class SparkEntries:
             self._storage.properties(),
             self._none,
         )
-        given = {_PROVIDER: self._some("delta")}
+        given = {_PROVIDER: self._some(provider)}
         properties = {MARK: owner or self.owner}
         self._put(place, self._kinds.EXTERNAL(), storage, schema, comment, properties, given)
 
@@ -126,7 +127,7 @@ class SparkEntries:
 
         Types in `schema` may be estimates: Spark corrects them by the query (WITH SCHEMA TYPE EVOLUTION).
         `temporary_views` are the global temporary views, `functions` the session's, that the text names. `owner` is as
-        in `put_delta`.
+        in `put_table`.
         """
         names = {
             f"view.query.out.col.{index}": name for index, name in enumerate(schema.fieldNames())

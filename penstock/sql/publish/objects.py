@@ -1,6 +1,6 @@
-"""What a published name resolves to: a Delta table, files, a scan, a query, or `information_schema`; with its columns.
+"""What a published name resolves to: a table of Spark, a scan, a query, or `information_schema`; with its columns.
 
-Asks Spark only whether a declared Delta table exists yet.
+Asks Spark only whether a table that it reads by itself exists yet.
 """
 
 from __future__ import annotations
@@ -18,19 +18,16 @@ from penstock.catalog.definitions.encryption import encrypt_references
 from penstock.catalog.definitions.information_schema import is_information
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.identifier import Identifier, quoted
+from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.schema import ComputedColumn
 from penstock.catalog.model.table import Table, View
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import LogicalType
+from penstock.connector.capabilities import SparkRelation
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import SourceKind, SplitSource
-from penstock.connector.delta.source import DeltaSource
-from penstock.connector.delta.table import exists
-from penstock.connector.filesystem.sink.target import is_written_only, read_target
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import Scan
-from penstock.connector.spark import hadoop_files
 from penstock.connector.spark.source.batch import SnapshotReader
 from penstock.connector.spark.source.columns import SKIPPED, scan_schema
 from penstock.connector.spark.types import spark_schema, spark_type
@@ -47,13 +44,13 @@ from penstock.sql.publish.text import (
 )
 
 __all__ = [
-    "DeltaTable",
     "InformationReader",
     "PublishedColumn",
     "PublishedFrame",
     "PublishedQuery",
     "PublishedScan",
     "PublishedSource",
+    "PublishedTable",
     "fields_of",
     "resolve_published",
 ]
@@ -93,9 +90,10 @@ class PublishedColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeltaTable:
-    """A Delta table that Spark reads by itself."""
+class PublishedTable:
+    """A folder that Spark reads by itself, in the format that it calls `provider`."""
 
+    provider: str
     location: str
 
 
@@ -141,7 +139,7 @@ class PublishedFrame:
         return selected_text(self.table, relation)
 
 
-PublishedSource = DeltaTable | PublishedQuery | PublishedScan | PublishedFrame
+PublishedSource = PublishedTable | PublishedQuery | PublishedScan | PublishedFrame
 
 
 def resolve_published(
@@ -161,28 +159,23 @@ def resolve_published(
     """
     if isinstance(found, View):
         return PublishedQuery(text=view_text(found, namespace, places))
-    if is_written_only(found) and found.connector == "filesystem":
-        return _files(found, project, spark)
     if is_information(found.identifier):
         reader = InformationReader(table=found, catalog=catalog, project=project)
         return PublishedFrame(table=found, frame=reader.frame)
     found = encrypt_references(found, namespace.secrets)
-    source = connector_of(found, project=project).source(found)
+    connector = connector_of(found, project=project)
+    publishable = connector.publishable(found)
+    if publishable is not None:
+        return _related(found, publishable.relation(spark))
+    source = connector.source(found)
     if source.kind is SourceKind.SPLITS:
         return _scanned(found, source, project, spark)
     if source.kind is SourceKind.SNAPSHOT:
         return PublishedFrame(table=found, frame=partial(source.frame, streaming=False))
-    if not isinstance(source, DeltaSource):
-        raise UnsupportedError(
-            f"tables with 'connector' = '{found.connector}' are not read by plain Spark SQL",
-            hint=f"session.table('{found.identifier.name}') reads it",
-        )
-    if not exists(source.target, spark):
-        return _empty(found)
-    if not found.schema.computed:
-        return DeltaTable(location=source.target.location)
-    relation = f"delta.{quoted(source.target.location)}"
-    return PublishedQuery(text=selected_text(found, relation))
+    raise UnsupportedError(
+        f"tables with 'connector' = '{found.connector}' are not read by plain Spark SQL",
+        hint=f"session.table('{found.identifier.name}') reads it",
+    )
 
 
 def fields_of(found: Table | View, namespace: Namespace) -> tuple[PublishedColumn, ...]:
@@ -233,27 +226,12 @@ def _scanned(
     return PublishedScan(scan=scan, schema=schema, changes=source.changes)
 
 
-def _files(table: Table, project: Path, spark: SparkSession) -> PublishedQuery:
-    """Files of a format that only Spark reads here."""
-    target = read_target(table, project)
-    kind = table.option_map["format"]
-    if kind == "csv":
-        raise UnsupportedError(
-            "csv files do not tell the types of their columns, and are written only",
-            hint="write 'parquet', or a table with 'connector' = 'delta'",
-        )
-    if not hadoop_files.exists(spark, target.root):
+def _related(table: Table, found: SparkRelation | None) -> PublishedTable | PublishedQuery:
+    if found is None:
         return _empty(table)
-    partitions = ", ".join(
-        f"CAST({quoted(c.name)} AS {spark_type(c.type).simpleString()}) AS {quoted(c.name)}"
-        for c in table.schema.physical
-        if c.name in table.partition_keys
-    )
-    relation = f"{kind}.{quoted(target.root)}"
-    if partitions:
-        dropped = ", ".join(quoted(name) for name in table.partition_keys)
-        relation = f"(SELECT * EXCEPT ({dropped}), {partitions} FROM {relation})"  # noqa: S608  quoted
-    return PublishedQuery(text=selected_text(table, relation))
+    if found.provider is not None and not table.schema.computed:
+        return PublishedTable(provider=found.provider, location=found.location)
+    return PublishedQuery(text=selected_text(table, found.text))
 
 
 def _empty(table: Table) -> PublishedQuery:

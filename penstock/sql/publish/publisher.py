@@ -31,12 +31,12 @@ from penstock.sql.execution.functions import called_names, register_called
 from penstock.sql.publish.entries import SparkEntries
 from penstock.sql.publish.names import PublishedNames
 from penstock.sql.publish.objects import (
-    DeltaTable,
     PublishedColumn,
     PublishedFrame,
     PublishedQuery,
     PublishedScan,
     PublishedSource,
+    PublishedTable,
     fields_of,
     resolve_published,
 )
@@ -230,9 +230,9 @@ class CatalogPublisher:
         lasts = self._names.is_for_good(place) and not found.temporary
         owner = self._lasting if lasts else None
         match meant:
-            case DeltaTable(location=location):
-                self._entries.put_delta(
-                    place, location, _schema(fields), found.comment, owner=owner
+            case PublishedTable(provider=provider, location=location):
+                self._entries.put_table(
+                    place, provider, location, _schema(fields), found.comment, owner=owner
                 )
                 return _PublishedEntry(definition=found, place=place)
             case PublishedScan() | PublishedFrame() if not self._durable:

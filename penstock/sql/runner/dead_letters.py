@@ -22,22 +22,15 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.model.identifier import Identifier, parse_identifier
 from penstock.catalog.model.table import Table
+from penstock.connector.capabilities import TopicAccess
 from penstock.connector.dead_letters.backends import (
     DeadLetterBackend,
     DeltaDeadLetters,
     KafkaDeadLetters,
 )
-from penstock.connector.dead_letters.delta_files import DeadLetterFiles
+from penstock.connector.dead_letters.delta_files import DeadLetterFiles, has_dead_letters
 from penstock.connector.dead_letters.store import DeadLetterStore, Replay, no_dead_letters
 from penstock.connector.dead_letters.table import FOLDER, REPLAYED_SUFFIX
-from penstock.connector.delta.log.schema import is_delta_table
-from penstock.connector.kafka.client.tuning import admin_connection
-from penstock.connector.kafka.sink.checks import check_topics
-from penstock.connector.kafka.sink.client import SinkAdmin
-from penstock.connector.kafka.sink.replay import ClusterReplay, replay_records
-from penstock.connector.kafka.sink.settings import read_sink_settings
-from penstock.connector.kafka.source.source import KafkaSource
-from penstock.connector.kafka.table.subscription import TopicList
 from penstock.connector.options.bad_records import (
     BesideCheckpoint,
     DeltaPath,
@@ -47,7 +40,6 @@ from penstock.connector.options.bad_records import (
 )
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.hadoop_files import list_names
-from penstock.connector.storage import open_folder
 from penstock.connector.urls import is_url, resolve_path
 from penstock.sql.checkpoint.identity import read_identity
 from penstock.sql.checkpoint.location import checkpoint_root, folder_name, old_folder_name
@@ -145,7 +137,7 @@ def find_dead_letter_files(
         for one in _beside_checkpoints(lambda f: LocalFiles(location=f).names(""), root, pipelines)
     ]
     found = tuple(dict.fromkeys((*beside, *places)))
-    there = [one for one in found if is_delta_table(open_folder(one))]
+    there = [one for one in found if has_dead_letters(one)]
     if path is not None and not there:
         raise no_dead_letters(places[0])
     clusters = _clusters(catalog)
@@ -196,11 +188,11 @@ class DeadLetterReplayer:
                 yield f"would give {row['count']} records of {row['table']} back to {where}"
                 continue
             # refused before anything is written down
-            settings = self._settings(row["table"])
-            _check_there(settings, [self.target] if self.target else row["topics"])
+            topics = self._topics(row["table"])
+            topics.check([self.target] if self.target else row["topics"])
             planned = shelf.plan(row["table"], self.target)
             if planned is not None:
-                yield self._give(shelf, planned, settings)
+                yield self._give(shelf, planned, topics)
 
     def _again(self, shelf: DeadLetterStore, replay: Replay) -> str:
         if SystemClock().now_ms() - replay.planned_at_ms > MARKER_LASTS_MS:
@@ -210,28 +202,25 @@ class DeadLetterReplayer:
                 hint=f"look for its records in topic '{replay.marked}'; then delete the rows of this replay_id from "
                 f"the Delta table {shelf.place.notes} if they are missing there, or add one with the state 'done'",
             )
-        settings = self._settings(replay.table)
+        topics = self._topics(replay.table)
         try:
-            _check_there(settings, [replay.marked])
+            topics.check([replay.marked])
         except UnknownObjectError as error:
             error.hint = (
                 f"make it again; or forget replay {replay.replay_id}, which was begun: delete its rows from the Delta "
                 f"table {shelf.place.notes}"
             )
             raise
-        return self._give(shelf, replay, settings)
+        return self._give(shelf, replay, topics)
 
-    def _give(self, shelf: DeadLetterStore, replay: Replay, source: KafkaSource) -> str:
-        owner = f"table {replay.table}"
-        given = ClusterReplay(
-            client=source.settings.client,
-            sink=read_sink_settings(source.settings.resolved, upsert=False, owner=owner),
-            name=f"penstock-dlq-{replay.replay_id}",
-            target=replay.target,
-            marked=replay.marked,
-        )
+    def _give(self, shelf: DeadLetterStore, replay: Replay, topics: TopicAccess) -> str:
         with closing(shelf.records(replay)) as records:
-            count = replay_records(given, records)
+            count = topics.replay(
+                records,
+                name=f"penstock-dlq-{replay.replay_id}",
+                target=replay.target,
+                marked=replay.marked,
+            )
         shelf.finish(replay)
         return self._line(replay, "found written" if count is None else "gave back")
 
@@ -239,30 +228,24 @@ class DeadLetterReplayer:
         where = replay.target or "the topics they came from"
         return f"{what} {replay.records} records of {replay.table} to {where} (replay {replay.replay_id})"
 
-    def _settings(self, name: str) -> KafkaSource:
-        """Find the table that records were read for. Raises InputError."""
+    def _topics(self, name: str) -> TopicAccess:
+        """Find the topics beside that of the table that records were read for. Raises InputError."""
         catalog, database, table = parse_identifier(name)
         try:
             found = self.catalog.get(Identifier(catalog=catalog, database=database, name=table))
         except InputError as error:
             error.hint = "the connection to Kafka is that of the table: define it again"
             raise
-        source = None
+        topics = None
         if isinstance(found, Table):
             found = encrypt_references(found, self.catalog.secrets)
-            source = connector_of(found, project=self.project).source(found)
-        if not isinstance(source, KafkaSource):
+            topics = connector_of(found, project=self.project).topic_access(found)
+        if topics is None:
             raise UnsupportedError(
                 f"{name} is no Kafka table now, so its records cannot be given back to Kafka",
                 hint="define it as it was when the records were read",
             )
-        return source
-
-
-def _check_there(source: KafkaSource, topics: Sequence[str]) -> None:
-    """Check that topics exist: a planned replay has to use its target. Raises UnknownObjectError."""
-    admin = SinkAdmin(admin_connection(source.settings.client))
-    check_topics(admin, TopicList(topics=tuple(sorted(topics))))
+        return topics
 
 
 def _beside_checkpoints(

@@ -14,12 +14,9 @@ from penstock.sql.execution.ddl import define, is_definition
 from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.statements.dml import DeleteRows, TruncateTable, UpdateRows
 from penstock.sql.testing.cases import Case
-from penstock.sql.testing.substitutes import all_tables
+from penstock.sql.testing.substitutes import all_tables, local_store_of
 
 __all__ = ["NamedTables", "name_tables"]
-
-_KEPT = frozenset({"delta", "memory"})
-"""Connectors whose tables one statement writes and another reads, in a test as everywhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +63,9 @@ def name_tables(
         all=tuple(tables),
         read=frozenset(read | given),
         shared=frozenset(
-            t.identifier for t in tables if t.connector in _KEPT and t.identifier in looked_at
+            t.identifier
+            for t in tables
+            if t.identifier in looked_at and local_store_of(t) is not None
         ),
     )
 
@@ -118,7 +117,7 @@ def _check_chains(
     for insert in inserts:
         for leaf in insert.query.leaves:
             table = leaf.table
-            between = table.identifier in written and table.connector not in _KEPT
+            between = table.identifier in written and local_store_of(table) is None
             if between and table.identifier not in given:
                 raise ConfigError(
                     f"table {table.identifier.name} is written by one statement and read by another, and a test has "

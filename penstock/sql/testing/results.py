@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.model.schema import ComputedColumn
 from penstock.catalog.model.table import Table
 from penstock.connector.dead_letters.table import define_dead_letter_table
-from penstock.connector.delta.options import PATH
-from penstock.connector.memory.tables import memory_table
 from penstock.connector.options.bad_records import BesideCheckpoint
 from penstock.connector.source.state import instant_text
 from penstock.connector.testing.captured import captured
 from penstock.connector.testing.values import read_value
 from penstock.sql.testing.queries import RunningQuery
+from penstock.sql.testing.substitutes import local_store_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,13 +49,8 @@ def rows_of(
     if changes:
         found = captured(place).changes(key)
         return [ActualRow(cells=_typed(row, own), kind=kind.short) for kind, row in found]
-    if double.connector == "delta":
-        rows = _delta_rows(double, spark)
-    elif double.connector == "memory":
-        memory = memory_table(double.option_map["name"]).rows
-        rows = [] if memory is None else memory.to_pylist()
-    else:
-        rows = captured(place).final(key)
+    store = local_store_of(double)
+    rows = captured(place).final(key) if store is None else store.rows(double, spark)
     return [ActualRow(cells=_typed(row, own)) for row in rows]
 
 
@@ -66,7 +59,9 @@ def dead_letters(queries: Sequence[RunningQuery], spark: SparkSession) -> list[A
     found: dict[tuple[str, str, int], ActualRow] = {}
     for running in queries:
         table = define_dead_letter_table(BesideCheckpoint(), running.query.checkpoint)
-        for row in _delta_rows(table, spark):
+        store = local_store_of(table)
+        assert store is not None, "a case has its dead letters beside the checkpoint"
+        for row in store.rows(table, spark):
             split = row["path"] if row["topic"] is None else str(row["partition"])
             offset = row["position"] if row["topic"] is None else row["offset"]
             cells = {
@@ -90,14 +85,6 @@ def watermark_of(queries: Sequence[RunningQuery]) -> str:
     if not values:
         return "none"
     return instant_text(min(values)).removesuffix("Z").replace("T", " ")
-
-
-def _delta_rows(table: Table, spark: SparkSession) -> list[dict[str, Any]]:
-    path = table.option_map[PATH.key].removeprefix("file:")
-    if not (Path(path) / "_delta_log").is_dir():
-        return []
-    rows: list[dict[str, Any]] = spark.read.format("delta").load(path).toArrow().to_pylist()
-    return rows
 
 
 def _typed(row: Mapping[str, Any], table: Table) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from penstock.catalog.definitions.encryption import without_references
 from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.errors import OptionError
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import Table, View
-from penstock.connector.delta.options import PATH
+from penstock.connector.capabilities import LocalStore
 from penstock.connector.options.bad_records import (
     BAD_RECORDS,
     DEAD_LETTER_DELIVERY,
@@ -19,11 +20,12 @@ from penstock.connector.options.bad_records import (
 )
 from penstock.connector.options.bad_records import DEAD_LETTER_PATH as LETTER_PATH
 from penstock.connector.options.watermark import ON_FUTURE, SCAN_DEAD_LETTER_PATH, OnFuture
+from penstock.connector.registry import connector_of
 from penstock.connector.testing.captured import forget
 from penstock.connector.testing.options import FixtureSettings, as_fixture
 from penstock.sql.testing.fixed_clock import FixedClock
 
-__all__ = ["TableSubstitutes", "all_tables"]
+__all__ = ["TableSubstitutes", "all_tables", "local_store_of"]
 
 _POLICIES = {BAD_RECORDS.key: BadRecordPolicy.DEAD_LETTER, ON_FUTURE.key: OnFuture.DEAD_LETTER}
 _LETTERS = frozenset(
@@ -60,10 +62,10 @@ class TableSubstitutes:
     def of(self, table: Table) -> Table:
         """Return the double of a table. Dead letters go beside the checkpoint, where the case finds them."""
         table = without_references(self._with_own_letters(table))
-        if table.connector == "memory":
-            table = _with(table, "name", self.place(table.identifier))
-        elif table.connector == "delta":
-            table = _with(table, PATH.key, str(self._folder_of(table.identifier, "delta")))
+        store = local_store_of(table)
+        if store is not None:
+            folder = self._folder_of(table.identifier, "tables")
+            table = store.moved(table, folder=folder, name=self.place(table.identifier))
         if table.identifier in self.shared and table.identifier not in self.changes:
             return table
         settings = FixtureSettings(
@@ -121,5 +123,9 @@ def all_tables(namespace: Namespace) -> list[Table | View]:
     return [*namespace.temporary(), *kept]
 
 
-def _with(table: Table, key: str, value: str) -> Table:
-    return replace(table, options=tuple((table.option_map | {key: value}).items()))
+def local_store_of(table: Table) -> LocalStore | None:
+    """Return what keeps the rows of a table in a test; None where they are captured, or nothing knows the table."""
+    try:
+        return connector_of(table, project=Path()).local_store
+    except OptionError:
+        return None

@@ -13,10 +13,9 @@ from penstock.connector.kafka.source.source import KafkaSource
 __all__ = ["kafka_sink"]
 
 
-def kafka_sink(table: Table, described: KafkaSource, *, sparse: bool = False) -> Sink:
+def kafka_sink(table: Table, described: KafkaSource) -> Sink:
     """Describe writing into `table`, whose description as a source it shares; one of upserts is written by its key.
 
-    `sparse`: it is given some batches only, see `gapped_batches.py`.
     Raises OptionError, DefinitionError or UnsupportedError.
     """
     from penstock.connector.kafka.sink.definition import check_order, check_writable
@@ -27,4 +26,4 @@ def kafka_sink(table: Table, described: KafkaSource, *, sparse: bool = False) ->
     settings = read_sink_settings(described.settings.resolved, upsert=upsert, owner=owner)
     check_writable(described, owner=owner)
     check_order(described, settings, owner=owner)
-    return KafkaSink(table=described, settings=settings, name=owner, upsert=upsert, sparse=sparse)
+    return KafkaSink(table=described, settings=settings, name=owner, upsert=upsert)

@@ -131,6 +131,16 @@ class KafkaSink(Sink):
             resumable=True,
         )
 
+    def with_gaps(self) -> KafkaSink:
+        """Return a sink that is given some batches only (`gapped_batches.py`)."""
+        return KafkaSink(
+            table=self.table,
+            settings=self.settings,
+            name=self.name,
+            upsert=self.upsert,
+            sparse=True,
+        )
+
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Check columns, topics, rights and time limits. Raises InputError, SinkError, BrokerUnavailableError."""
         check_complete(self.table.schema, schema.names, owner=self.name)

@@ -307,7 +307,7 @@ T = TypeVar("T")
 
 def _looked_at(search: _DeadLetterSearch, look: Callable[[Letters], T]) -> list[T]:
     """Inspect every place, without Spark where that suffices: dead letters in folders of this machine."""
-    from penstock.connector.delta.log.live_files import NotReadableHereError
+    from penstock.connector.dead_letters.delta_files import NotReadableHereError
     from penstock.sql.runner.dead_letters import find_dead_letter_files
 
     found = find_dead_letter_files(
