@@ -206,11 +206,23 @@ class InputErrors(InputError):
 
 
 class RunError(PenstockError):
-    """A statement failed while it ran. `permanent`: trying again would fail again."""
+    """A statement failed while it ran. `permanent`: trying again would fail again; None leaves it to the kind."""
 
     code: ClassVar[str] = "PEN-8000"
 
-    permanent: ClassVar[bool] = False
+    permanent: bool = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        span: Span | None = None,
+        permanent: bool | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, span=span)
+        if permanent is not None:
+            self.permanent = permanent
 
 
 class BadRecordError(RunError):
@@ -274,7 +286,13 @@ def failure_mark() -> str:
 
 def encode_failure(error: PenstockError) -> str:
     """Write an error so that `decode_failure` finds it in any longer text (Spark turns exceptions into text)."""
-    value = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
+    value: dict[str, object] = {
+        "kind": type(error).__name__,
+        "message": error.message,
+        "hint": error.hint,
+    }
+    if isinstance(error, RunError):
+        value["permanent"] = error.permanent
     # a mark inside the message is a text like others, and ends or begins nothing
     text = json.dumps(value).replace("]]", "]\\u005d").replace("[[", "[\\u005b")
     return f"[[penstock:{failure_mark()}:{text}]]"
@@ -299,7 +317,10 @@ def decode_failure(text: str) -> PenstockError | None:
     kinds[InputErrors.__name__] = InputError  # it is made of errors, and this is one text
     # a kind of another package that is not loaded here
     kind = kinds.get(value.get("kind"), QueryFailedError)
-    return kind(message, hint=hint)
+    error = kind(message, hint=hint)
+    if isinstance(error, RunError):
+        error.permanent = bool(value.get("permanent", error.permanent))
+    return error
 
 
 def _all_kinds(root: type[PenstockError]) -> Iterable[type[PenstockError]]:

@@ -74,6 +74,16 @@ def test_an_error_is_found_again_inside_any_text(
     assert (found.message, found.hint) == (message, hint)
 
 
+@pytest.mark.parametrize("permanent", [None, True, False])
+def test_whether_an_error_would_come_again_is_found_again_too(permanent: bool | None) -> None:
+    """Said by one that is raised, else by its kind."""
+    for kind in (BadRecordError, BrokerUnavailableError):
+        found = decode_failure(encode_failure(kind("no", permanent=permanent)))
+
+        assert type(found) is kind
+        assert found.permanent is (kind.permanent if permanent is None else permanent)
+
+
 def test_an_error_inside_a_message_does_not_end_the_outer_one() -> None:
     """A failure may quote another failure."""
     inner = encode_failure(BrokerUnavailableError("no answer"))

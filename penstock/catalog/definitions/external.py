@@ -7,9 +7,9 @@ server, Spark).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from penstock.catalog.errors import DefinitionError, UnsupportedError
+from penstock.catalog.errors import DefinitionError, InputError, UnsupportedError
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import DELTA_PATH, PATH, ROOT_DATABASE, CatalogDescriptor
 from penstock.catalog.model.table import Table
@@ -45,8 +45,10 @@ class ExternalCatalog(Protocol):
         """Return a table as a definition; None where there is none. Raises UnsupportedError for types we have not."""
 
 
-class NotReachedError(UnsupportedError):
+class NotReachedError(InputError):
     """A name is in a catalog that is not looked into here: a check of texts alone asks no server and no engine."""
+
+    code: ClassVar[str] = UnsupportedError.code
 
 
 Seal = Callable[[str], SealedSecret]

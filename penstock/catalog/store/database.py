@@ -130,7 +130,11 @@ class Database:
             try:
                 with self.writing(queued=queued, since=since) as connection:
                     return step(connection)
-            except (IntegrityError, _Passing) as error:
+            except IntegrityError as error:
+                failure = error
+            except CatalogError as error:
+                if not _is_passing(error.__cause__):
+                    raise
                 failure = error
         raise CatalogError(
             f"other processes were in the way {ATTEMPTS} times at the catalog {self.location}",
@@ -221,10 +225,7 @@ class Database:
         except SQLAlchemyError as error:
             # the statement and its values stay out: values are definitions, which may hold secrets
             cause = error.orig if isinstance(error, DBAPIError) else error
-            kind = (
-                _Passing if isinstance(error, DBAPIError) and postgres.is_passing(error) else None
-            )
-            raise (kind or CatalogError)(
+            raise CatalogError(
                 f"the catalog {self.location} cannot be used: {' '.join(str(cause).split())}",
                 hint=self._hint(error),
             ) from error
@@ -238,8 +239,9 @@ class Database:
         return "mend it, or name another with --catalog or PENSTOCK_CATALOG; nothing was changed"
 
 
-class _Passing(CatalogError):
-    """A transaction failed because of another one: the next attempt may succeed."""
+def _is_passing(error: BaseException | None) -> bool:
+    """Return whether a transaction failed because of another one: the next attempt may succeed."""
+    return isinstance(error, DBAPIError) and postgres.is_passing(error)
 
 
 def stored_version(connection: Connection) -> int:

@@ -30,9 +30,8 @@ from penstock.catalog.errors import (
 from penstock.catalog.options.references import reveal
 from penstock.connector.jdbc.address import Address, Backend
 from penstock.connector.jdbc.settings import JdbcTable
-from penstock.connector.jdbc.wire import RefusedRowsError
 
-__all__ = ["JdbcDatabase", "Reads", "RefusedRowsError"]
+__all__ = ["JdbcDatabase", "Reads"]
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -125,7 +124,7 @@ class JdbcDatabase:
         """Run `work` in a transaction; again, all of it, where the connection was lost or the database says so.
 
         Whether a commit that got no answer was done, `work` has to find out itself. Raises ConfigError where the
-        database cannot be used so, SinkError where it may be later, RefusedRowsError for the rows.
+        database cannot be used so, SinkError where it may be later, a permanent one for the rows.
         """
         engine = self._engine()
         attempt = 0
@@ -224,7 +223,7 @@ class JdbcDatabase:
         if lost or state[:2] in _PASSING or (operational and not state):
             message = f"{self.shown} cannot be written: {text}"
             return SinkError(message, hint="is the database there, and its address right?"), True
-        return RefusedRowsError(f"{self.shown} refuses the batch: {text}"), False
+        return SinkError(f"{self.shown} refuses the batch: {text}", permanent=True), False
 
 
 def _libpq(place: Address, connect_timeout_s: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from penstock.catalog.model.schema import PhysicalColumn
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.spark.errors import readable_by_spark
 
-__all__ = ["WIRE_SCHEMA", "RefusedRowsError", "encoder", "tuples", "wire_expression"]
+__all__ = ["WIRE_SCHEMA", "encoder", "tuples", "wire_expression"]
 
 WIRE_SCHEMA = "payload BINARY"
 """The schema of the results of `encoder`: a row for each piece."""
@@ -41,12 +41,6 @@ _SQLITES = (
     t.VarBinaryType,
 )
 """What SQLite holds as it is; other values are text, which a column's affinity may turn into a number."""
-
-
-class RefusedRowsError(SinkError):
-    """The database refused rows, and would again: a constraint, a value that a column cannot hold."""
-
-    permanent = True
 
 
 def wire_expression(column: PhysicalColumn, backend: Backend) -> str:
@@ -113,7 +107,7 @@ def _copy_text(batch: pa.RecordBatch) -> bytes:
     return encoded
 
 
-def _not_held(batch: pa.RecordBatch) -> RefusedRowsError:
+def _not_held(batch: pa.RecordBatch) -> SinkError:
     """Make the error for a text that PostgreSQL has no way to store: it ends texts with this character inside."""
     for name, values in zip(batch.schema.names, batch.columns, strict=True):
         if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
@@ -122,12 +116,13 @@ def _not_held(batch: pa.RecordBatch) -> RefusedRowsError:
         if found >= 0:
             text = values[found].as_py()
             shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-            return RefusedRowsError(
+            return SinkError(
                 f"a row has the character U+0000 in column {quote(name)}, which PostgreSQL cannot hold: {shown!r}",
                 hint=f"take it out in the query, REPLACE({quoted(name)}, CHR(0), '') AS {quoted(name)}, or leave such "
                 "rows out, and start again: the pipeline goes on from its checkpoint",
+                permanent=True,
             )
-    return RefusedRowsError("a row has the character U+0000, which PostgreSQL cannot hold")
+    return SinkError("a row has the character U+0000, which PostgreSQL cannot hold", permanent=True)
 
 
 def _ipc(batch: pa.RecordBatch) -> bytes:

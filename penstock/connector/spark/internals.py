@@ -1,9 +1,8 @@
 """Own PySpark's private attributes: py4j's way into Java, and what PySpark keeps of it in its own objects.
 
-No other module reads one (`penstock serve` apart, which works inside of Spark's Thrift server): what a new
-release of PySpark may break is here, and each function says why PySpark has no public way. What is returned
-as Any is an object of Java, whose methods are Java's public ones. PySpark is loaded when a function needs it:
-modules that plan without Spark import this one.
+No other module reads one: what a new release of PySpark may break is here, and each function says why PySpark
+has no public way. What is returned as Any is an object of Java, whose methods are Java's public ones. PySpark is
+loaded when a function needs it: modules that plan without Spark import this one.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ Pure text work on exceptions; decides which failures a restart cannot mend. Call
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from penstock.catalog.errors import (
     InputError,
@@ -17,7 +18,6 @@ from penstock.catalog.errors import (
 
 __all__ = [
     "EngineGoneError",
-    "PermanentFailureError",
     "SlowStartError",
     "is_permanent",
     "translate",
@@ -81,18 +81,18 @@ DEEPEST_CAUSE = 20
 """Bound of a chain of causes; a longer one is a cycle."""
 
 
-class PermanentFailureError(QueryFailedError):
-    """A query ended for a reason that starting it again does not remove."""
+class EngineGoneError(RunError):
+    """Spark's Java process has ended: nothing runs in this process any more."""
+
+    code: ClassVar[str] = QueryFailedError.code
 
     permanent = True
 
 
-class EngineGoneError(PermanentFailureError):
-    """Spark's Java process has ended: nothing runs in this process any more."""
-
-
-class SlowStartError(QueryFailedError):
+class SlowStartError(RunError):
     """A Python process that Spark started was not there in time."""
+
+    code: ClassVar[str] = QueryFailedError.code
 
 
 def translate(error: BaseException) -> PenstockError:
@@ -131,11 +131,10 @@ def translate(error: BaseException) -> PenstockError:
         or any(state[:2] in _PERMANENT_CLASSES for state in _STATE.findall(text))
         or any(condition.startswith(_PERMANENT_CONDITIONS) for condition in conditions)
     )
-    kind = PermanentFailureError if permanent else QueryFailedError
-    return kind(reason, hint=_hint(conditions))
+    return QueryFailedError(reason, hint=_hint(conditions), permanent=permanent)
 
 
-def _refusal(error: BaseException) -> PermanentFailureError | None:
+def _refusal(error: BaseException) -> QueryFailedError | None:
     """Return the error for a query that Spark refuses, in our words: its analysis of the same query
     fails the same way each time.
     """
@@ -150,7 +149,7 @@ def _refusal(error: BaseException) -> PermanentFailureError | None:
 
     told = as_input_error(layer)  # type: ignore[arg-type]  # found by its name, as Spark may not be loaded
     hint = _hint(_CONDITION.findall("\n".join(_layers(error))))
-    return PermanentFailureError(told.message, hint=hint or told.hint)
+    return QueryFailedError(told.message, hint=hint or told.hint, permanent=True)
 
 
 def _is_gone(error: BaseException) -> bool:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import ConfigError
 from penstock.connector.spark.callback_server import start_callback_server
+from penstock.connector.spark.internals import gateway_of, java_session, jvm_of
 from penstock.sql.publish.entries import MARK as PUBLISHED
 from penstock.sql.serve.spark_commands import COMMANDS, SETTINGS, SHOWN_SETTINGS, Target
 
@@ -75,9 +76,7 @@ def check_guard_conf(conf: Mapping[str, str]) -> None:
 
 def allow_only_reading(spark: SparkSession) -> None:
     """Guard every session that begins from now on, but this one and copies of it. Once in a process."""
-    jvm, gateway = spark._jvm, spark.sparkContext._gateway  # noqa: SLF001  PySpark has no public way to its JVM
-    assert jvm is not None, "Spark runs"
-    assert gateway is not None, "Spark runs"
+    jvm, gateway = jvm_of(spark), gateway_of(spark)
     # a refusal is an exception of Java's, which a client is to get as it is
     gateway.callback_server_parameters.propagate_java_exceptions = True
     start_callback_server(spark)
@@ -86,7 +85,7 @@ def allow_only_reading(spark: SparkSession) -> None:
     for name in _FUNCTIONS:
         registry.dropFunction(catalyst.FunctionIdentifier(name))
     mark = secrets.token_hex(16)
-    own = spark._jsparkSession  # noqa: SLF001
+    own = java_session(spark)
     own.conf().set(MARK, mark)
     own.conf().set(FILES, "true")
     for name in _TABLE_FUNCTIONS:
@@ -100,7 +99,7 @@ def allow_only_reading(spark: SparkSession) -> None:
 
 def check_guard(spark: SparkSession) -> None:
     """Try on a session like a client's whether it is guarded. Raises ConfigError."""
-    probe = spark._jsparkSession.newSession()  # noqa: SLF001  PySpark's would be the active one
+    probe = java_session(spark).newSession()  # PySpark's would be the active one
     try:
         probe.sql("CREATE TEMPORARY VIEW penstock_probe AS SELECT 1")
     except Py4JJavaError as error:

@@ -14,6 +14,7 @@ from threading import Event
 from typing import TYPE_CHECKING, assert_never
 
 from penstock.catalog.errors import ConfigError, PenstockError, QueryFailedError
+from penstock.connector.spark.internals import gateway_of, jvm_of
 from penstock.sql.clock import SystemClock
 from penstock.sql.jobs.job import Job
 from penstock.sql.publish.publisher import CatalogPublisher
@@ -105,7 +106,7 @@ def serving(session: Session, ready: Prepared, jobs: Sequence[Job]) -> Iterator[
     published = session.published
     assert published is not None, "the session publishes its catalog"
     settings = ready.settings
-    jvm = session.spark._jvm  # noqa: SLF001  PySpark has no public way to its JVM
+    jvm = jvm_of(session.spark)
     with ThriftServer(session.spark, ready.properties) as server:
         keys = HiveKeys(jvm, server.hive_conf)
         keys.replace(primary_keys(session.namespace, published.names))
@@ -202,7 +203,7 @@ class CatalogWatch:
 
 
 def _check_alive(session: Session) -> None:
-    process = getattr(session.spark.sparkContext._gateway, "proc", None)  # noqa: SLF001
+    process = getattr(gateway_of(session.spark), "proc", None)
     if process is not None and process.poll() is not None:
         raise QueryFailedError(
             f"Spark's Java process has ended with status {process.returncode}",

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import ConfigError
+from penstock.connector.spark.internals import java_session, jvm_of
 
 __all__ = ["ThriftServer", "class_path_conf", "hive_properties"]
 
@@ -62,8 +63,8 @@ class ThriftServer:
     """A Thrift server that runs while it is entered. Raises ConfigError when it does not come up."""
 
     def __init__(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
-        self._session = spark._jsparkSession  # noqa: SLF001  the server is not known to PySpark
-        self._jvm: Any = spark._jvm  # noqa: SLF001
+        self._session = java_session(spark)
+        self._jvm = jvm_of(spark)
         self._properties = dict(properties)
         self._server: Any = None
 

@@ -9,15 +9,15 @@ from sqlglot import exp
 __all__ = [
     "SCAN_PARTS",
     "AlterElements",
-    "AlterFunction",
-    "AlterMaterializedTable",
+    "AlterFunctionStatement",
+    "AlterMaterializedTableStatement",
     "AnalyzeTable",
-    "CallProcedure",
-    "CreateFunction",
-    "CreateMaterializedTable",
+    "CallProcedureStatement",
+    "CreateFunctionStatement",
+    "CreateMaterializedTableStatement",
     "Distribution",
-    "DropFunction",
-    "DropMaterializedTable",
+    "DropFunctionStatement",
+    "DropMaterializedTableStatement",
     "ExplainStatement",
     "JarStatement",
     "ModuleStatement",
@@ -49,7 +49,7 @@ class AnalyzeTable(exp.Expression):
     }
 
 
-class CallProcedure(exp.Expression):
+class CallProcedureStatement(exp.Expression):
     """CALL name(arguments); a named argument is a Kwarg."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
@@ -61,7 +61,7 @@ class ResourceProperty(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "kind": True}
 
 
-class CreateFunction(exp.Expression):
+class CreateFunctionStatement(exp.Expression):
     """CREATE FUNCTION: `this` names it, `expression` is the text behind AS."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -76,7 +76,7 @@ class CreateFunction(exp.Expression):
     }
 
 
-class AlterFunction(exp.Expression):
+class AlterFunctionStatement(exp.Expression):
     """ALTER FUNCTION name AS 'text' [LANGUAGE ...]."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -89,7 +89,7 @@ class AlterFunction(exp.Expression):
     }
 
 
-class DropFunction(exp.Expression):
+class DropFunctionStatement(exp.Expression):
     """DROP FUNCTION name."""
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -100,7 +100,7 @@ class DropFunction(exp.Expression):
     }
 
 
-class CreateMaterializedTable(exp.Expression):
+class CreateMaterializedTableStatement(exp.Expression):
     """CREATE MATERIALIZED TABLE: `this` is a Schema where columns or a key are declared, else a Table.
 
     `distribution` is a Distribution, `partitions` are names, `options` Properties, `freshness` is an Interval, `mode` a
@@ -120,7 +120,7 @@ class CreateMaterializedTable(exp.Expression):
     }
 
 
-class AlterMaterializedTable(exp.Expression):
+class AlterMaterializedTableStatement(exp.Expression):
     """ALTER MATERIALIZED TABLE name action: SUSPEND, RESUME, REFRESH, AS, SET, RESET, ADD, MODIFY, DROP, RENAME.
 
     `options` are those of RESUME WITH and of SET, or the keys of RESET; `expression` is the query of AS, the value of
@@ -136,7 +136,7 @@ class AlterMaterializedTable(exp.Expression):
     }
 
 
-class DropMaterializedTable(exp.Expression):
+class DropMaterializedTableStatement(exp.Expression):
     """DROP MATERIALIZED TABLE name."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "exists": False}

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from penstock.catalog.errors import ConfigError, DefinitionError, SinkError, StateMismatchError
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.contract import AvailableNow, MicroBatch, SinkSettings
-from penstock.connector.jdbc.database import JdbcDatabase, RefusedRowsError
+from penstock.connector.jdbc.database import JdbcDatabase
 from penstock.connector.jdbc.sink import JdbcSink
 from penstock.sql.errors.spark import is_permanent, translate
 from tests.connector.jdbc.conftest import TestDatabase
@@ -224,7 +224,7 @@ def test_a_text_that_postgresql_cannot_hold_is_named_with_its_column(
     cleaned = rows(spark, (1, "a"), (2, "b\0c")).selectExpr("id", "replace(name, chr(0)) AS name")
     sink.write_batch(cleaned, batch)
 
-    assert isinstance(refused, RefusedRowsError)
+    assert isinstance(refused, SinkError)
     assert is_permanent(refused)
     assert "U+0000 in column name" in refused.message
     assert "'b\\x00c'" in refused.message
@@ -259,7 +259,7 @@ def test_rows_that_the_database_refuses_end_the_query_for_good(
 ) -> None:
     """A text too long for its column; the server's words, and no way around by trying again."""
     postgresql_database.execute(CREATE)
-    with pytest.raises(RefusedRowsError, match="too long") as caught:
+    with pytest.raises(SinkError, match="too long") as caught:
         orders(postgresql_database).write(rows(spark, (1, "x" * 11)))
 
     assert caught.value.permanent

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
-    "LostFileError",
     "PublishFolders",
     "ReplacedPartitions",
     "partitions_of",
@@ -75,12 +74,6 @@ def _values(folder: str, default_partition: str) -> dict[str, str | None]:
     return found
 
 
-class LostFileError(SinkError):
-    """A file that a manifest names is neither staged nor in its place, or is not the one that was staged."""
-
-    permanent = True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishFolders:
     """The table's folder and a writer's folder of manifests, without a slash at the end."""
@@ -99,7 +92,8 @@ def publish(
 ) -> None:
     """Move what is still staged, mark the folders, note that all is done. May be called again after any interruption.
 
-    `check_lease` raises where this process is no longer the pipeline's runner. Raises LostFileError, SinkError.
+    `check_lease` raises where this process is no longer the pipeline's runner. Raises SinkError, a permanent one for a
+    file that is neither staged nor in its place, or is not the one that was staged.
     """
     done = f"{places.ledger}/{done_name(manifest.batch.batch_id)}"
     if hadoop_files.size_of(spark, done) is not None:
@@ -114,10 +108,11 @@ def publish(
         reach("moving")
         staged = f"{places.ledger}/{manifest.staging}/{file.staged}"
         if not _is_moved(spark, staged, f"{places.root}/{file.final}", file.size):
-            raise LostFileError(
+            raise SinkError(
                 f"{places.root}/{file.final} is gone: it is neither in its place nor staged as {staged}",
                 hint="restore it; where it was removed on purpose, make the empty file "
                 f"{done} and start again",
+                permanent=True,
             )
     for file in manifest.files:
         _check(spark, file, places.root)
@@ -155,17 +150,20 @@ def _check(spark: SparkSession, file: StagedFile, root: str) -> None:
     final = f"{root}/{file.final}"
     there = hadoop_files.size_of(spark, final)
     if there is None:
-        raise LostFileError(
-            f"{final} is gone, a moment after it was moved there", hint="who else removes files?"
+        raise SinkError(
+            f"{final} is gone, a moment after it was moved there",
+            hint="who else removes files?",
+            permanent=True,
         )
     if file.size is not None and there != file.size:
         raise _other_size(final, there, file.size)
 
 
-def _other_size(final: str, there: int, expected: int) -> LostFileError:
-    return LostFileError(
+def _other_size(final: str, there: int, expected: int) -> SinkError:
+    return SinkError(
         f"{final} has {there} bytes, and {expected} were written: a copy was cut off, or somebody changed it",
         hint="where it was cut off, remove it: what is staged takes its place at the next start",
+        permanent=True,
     )
 
 

@@ -51,12 +51,12 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one check found. `default_hint` is what to do about it, None when all is well."""
+    """What one check found. `hint` is what to do about it, None when all is well."""
 
     subject: str
     level: Level
     text: str
-    mend: str | None = None
+    hint: str | None = None
 
 
 def examine(*, catalog_url: str | None, bootstrap: str | None) -> Iterator[Finding]:
@@ -77,7 +77,7 @@ def examine(*, catalog_url: str | None, bootstrap: str | None) -> Iterator[Findi
             yield from check()
         except PenstockError as error:
             hint = error.hint.replace("\n", " ") if error.hint else None
-            yield Finding(subject=subject, level=Level.FAILURE, text=error.message, mend=hint)
+            yield Finding(subject=subject, level=Level.FAILURE, text=error.message, hint=hint)
         except Exception as error:  # noqa: BLE001 - the doctor reports what it meets and goes on
             yield Finding(
                 subject=subject, level=Level.FAILURE, text=f"{type(error).__name__}: {error}"
@@ -313,12 +313,12 @@ def _ok(subject: str, text: str) -> Finding:
     return Finding(subject=subject, level=Level.OK, text=text)
 
 
-def _warning(subject: str, text: str, mend: str) -> Finding:
-    return Finding(subject=subject, level=Level.WARNING, text=text, mend=mend)
+def _warning(subject: str, text: str, hint: str) -> Finding:
+    return Finding(subject=subject, level=Level.WARNING, text=text, hint=hint)
 
 
-def _failure(subject: str, text: str, mend: str) -> Finding:
-    return Finding(subject=subject, level=Level.FAILURE, text=text, mend=mend)
+def _failure(subject: str, text: str, hint: str) -> Finding:
+    return Finding(subject=subject, level=Level.FAILURE, text=text, hint=hint)
 
 
 _COLOURS = {
@@ -358,8 +358,8 @@ def doctor(
 
 def _print(finding: Finding) -> None:
     level = typer.style(f"{finding.level:<8}", fg=_COLOURS[finding.level])
-    mend = f"; {finding.mend}" if finding.mend else ""
-    typer.echo(f"{level} {finding.subject}: {finding.text}{mend}")
+    hint = f"; {finding.hint}" if finding.hint else ""
+    typer.echo(f"{level} {finding.subject}: {finding.text}{hint}")
 
 
 def _as_json(finding: Finding) -> dict[str, str | None]:
@@ -367,5 +367,6 @@ def _as_json(finding: Finding) -> dict[str, str | None]:
         "check": finding.subject,
         "level": finding.level,
         "text": finding.text,
-        "mend": finding.mend,
+        "hint": finding.hint,
+        "mend": finding.hint,  # the key of version 0.1, which goes with the next one
     }

@@ -7,10 +7,11 @@ Python subclass of a compiled class fails at the first parse with a message that
 from __future__ import annotations
 
 from types import ModuleType
+from typing import ClassVar
 
 from sqlglot import generator, parser, tokenizer_core
 
-from penstock.catalog.errors import ConfigError
+from penstock.catalog.errors import ConfigError, InputError
 
 __all__ = ["CompiledSqlglotError", "refuse_compiled_build"]
 
@@ -20,11 +21,13 @@ REMEDY = (
 )
 
 
-class CompiledSqlglotError(ConfigError, ImportError):
+class CompiledSqlglotError(InputError, ImportError):
     """The compiled sqlglot is installed; `pip uninstall sqlglotc` fixes it.
 
-    A ConfigError for the commands, an ImportError for programs that import the dialect.
+    An InputError for the commands, an ImportError for programs that import the dialect.
     """
+
+    code: ClassVar[str] = ConfigError.code
 
 
 def refuse_compiled_build(

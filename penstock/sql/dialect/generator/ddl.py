@@ -7,7 +7,7 @@ from sqlglot.generator import Generator
 
 from penstock.sql.syntax.nodes import (
     AlterElements,
-    AlterMaterializedTable,
+    AlterMaterializedTableStatement,
     Distribution,
     ReplaceTable,
 )
@@ -153,7 +153,7 @@ def columnposition_sql(generator: Generator, expression: exp.ColumnPosition) -> 
 def drop_sql(generator: Generator, expression: exp.Drop) -> str:
     """DROP of an object, or of a part of a table within ALTER TABLE."""
     kind: str = expression.args["kind"]
-    if isinstance(expression.parent, exp.Alter | AlterMaterializedTable):
+    if isinstance(expression.parent, exp.Alter | AlterMaterializedTableStatement):
         names = generator.expressions(expression, flat=True)
         return f"DROP ({names})" if kind == "COLUMN" else f"DROP {kind} {names}".rstrip()
     parts = ["DROP", "TEMPORARY" if expression.args.get("temporary") else "", kind]

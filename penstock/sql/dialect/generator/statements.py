@@ -11,15 +11,15 @@ from penstock.sql.syntax import nodes
 from penstock.sql.syntax.nodes import AlterElements
 
 __all__ = [
-    "alterfunction_sql",
-    "altermaterializedtable_sql",
+    "alterfunctionstatement_sql",
+    "altermaterializedtablestatement_sql",
     "analyzetable_sql",
-    "callprocedure_sql",
-    "createfunction_sql",
-    "creatematerializedtable_sql",
+    "callprocedurestatement_sql",
+    "createfunctionstatement_sql",
+    "creatematerializedtablestatement_sql",
     "describe_sql",
-    "dropfunction_sql",
-    "dropmaterializedtable_sql",
+    "dropfunctionstatement_sql",
+    "dropmaterializedtablestatement_sql",
     "explainstatement_sql",
     "insert_sql",
     "jarstatement_sql",
@@ -110,7 +110,9 @@ def analyzetable_sql(generator: Generator, expression: nodes.AnalyzeTable) -> st
     )
 
 
-def callprocedure_sql(generator: Generator, expression: nodes.CallProcedure) -> str:
+def callprocedurestatement_sql(
+    generator: Generator, expression: nodes.CallProcedureStatement
+) -> str:
     """CALL name(arguments)."""
     return (
         f"CALL {generator.sql(expression, 'this')}({generator.expressions(expression, flat=True)})"
@@ -120,7 +122,9 @@ def callprocedure_sql(generator: Generator, expression: nodes.CallProcedure) -> 
 # --- functions ---
 
 
-def createfunction_sql(generator: Generator, expression: nodes.CreateFunction) -> str:
+def createfunctionstatement_sql(
+    generator: Generator, expression: nodes.CreateFunctionStatement
+) -> str:
     """CREATE [TEMPORARY [SYSTEM]] FUNCTION name AS 'text' [LANGUAGE ...] [USING ...] [WITH (...)]."""
     resources = generator.expressions(expression, key="resources", flat=True)
     return _joined(
@@ -136,7 +140,9 @@ def createfunction_sql(generator: Generator, expression: nodes.CreateFunction) -
     )
 
 
-def alterfunction_sql(generator: Generator, expression: nodes.AlterFunction) -> str:
+def alterfunctionstatement_sql(
+    generator: Generator, expression: nodes.AlterFunctionStatement
+) -> str:
     """ALTER [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] name AS 'text' [LANGUAGE ...]."""
     exists = "IF EXISTS" if expression.args.get("exists") else ""
     return _joined(
@@ -144,7 +150,7 @@ def alterfunction_sql(generator: Generator, expression: nodes.AlterFunction) -> 
     )
 
 
-def dropfunction_sql(generator: Generator, expression: nodes.DropFunction) -> str:
+def dropfunctionstatement_sql(generator: Generator, expression: nodes.DropFunctionStatement) -> str:
     """DROP [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] name."""
     exists = "IF EXISTS" if expression.args.get("exists") else ""
     return _joined(
@@ -180,8 +186,8 @@ def _pairs(generator: Generator, expression: exp.Expr) -> str:
 # --- materialized tables ---
 
 
-def creatematerializedtable_sql(
-    generator: Generator, expression: nodes.CreateMaterializedTable
+def creatematerializedtablestatement_sql(
+    generator: Generator, expression: nodes.CreateMaterializedTableStatement
 ) -> str:
     """CREATE [OR ALTER] MATERIALIZED TABLE name ... AS query."""
     partitions = generator.expressions(expression, key="partitions", flat=True)
@@ -204,8 +210,8 @@ def creatematerializedtable_sql(
     )
 
 
-def altermaterializedtable_sql(
-    generator: Generator, expression: nodes.AlterMaterializedTable
+def altermaterializedtablestatement_sql(
+    generator: Generator, expression: nodes.AlterMaterializedTableStatement
 ) -> str:
     """ALTER MATERIALIZED TABLE name action."""
     action, pairs = expression.text("action"), _pairs(generator, expression)
@@ -229,7 +235,9 @@ def altermaterializedtable_sql(
     )
 
 
-def dropmaterializedtable_sql(generator: Generator, expression: nodes.DropMaterializedTable) -> str:
+def dropmaterializedtablestatement_sql(
+    generator: Generator, expression: nodes.DropMaterializedTableStatement
+) -> str:
     """DROP MATERIALIZED TABLE [IF EXISTS] name."""
     exists = "IF EXISTS" if expression.args.get("exists") else ""
     return _joined(["DROP MATERIALIZED TABLE", exists, generator.sql(expression, "this")])

@@ -22,7 +22,7 @@ from penstock.sql.dialect.parser.parts import (
     require_expression,
     require_query,
 )
-from penstock.sql.syntax.nodes import AnalyzeTable, CallProcedure
+from penstock.sql.syntax.nodes import AnalyzeTable, CallProcedureStatement
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
@@ -127,7 +127,7 @@ def parse_analyze_table(parser: ReportingParser) -> AnalyzeTable:
     return node
 
 
-def parse_call(parser: ReportingParser) -> CallProcedure:
+def parse_call(parser: ReportingParser) -> CallProcedureStatement:
     """What follows CALL."""
     name = parse_target(parser)
     parser._match_l_paren()
@@ -135,7 +135,7 @@ def parse_call(parser: ReportingParser) -> CallProcedure:
     if parser._curr.token_type != TokenType.R_PAREN:
         arguments = parse_list(parser, _parse_call_argument)
     parser._match_r_paren()
-    return CallProcedure(this=name, expressions=arguments)
+    return CallProcedureStatement(this=name, expressions=arguments)
 
 
 def _parse_call_argument(parser: ReportingParser) -> exp.Expr:

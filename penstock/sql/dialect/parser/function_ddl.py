@@ -31,12 +31,12 @@ from penstock.sql.dialect.parser.table_ddl import (
     parse_table_element,
 )
 from penstock.sql.syntax.nodes import (
-    AlterFunction,
-    AlterMaterializedTable,
-    CreateFunction,
-    CreateMaterializedTable,
-    DropFunction,
-    DropMaterializedTable,
+    AlterFunctionStatement,
+    AlterMaterializedTableStatement,
+    CreateFunctionStatement,
+    CreateMaterializedTableStatement,
+    DropFunctionStatement,
+    DropMaterializedTableStatement,
     RefusedStatement,
     ResourceProperty,
     SecretStatement,
@@ -98,7 +98,7 @@ def parse_other_alter(parser: ReportingParser) -> exp.Expr | None:
     if (scope := _match_function_words(parser)) is not None:
         exists, name = bool(parser._parse_exists()), parse_target(parser)
         body, language = _parse_body(parser)
-        return AlterFunction(
+        return AlterFunctionStatement(
             this=name, expression=body, language=language, exists=exists or None, **scope
         )
     if parser._match_text_seq("MATERIALIZED", "TABLE"):
@@ -110,10 +110,10 @@ def parse_other_drop(parser: ReportingParser) -> exp.Expr | None:
     """What follows DROP of a function, materialized table or secret; None for another object."""
     if (scope := _match_function_words(parser)) is not None:
         exists = bool(parser._parse_exists())
-        return DropFunction(this=parse_target(parser), exists=exists or None, **scope)
+        return DropFunctionStatement(this=parse_target(parser), exists=exists or None, **scope)
     if parser._match_text_seq("MATERIALIZED", "TABLE"):
         exists = bool(parser._parse_exists())
-        return DropMaterializedTable(this=parse_target(parser), exists=exists or None)
+        return DropMaterializedTableStatement(this=parse_target(parser), exists=exists or None)
     return _parse_secret(parser, "DROP") or _parse_refused_object(parser, "DROP")
 
 
@@ -139,11 +139,11 @@ def _match_function_words(parser: ReportingParser) -> dict[str, Any] | None:
 # --- functions ---
 
 
-def _parse_create_function(parser: ReportingParser, **scope: Any) -> CreateFunction:
+def _parse_create_function(parser: ReportingParser, **scope: Any) -> CreateFunctionStatement:
     exists = bool(parser._parse_exists(not_=True))
     name = parse_target(parser)
     body, language = _parse_body(parser)
-    node = CreateFunction(
+    node = CreateFunctionStatement(
         this=name, expression=body, language=language, exists=exists or None, **scope
     )
     if parser._match(TokenType.USING):
@@ -177,13 +177,15 @@ def _parse_resource(parser: ReportingParser) -> ResourceProperty:
 # --- materialized tables ---
 
 
-def _parse_create_materialized(parser: ReportingParser, *, alter: bool) -> CreateMaterializedTable:
+def _parse_create_materialized(
+    parser: ReportingParser, *, alter: bool
+) -> CreateMaterializedTableStatement:
     table: exp.Expr = parse_target(parser)
     if parser._match(TokenType.L_PAREN):
         elements = parse_list(parser, parse_table_element)
         parser._match_r_paren()
         table = exp.Schema(this=table, expressions=elements)
-    node = CreateMaterializedTable(this=table, alter=alter or None)
+    node = CreateMaterializedTableStatement(this=table, alter=alter or None)
     if parser._match_text_seq("COMMENT"):
         node.set("comment", require_string(parser))
     if parser._match_text_seq("DISTRIBUTED"):
@@ -223,8 +225,8 @@ def _parse_refresh_mode(parser: ReportingParser) -> exp.Var:
     return mark(exp.var(parser._prev.text.upper()), parser._prev, parser._prev)
 
 
-def _parse_alter_materialized(parser: ReportingParser) -> AlterMaterializedTable:
-    node = AlterMaterializedTable(this=parse_target(parser))
+def _parse_alter_materialized(parser: ReportingParser) -> AlterMaterializedTableStatement:
+    node = AlterMaterializedTableStatement(this=parse_target(parser))
     if parser._match(TokenType.ALIAS):
         node.set("action", "AS")
         node.set("expression", require_query(parser))

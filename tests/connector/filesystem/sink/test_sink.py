@@ -18,13 +18,13 @@ from penstock.catalog.errors import (
     DefinitionError,
     InputError,
     PipelineLockedError,
+    SinkError,
     StateMismatchError,
 )
 from penstock.catalog.model.table import Table
 from penstock.connector.contract import Sink
 from penstock.connector.filesystem.connector import FilesystemConnector
 from penstock.connector.filesystem.sink import sink as sink_module
-from penstock.connector.filesystem.sink.publish import LostFileError
 from penstock.connector.spark import hadoop_files
 from penstock.connector.spark.sink.micro_batch import batch_digest
 from tests.connector.filesystem.tables import file_source, file_table, read
@@ -289,10 +289,10 @@ def test_a_file_that_is_neither_staged_nor_in_its_place_is_named(
             sink.write_batch(numbers(spark, 0, 10), batch)
     (moved,) = out.glob("part-*")
     kept = moved.rename(tmp_path / "kept")
-    with pytest.raises(LostFileError, match=f"{moved.name} is gone") as caught:
+    with pytest.raises(SinkError, match=f"{moved.name} is gone") as caught:
         sink.write_batch(numbers(spark, 0, 10), batch)
     moved.write_text("cut")
-    with pytest.raises(LostFileError, match="has 3 bytes, and 45 were written"):
+    with pytest.raises(SinkError, match="has 3 bytes, and 45 were written"):
         sink.write_batch(numbers(spark, 0, 10), batch)
     kept.replace(moved)
     sink.write_batch(numbers(spark, 0, 10), batch)

@@ -81,4 +81,4 @@ def test_doctor_says_that_a_servers_store_is_to_be_upgraded(postgres):
         catalog.close()
 
     assert (fresh.level, old.level) == (Level.OK, Level.WARNING)
-    assert "penstock catalog upgrade" in (old.mend or "")
+    assert "penstock catalog upgrade" in (old.hint or "")

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from penstock.catalog.errors import ConfigError
+from penstock.catalog.errors import ConfigError, InputError
 from penstock.sql.dialect.flink.compiled_sqlglot import CompiledSqlglotError, refuse_compiled_build
 
 
@@ -18,7 +18,8 @@ def test_a_compiled_module_is_refused_with_the_remedy() -> None:
     with pytest.raises(CompiledSqlglotError, match="pip uninstall -y sqlglotc") as caught:
         refuse_compiled_build((compiled,))
 
-    assert isinstance(caught.value, ConfigError), "the commands say it without a traceback"
+    assert isinstance(caught.value, InputError), "the commands say it without a traceback"
+    assert caught.value.code == ConfigError.code
 
 
 def test_the_plain_build_passes() -> None:

@@ -1,0 +1,54 @@
+"""What `penstock doctor` prints of its findings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.sql.cli.commands import doctor
+from penstock.sql.cli.commands.app import app
+from penstock.sql.cli.commands.doctor import Finding, Level
+
+
+def findings(**_: object) -> Iterator[Finding]:
+    """One that is well, one that is not."""
+    yield Finding(subject="python", level=Level.OK, text="3.11")
+    yield Finding(subject="broker", level=Level.WARNING, text="is away", hint="start it")
+
+
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    """Commands on a machine with these findings."""
+    monkeypatch.setattr(doctor, "examine", findings)
+    return CliRunner(env={"NO_COLOR": "1"})
+
+
+def test_the_document_has_a_hint_and_its_key_of_before(runner: CliRunner) -> None:
+    """`mend` stays for one version."""
+    result = runner.invoke(app, ["doctor", "--format", "json"])
+
+    assert json.loads(result.stdout) == {
+        "checks": [
+            {"check": "python", "level": "ok", "text": "3.11", "hint": None, "mend": None},
+            {
+                "check": "broker",
+                "level": "warning",
+                "text": "is away",
+                "hint": "start it",
+                "mend": "start it",
+            },
+        ]
+    }
+
+
+def test_a_line_has_what_to_do_at_its_end(runner: CliRunner) -> None:
+    """Where there is something to do."""
+    result = runner.invoke(app, ["doctor"])
+
+    assert result.stdout.splitlines() == [
+        "ok       python: 3.11",
+        "warning  broker: is away; start it",
+    ]
