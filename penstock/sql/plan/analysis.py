@@ -34,7 +34,6 @@ from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery, Te
 from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.lookup_keys import check_lookups
-from penstock.sql.plan.rules.changelog_mode import ChangelogPlan, plan_changelog
 from penstock.sql.plan.rules.flow import Arrival, Flow, ScanFlow
 from penstock.sql.plan.rules.inline import TableReference, find_relations, number_scans
 from penstock.sql.plan.rules.joins import has_temporal
@@ -52,6 +51,7 @@ from penstock.sql.plan.rules.prune_columns import (
 from penstock.sql.plan.rules.query_kind import is_stateful
 from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
 from penstock.sql.plan.rules.streaming_checks import in_processing_time, unequal_join
+from penstock.sql.plan.spark_text.query import ChangelogPlan, plan_changelog
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal

@@ -11,9 +11,9 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.sql.binding.binder import annotate
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_sets
-from penstock.sql.plan.rules.changelog_mode import ChangelogPlan, plan_changelog
 from penstock.sql.plan.rules.flow import Arrival, ScanFlow
 from penstock.sql.plan.rules.inline import find_relations, number_scans
+from penstock.sql.plan.spark_text.query import ChangelogPlan, plan_changelog
 from penstock.sql.statements.statement import Select
 from penstock.sql.syntax.refusal import Refusal
 from tests.sql.sql_objects import new_namespace, run

@@ -20,7 +20,7 @@ from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["JoinedFlow", "joined_flow", "write_joins"]
+__all__ = ["JoinedFlow", "joined_flow"]
 
 INSTEAD = (
     "write the changes into a Delta table with a PRIMARY KEY, and join that; or join with a Delta "
@@ -32,15 +32,15 @@ INSTEAD = (
 class JoinedFlow:
     """A FROM clause as one relation. Of upserts, rows that do not pass `conditions` are deletes of their key.
 
-    `looked_up` are the leaves that are read once a batch, `broadcast` their names here; the joins `outer` become LEFT
-    joins.
+    `looked_up` are the leaves that are read once a batch, `broadcast` their names here; the joins at the places
+    `outer` become LEFT joins.
     """
 
     flow: Flow
     conditions: tuple[exp.Expr, ...] = ()
     looked_up: frozenset[int] = frozenset()
     broadcast: tuple[str, ...] = ()
-    outer: tuple[exp.Join, ...] = ()
+    outer: tuple[int, ...] = ()
 
 
 StaticScan = Callable[[exp.Expr], tuple[int, ScanFlow] | None]
@@ -89,10 +89,10 @@ def _with_static(
 ) -> JoinedFlow | Refusal:
     """Join changes with what stands behind them: tables that Spark reads by itself, and UNNEST."""
     conditions: list[exp.Expr] = []
-    outer: list[exp.Join] = []
+    outer: list[int] = []
     looked_up: list[tuple[int, str]] = []
     kept: Flow | Refusal = flow
-    for node, join, relation in zip(nodes, joins, relations, strict=True):
+    for place, (node, join, relation) in enumerate(zip(nodes, joins, relations, strict=True)):
         if not _is_table(node):
             kept = _unfolded(flow, join)
             if isinstance(kept, Refusal):
@@ -114,7 +114,7 @@ def _with_static(
             flow = kept
         elif flow.changes is ChangelogMode.UPSERT and not join.side:
             assert table.key is not None, "a match is unique by the key"
-            outer.append(join)
+            outer.append(place)
             there = exp.Is(
                 this=exp.column(table.key[0], relation.alias, quoted=True), expression=exp.null()
             )
@@ -126,15 +126,6 @@ def _with_static(
         broadcast=tuple(alias for _, alias in looked_up),
         outer=tuple(outer),
     )
-
-
-def write_joins(select: exp.Select, joined: JoinedFlow) -> None:
-    """Rewrite the joins of a SELECT over changes: the tables are broadcast, and upserts keep rows without a match."""
-    for alias in joined.broadcast:
-        _broadcast(select, alias)
-    for join in joined.outer:
-        join.set("side", "LEFT")
-        join.set("kind", None)
 
 
 def _is_table(node: exp.Expr) -> bool:
@@ -169,15 +160,6 @@ def _check(join: exp.Expr, found: tuple[int, ScanFlow] | None) -> Refusal | None
             span=span_of(join),
         )
     return None
-
-
-def _broadcast(select: exp.Select, alias: str) -> None:
-    hint = exp.Anonymous(this="BROADCAST", expressions=[exp.to_identifier(alias, quoted=True)])
-    known = select.args.get("hint")
-    if known is None:
-        select.set("hint", exp.Hint(expressions=[hint]))
-    else:
-        known.append("expressions", hint)
 
 
 def _is_unique(join: exp.Join, alias: str, table: ScanFlow) -> bool:

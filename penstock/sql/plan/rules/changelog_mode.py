@@ -1,20 +1,18 @@
 """Changelog modes of a query: those of its tables, of each operator, and of the sink.
 
-As Flink's planner (FlinkChangelogModeInferenceProgram) this refuses, at the operator, what cannot run correctly; and
-it rewrites the query so that row kinds travel with the rows and updating operators run in Spark's update mode. All of
-it is done on syntax trees, before any JVM.
+As Flink's planner (FlinkChangelogModeInferenceProgram) this refuses, at the operator, what cannot run correctly. All of
+it is done on syntax trees, before any JVM; `plan/spark_text` writes the query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from sqlglot import exp
 
 from penstock.catalog.errors import Span
-from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, WindowKind
@@ -22,43 +20,37 @@ from penstock.sql.plan.rules.aggregate import (
     aggregate_flow,
     check_distinct,
     is_windowed,
-    keep_distinct,
     own_aggregates,
-    write_aggregate,
 )
-from penstock.sql.plan.rules.changelog_join import JoinedFlow, joined_flow, write_joins
+from penstock.sql.plan.rules.changelog_join import JoinedFlow, joined_flow
 from penstock.sql.plan.rules.changelog_project import (
     QualifiedRelation,
-    add_kind,
     changes_flow,
     check_add_kind,
-    project_changes,
     rows_flow,
 )
-from penstock.sql.plan.rules.flow import Flow, ScanFlow, kind_literal, renamed
+from penstock.sql.plan.rules.flow import Flow, ScanFlow, renamed
 from penstock.sql.plan.rules.inline import inline_ctes
 from penstock.sql.plan.rules.joins import check_temporal, updates
 from penstock.sql.plan.rules.row_number import (
     RowNumberQuery,
     check_limit,
     find_row_number,
-    take_bound,
 )
-from penstock.sql.plan.rules.tie_break import arrival_carriers, carry_arrival, winner
-from penstock.sql.plan.rules.top_n import top_n_flow, write_top_n
+from penstock.sql.plan.rules.top_n import top_n_flow
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import copy_tree, find_nodes
 
 __all__ = [
-    "ChangelogPlan",
     "FromClause",
+    "SparkFlows",
     "check_numbered",
     "check_over",
     "is_aggregation",
+    "is_of_windows",
     "numbered_flow",
-    "plan_changelog",
     "select_flow",
     "spark_flow",
     "union_flow",
@@ -66,86 +58,72 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangelogPlan:
-    """A query rewritten for its changes, and their flow; `looked_up` are leaves to read again in each batch."""
-
-    query: exp.Expr
-    flow: Flow
-    looked_up: frozenset[int] = frozenset()
-
-
-def plan_changelog(query: exp.Expr, tables: Sequence[ScanFlow]) -> ChangelogPlan | Refusal:
-    """Find the changelog mode of `query` and rewrite it accordingly; unchanged where all its rows are inserts.
-
-    `query` has no views, its table nodes are labelled with the index of their leaf in `tables`. Refused at the first
-    operator that cannot process its input.
-    """
-    tree = inline_ctes(copy_tree(query))
-    walk = _ChangelogVisitor(tables)
-    flow = walk.query(tree)
-    if isinstance(flow, Refusal):
-        return flow
-    if not flow.is_changing:
-        return ChangelogPlan(query=query, flow=flow)
-    for step in walk.steps:
-        step()
-    return ChangelogPlan(query=tree, flow=flow, looked_up=frozenset(walk.looked_up))
-
-
 def spark_flow(query: exp.Expr, tables: Sequence[ScanFlow]) -> Flow | Refusal:
-    """Return the rows that Spark gives of `query`, in append or update mode; the query stays as it is."""
-    return _ChangelogVisitor(tables).query(inline_ctes(copy_tree(query)))
+    """Return the rows that Spark gives of `query`, in append or update mode; the query stays as it is.
+
+    `query` has no views, and its tables are numbered as `tables`. Refused at the first operator that cannot process
+    its input.
+    """
+    return SparkFlows(tables).of(inline_ctes(copy_tree(query)))
 
 
-class _ChangelogVisitor:
-    """Walks a query from the tables upwards, and changes nothing: `steps` rewrite the tree, in their order."""
+class SparkFlows:
+    """The flows of queries without WITH and of the relations in them, each found once."""
 
     def __init__(self, tables: Sequence[ScanFlow]) -> None:
         self._tables = tables
-        self.looked_up: set[int] = set()
-        self.steps: list[Callable[[], None]] = []
+        self._found: dict[int, Flow | Refusal] = {}
+        self._clauses: dict[int, FromClause | Refusal] = {}
 
-    def query(self, node: exp.Expr) -> Flow | Refusal:
+    def of(self, node: exp.Expr) -> Flow | Refusal:
+        """Return the flow of a query, or of a relation in FROM that numbers no rows."""
+        found = self._found.get(id(node))
+        if found is None:
+            found = self._found[id(node)] = self._of(node)
+        return found
+
+    def of_from(self, select: exp.Select) -> FromClause | Refusal:
+        """Return the relations of a FROM clause, and the joined one."""
+        found = self._clauses.get(id(select))
+        if found is None:
+            found = self._clauses[id(select)] = self._from(select)
+        return found
+
+    def _of(self, node: exp.Expr) -> Flow | Refusal:
         match node:
             case exp.Select():
-                return self._select(node)
+                found = self.of_from(node)
+                return found if isinstance(found, Refusal) else select_flow(node, found)
             case exp.SetOperation():
                 return self._union(node)
             case exp.Subquery():
-                return self._aliased(node, self.query(node.this))
-            case _:
-                return Flow(columns=None)
-
-    # --- relations ---
-
-    def _relation(self, node: exp.Expr) -> Flow | Refusal:
-        match node:
-            case exp.Subquery():
-                return self.query(node)
+                return _aliased(node, self.of(node.this))
             case exp.Table() if isinstance(node.this, exp.Anonymous):
                 return self._window(node)
             case ScanTable():
-                return self._aliased(node, self._leaf(node))
+                return _aliased(node, self._leaf(node))
             case _:
                 return Flow(columns=None)
+
+    def _union(self, node: exp.SetOperation) -> Flow | Refusal:
+        flows: list[Flow] = []
+        for side in (node.this, node.expression):
+            flow = self.of(side)
+            if isinstance(flow, Refusal):
+                return flow
+            flows.append(flow)
+        return union_flow(node, flows)
+
+    # --- relations ---
 
     def _top_n(self, numbered: RowNumberQuery) -> Flow | Refusal:
         refusal = check_numbered(numbered, self._tables)
         if refusal is not None:
             return refusal
-        found = self._from(numbered.select)
+        found = self.of_from(numbered.select)
         if isinstance(found, Refusal):
             return found
-        flow = numbered_flow(numbered, found)
-        if not isinstance(flow, Refusal):
-            carriers = arrival_carriers(numbered.select, self._tables)
-            tie = None if carriers is None else winner(numbered, self._tables)
-            self.steps += [
-                partial(carry_arrival, carriers or []),
-                partial(write_top_n, numbered, found.relations, tie),
-            ]
-        return self._aliased(numbered.subquery, flow)
+        return _aliased(numbered.subquery, numbered_flow(numbered, found))
 
     def _leaf(self, node: ScanTable) -> Flow:
         table = self._tables[node.scan]
@@ -159,21 +137,10 @@ class _ChangelogVisitor:
         if node.this.name.upper() not in WINDOW_FUNCTIONS:
             return Flow(columns=None)
         window = next(w for w in window_tables(node) if w.node is node)
-        flow = self._relation(window.input)
+        flow = self.of(window.input)
         return flow if isinstance(flow, Refusal) else windows_flow(flow, window.kind, window.span)
 
-    def _aliased(self, node: exp.Expr, flow: Flow | Refusal) -> Flow | Refusal:
-        alias = node.args.get("alias")
-        names = [column.name for column in alias.columns] if alias is not None else []
-        if isinstance(flow, Refusal) or alias is None or not names:
-            return flow
-        if flow.kinds:
-            kind = exp.to_identifier(ROW_KIND, quoted=True)
-            self.steps.append(partial(alias.append, "columns", kind))
-        return renamed(flow, names)
-
     def _from(self, select: exp.Select) -> FromClause | Refusal:
-        """Return the relations of a FROM clause, and the joined one."""
         from_, where = select.args.get("from_"), select.args.get("where")
         if from_ is None:
             return FromClause(relations=[], joined=JoinedFlow(flow=Flow(columns=None)), where=where)
@@ -188,18 +155,14 @@ class _ChangelogVisitor:
         relations: list[QualifiedRelation] = []
         for node in nodes:
             numbered = find_row_number(where, node)
-            if numbered is not None:
-                where = numbered.rest
-                self.steps.append(partial(take_bound, select, numbered))
-            flow = self._relation(node) if numbered is None else self._top_n(numbered)
+            where = where if numbered is None else numbered.rest
+            flow = self.of(node) if numbered is None else self._top_n(numbered)
             if isinstance(flow, Refusal):
                 return flow
             relations.append(QualifiedRelation(alias=node.alias_or_name, flow=flow))
         joined = joined_flow(select, nodes, joins, relations, self._static_leaf)
         if isinstance(joined, Refusal):
             return joined
-        self.steps.append(partial(write_joins, select, joined))
-        self.looked_up |= joined.looked_up
         return FromClause(relations=relations, joined=joined, where=where)
 
     def _static_leaf(self, node: exp.Expr) -> tuple[int, ScanFlow] | None:
@@ -208,38 +171,11 @@ class _ChangelogVisitor:
             return None
         return node.scan, self._tables[node.scan]
 
-    # --- operators ---
 
-    def _select(self, select: exp.Select) -> Flow | Refusal:
-        found = self._from(select)
-        if isinstance(found, Refusal):
-            return found
-        source = found.joined.flow
-        if is_aggregation(select):
-            windowed = _is_of_windows(select, source)
-            written = partial(write_aggregate, select, source)
-            self.steps.append(partial(keep_distinct, select) if windowed else written)
-        elif source.is_changing:
-            step = partial(
-                project_changes, select, found.relations, source, found.joined.conditions
-            )
-            self.steps.append(step)
-        return select_flow(select, found)
-
-    def _union(self, node: exp.SetOperation) -> Flow | Refusal:
-        sides = (node.this, node.expression)
-        flows: list[Flow] = []
-        for side in sides:
-            flow = self.query(side)
-            if isinstance(flow, Refusal):
-                return flow
-            flows.append(flow)
-        if any(flow.kinds for flow in flows):
-            for side, flow in zip(sides, flows, strict=True):
-                if not flow.kinds:
-                    kind = RowKind.UPDATE_AFTER if flow.is_changing else RowKind.INSERT
-                    self.steps.append(partial(add_kind, side, kind_literal(kind)))
-        return union_flow(node, flows)
+def _aliased(node: exp.Expr, flow: Flow | Refusal) -> Flow | Refusal:
+    alias = node.args.get("alias")
+    names = [column.name for column in alias.columns] if alias is not None else []
+    return renamed(flow, names) if isinstance(flow, Flow) and names else flow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,14 +243,15 @@ def is_aggregation(select: exp.Select) -> bool:
     return select.args.get("group") is not None or bool(own_aggregates(select))
 
 
-def _is_of_windows(select: exp.Select, source: Flow) -> bool:
+def is_of_windows(select: exp.Select, source: Flow) -> bool:
+    """Return whether an aggregation over `source` is one of windows, which end with the watermark."""
     group = select.args.get("group")
     return not source.is_changing and is_windowed(group.expressions if group else [])
 
 
 def _aggregated(select: exp.Select, found: FromClause) -> Flow | Refusal:
     group, source = select.args.get("group"), found.joined.flow
-    if _is_of_windows(select, source):
+    if is_of_windows(select, source):
         return check_distinct(select) or rows_flow(select, found.relations, group)
     refusal = _check_chain(source, group or select, "an aggregation")
     if refusal is not None:

@@ -12,24 +12,21 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.sql.plan.rules.flow import Flow, OperatorKind, delete, is_one_of, kind_of
+from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.sql.plan.rules.flow import Flow, OperatorKind
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = [
     "QualifiedRelation",
-    "add_kind",
     "changes_flow",
     "check_add_kind",
-    "compute_only_where",
     "constant_columns",
-    "expand_stars",
+    "deletes",
     "expanded",
     "is_computed",
     "output_names",
-    "project_changes",
     "rows_flow",
 ]
 
@@ -40,20 +37,6 @@ class QualifiedRelation:
 
     alias: str
     flow: Flow
-
-
-def add_kind(query: exp.Expr, kind: exp.Expr) -> None:
-    """Add a kind to every row of `query`, in the hidden column behind the others."""
-    match query:
-        case exp.Subquery():
-            add_kind(query.this, kind)
-        case exp.SetOperation():
-            add_kind(query.this, kind.copy())
-            add_kind(query.expression, kind.copy())
-        case exp.Select():
-            query.append("expressions", exp.alias_(kind, ROW_KIND, quoted=True))
-        case _:
-            raise AssertionError(f"{query.key} has no SELECT list: it was checked")
 
 
 def check_add_kind(query: exp.Expr) -> Refusal | None:
@@ -69,13 +52,6 @@ def check_add_kind(query: exp.Expr) -> Refusal | None:
             return Refusal(
                 message="UNION ALL of changes takes queries of tables only", span=span_of(query)
             )
-
-
-def expand_stars(select: exp.Select, relations: Sequence[QualifiedRelation]) -> None:
-    """Expand `*` and `t.*`, so that the hidden column stays the last."""
-    items = expanded(select, relations)
-    assert not isinstance(items, Refusal), "it was checked"
-    select.set("expressions", items)
 
 
 def expanded(
@@ -160,25 +136,9 @@ def changes_flow(
         source,
         columns=output_names(items, relations),
         key=key,
-        kinds=source.kinds or _deletes(source, own, where, conditions),
+        kinds=source.kinds or deletes(source, own, where, conditions),
         constants=constant_columns(select),
     )
-
-
-def project_changes(
-    select: exp.Select,
-    relations: Sequence[QualifiedRelation],
-    source: Flow,
-    conditions: Sequence[exp.Expr],
-) -> None:
-    """Rewrite a SELECT over changes to pass their kinds on. `conditions` beside its WHERE decide what stays."""
-    where = select.args.get("where")
-    if source.kinds or where is not None or conditions:
-        expand_stars(select, relations)
-    if _deletes(source, relations[0].alias, where, conditions):
-        add_kind(select, _deletes_instead(select, source, conditions))
-    elif source.kinds:
-        add_kind(select, kind_of(source))
 
 
 def constant_columns(select: exp.Select) -> frozenset[str]:
@@ -268,7 +228,7 @@ def _is_column(value: exp.Expr, name: str, own: str) -> bool:
     return isinstance(value, exp.Column) and value.name == name and value.table in ("", own)
 
 
-def _deletes(
+def deletes(
     source: Flow, own: str, where: exp.Where | None, conditions: Sequence[exp.Expr]
 ) -> bool:
     """Return whether an upsert that does not pass has to delete the row of its key."""
@@ -284,33 +244,6 @@ def _deletes(
     )
 
 
-def compute_only_where(select: exp.Select, passes: exp.Expr, but: Sequence[exp.Expr] = ()) -> None:
-    """Return NULL in the columns, `but` some, of rows that do not pass.
-
-    Rows that a filter drops must not fail the query: WHERE x <> 0 beside 1 / x.
-    """
-    for item in select.expressions:
-        value = item.unalias()
-        if not is_computed(value) or value in but:
-            continue
-        guarded = exp.Case(ifs=[exp.If(this=passes.copy(), true=value.copy())])
-        guarded.type = value.type
-        value.replace(guarded)
-
-
 def is_computed(value: exp.Expr) -> bool:
     """Return whether a value is more than a column, an aggregate or a constant: it may fail."""
     return not (isinstance(value, exp.Column | exp.AggFunc) or _is_constant(value))
-
-
-def _deletes_instead(select: exp.Select, source: Flow, conditions: Sequence[exp.Expr]) -> exp.Expr:
-    """Remove the WHERE, and mark the rows that do not pass as DELETE. Other columns of such rows are not computed."""
-    where = select.args.get("where")
-    select.set("where", None)
-    tests = [*conditions, *([where.this] if where is not None else [])]
-    passes = exp.and_(*(test.copy() for test in tests))
-    compute_only_where(select, passes)
-    stays = passes
-    if source.kinds:
-        stays = exp.and_(passes, exp.not_(is_one_of(kind_of(source), RowKind.DELETE)))
-    return exp.Case(ifs=[exp.If(this=stays, true=kind_of(source))], default=delete())

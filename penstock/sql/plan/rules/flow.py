@@ -13,7 +13,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from penstock.catalog.errors import Span
-from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.logical.scan_traits import Arrival
 
 __all__ = [
@@ -22,12 +22,8 @@ __all__ = [
     "OperatorKind",
     "ScanFlow",
     "UpdatingOperator",
-    "delete",
     "describe_changes",
     "describe_operator",
-    "is_one_of",
-    "kind_literal",
-    "kind_of",
     "renamed",
 ]
 
@@ -179,25 +175,3 @@ def renamed(flow: Flow, names: list[str]) -> Flow:
         key=None if flow.key is None else tuple(new.get(name, name) for name in flow.key),
         constants=frozenset(new.get(name, name) for name in flow.constants),
     )
-
-
-def kind_literal(kind: RowKind) -> exp.Expr:
-    """Return a row kind as SQL, in the type of the column."""
-    return exp.cast(exp.Literal.number(int(kind)), exp.DType.TINYINT)
-
-
-def kind_of(flow: Flow) -> exp.Expr:
-    """Return the kind of a row of `flow` as SQL: its hidden column, or the kind of all its rows."""
-    if flow.kinds:
-        return exp.column(ROW_KIND, quoted=True)
-    return kind_literal(RowKind.UPDATE_AFTER if flow.is_changing else RowKind.INSERT)
-
-
-def is_one_of(kind: exp.Expr, *kinds: RowKind) -> exp.Expr:
-    """Test a row's kind."""
-    return exp.In(this=kind, expressions=[exp.Literal.number(int(k)) for k in kinds])
-
-
-def delete() -> exp.Expr:
-    """Return the kind of a deleted row."""
-    return kind_literal(RowKind.DELETE)
