@@ -7,37 +7,28 @@ run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from sqlglot import exp
 
-from penstock.catalog.definitions.information_schema import is_information
 from penstock.catalog.definitions.resolver import Namespace
-from penstock.catalog.errors import InputError, UnsupportedError
+from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.schema import ComputedColumn
 from penstock.catalog.model.types import RowType
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import Source, SourceKind
-from penstock.connector.registry import connector_of
 from penstock.connector.scan import Rowtime
-from penstock.sql.binding.binder import annotate
 from penstock.sql.binding.hints import bounds_state
-from penstock.sql.dialect import WindowTable, window_tables
-from penstock.sql.dialect.rewrites.unfold_grouping_sets import (
-    unfold_group_ids,
-    unfold_grouping_sets,
-)
+from penstock.sql.dialect import window_tables
 from penstock.sql.expressions.expression import parse_expression
 from penstock.sql.expressions.rowtime import rowtime_of
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery, TemporalJoin
 from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.lookup_keys import check_lookups
-from penstock.sql.plan.rules.flow import Arrival, Flow, ScanFlow
-from penstock.sql.plan.rules.inline import TableReference, find_relations, number_scans
-from penstock.sql.plan.rules.joins import has_temporal
-from penstock.sql.plan.rules.lookup_join import take_lookups
+from penstock.sql.plan.rules.flow import Flow
+from penstock.sql.plan.rules.inline import TableReference
 from penstock.sql.plan.rules.prune_columns import (
     Paths,
     delivered_columns,
@@ -45,30 +36,17 @@ from penstock.sql.plan.rules.prune_columns import (
     merged,
     narrowed_input,
     row_paths,
-    wanted_columns,
-    with_key,
 )
 from penstock.sql.plan.rules.query_kind import is_stateful
 from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
 from penstock.sql.plan.rules.streaming_checks import in_processing_time, unequal_join
 from penstock.sql.plan.spark_text.query import ChangelogPlan, plan_changelog
+from penstock.sql.plan.syntax_rules import QuerySyntax, SyntaxContext, read_query
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["analyse", "check_rowtimes", "renumber_scans", "unnamed_columns"]
-
-
-def unnamed_columns(
-    windows: Sequence[WindowTable], versioned: Sequence[ScanFlow]
-) -> frozenset[str]:
-    """Return the columns that a query reads, named or not.
-
-    Windows read their time column, temporal joins key and rowtime of `versioned` tables.
-    """
-    times = {table.rowtime for table in versioned if table.rowtime is not None}
-    keys = frozenset[str]().union(*(table.key or () for table in versioned))
-    return keys | times | {window.time_column for window in windows}
+__all__ = ["analyse", "check_rowtimes", "renumber_scans"]
 
 
 def check_rowtimes(
@@ -121,75 +99,43 @@ def analyse(
 
     Raises InputError subclasses: unknown tables, wrong options, updating queries that the sink cannot take.
     """
-    relations = find_relations(query, namespace)
-    # how an expression is written for Spark depends on types
-    annotate(relations.query, namespace)
-    sources = [_source(leaf, namespace, project) for leaf in relations.leaves]
-    inserts = all(source.changes is ChangelogMode.INSERT_ONLY for source in sources)
-    bounded = all(source.bounded for source in sources)
-    number_scans(relations)
-    inputs = tuple(map(_table_input, relations.leaves, sources))
-    if not breaks_ties:
-        inputs = tuple(replace(given, arrival=Arrival.OPEN) for given in inputs)
-    lookups = take_lookups(relations.query, inputs, bounded=bounded)
-    temporal = has_temporal(relations.query)
-    # tables at rest are read as they are, and so is what only shows rows that stay
-    as_is = all(source.kind is SourceKind.SNAPSHOT for source in sources) or not (
-        appends or not inserts
+    context = SyntaxContext(
+        namespace=namespace, project=project, appends=appends, breaks_ties=breaks_ties
     )
-    if as_is and bounded and not temporal:
-        unfold_group_ids(relations.query)  # the other grouping sets Spark has itself
-    else:
-        unfold_grouping_sets(relations.query)
-    windows = window_tables(relations.query)
-    unnamed = unnamed_columns(windows, inputs if temporal else ())
-    wanted = wanted_columns(relations.query, inputs, unnamed)
-    for window in windows:
-        if isinstance(window.input, ScanTable):
-            window.input.set("counts_late", True)
-    read = _Read(
-        query=relations.query,
-        leaves=relations.leaves,
-        sources=tuple(sources),
-        wanted=wanted,
-        paths={} if all(names is None for names in wanted) else field_paths([relations.query]),
-        inputs=inputs,
-        lookups=lookups,
-    )
-    target = sink or _APPENDS
-    if temporal:
-        maintained = read.maintained()
+    read, target = read_query(query, context), sink or _APPENDS
+    if read.temporal:
+        maintained = _maintained(read)
         if appends:
             _raise(sink_refusal(maintained.flow, target))
         return maintained
-    if as_is:
-        return read.analysed(ChangelogPlan(query=relations.query, flow=Flow(columns=None)))
+    if read.as_is:
+        return _analysed(read, ChangelogPlan(query=read.query, flow=Flow(columns=None)))
     return _changing(read, target if appends else None, state_ttl_ms=state_ttl_ms)
 
 
-def _changing(read: _Read, target: SinkTable | None, *, state_ttl_ms: int) -> AnalysedQuery:
+def _changing(read: QuerySyntax, target: SinkTable | None, *, state_ttl_ms: int) -> AnalysedQuery:
     """Analyse a query whose changes are followed, for a sink if there is one."""
     _raise(in_processing_time(read.query, read.inputs))
     _raise(unequal_join(read.query, read.followed, bounded=True))
     plan = _streamed(read, target, state_ttl_ms=state_ttl_ms)
     if isinstance(plan, ChangelogPlan):
-        return read.analysed(plan)
+        return _analysed(read, plan)
     if plan is not None and read.lookups:
         raise plan.error()  # what is maintained follows its tables, and a lookup does not
-    maintained = read.maintained()
+    maintained = _maintained(read)
     if target is not None:
         _raise(sink_refusal(maintained.flow, target))
     return maintained
 
 
 def _streamed(
-    read: _Read, target: SinkTable | None, *, state_ttl_ms: int
+    read: QuerySyntax, target: SinkTable | None, *, state_ttl_ms: int
 ) -> ChangelogPlan | Refusal | None:
     """Return the query as Spark streams it; None where its state has a time to live, which Spark's has not."""
     refusal = unequal_join(read.query, read.followed, bounded=False)
     if refusal is not None:
         return refusal
-    plan = plan_changelog(read.query, tuple(map(narrowed_input, read.inputs, read.wanted)))
+    plan = plan_changelog(read.query, read.tables)
     if isinstance(plan, Refusal):
         return plan
     if bounds_state(read.query) or (plan.flow.mechanism is not None and state_ttl_ms != 0):
@@ -203,89 +149,66 @@ def _raise(refusal: Refusal | None) -> None:
         raise refusal.error()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Read:
-    """A query without views, and its tables, of which it reads the columns `wanted` (None: all).
-
-    `paths` are the names that it mentions, with what follows them.
-    """
-
-    query: exp.Expr
-    leaves: tuple[TableReference, ...]
-    sources: tuple[Source, ...]
-    inputs: tuple[ScanFlow, ...]
-    wanted: tuple[frozenset[str] | None, ...]
-    paths: Mapping[str, Paths]
-    lookups: frozenset[int]
-
-    @property
-    def followed(self) -> frozenset[int]:
-        """The tables that Spark reads as streams; none where some change, whose joins are look-ups or incremental."""
-        if any(table.changes is not ChangelogMode.INSERT_ONLY for table in self.inputs):
-            return frozenset()
-        leaves = enumerate(self.sources)
-        return frozenset(i for i, s in leaves if s.kind is not SourceKind.SNAPSHOT) - self.lookups
-
-    def analysed(self, plan: ChangelogPlan) -> AnalysedQuery:
-        """Return the query as Spark runs it."""
-        # results that are updated wait for no watermark, and drop no row that is late
-        waits = plan.flow.mechanism is None
-        stateful = waits and (is_stateful(plan.query) or bool(window_tables(plan.query)))
-        leaves = tuple(
-            replace(
-                _with_fields(
-                    _analyse_leaf(leaf, source, wanted, stateful=stateful),
-                    source,
-                    {} if wanted is None else self.paths,
-                ),
-                looked_up=index in plan.looked_up | self.lookups
-                or source.kind is SourceKind.SNAPSHOT,
-                marked=waits,
-            )
-            for index, (leaf, source, wanted) in enumerate(
-                zip(self.leaves, self.sources, self.wanted, strict=True)
-            )
+def _analysed(read: QuerySyntax, plan: ChangelogPlan) -> AnalysedQuery:
+    """Return the query as Spark runs it."""
+    # results that are updated wait for no watermark, and drop no row that is late
+    waits = plan.flow.mechanism is None
+    stateful = waits and (is_stateful(plan.query) or bool(window_tables(plan.query)))
+    leaves = tuple(
+        replace(
+            _with_fields(
+                _analyse_leaf(leaf, source, wanted, stateful=stateful),
+                source,
+                {} if wanted is None else read.paths,
+            ),
+            looked_up=index in plan.looked_up | read.lookups or source.kind is SourceKind.SNAPSHOT,
+            marked=waits,
         )
-        check_lookups(plan.query, leaves, self.sources)
-        return AnalysedQuery(query=plan.query, leaves=leaves, flow=plan.flow)
+        for index, (leaf, source, wanted) in enumerate(
+            zip(read.leaves, read.sources, read.wanted, strict=True)
+        )
+    )
+    check_lookups(plan.query, leaves, read.sources)
+    return AnalysedQuery(query=plan.query, leaves=leaves, flow=plan.flow)
 
-    def maintained(self) -> AnalysedQuery:
-        """Return the query as its inputs and stages. Raises UnsupportedError for what cannot run incrementally."""
-        for index in self.lookups:
-            raise UnsupportedError(
-                f"the results of this query are kept up to date, and a lookup in {self.inputs[index].name} gives other "
-                "rows each time",
-                hint="INSERT the joined rows into a Delta table first, and read that",
-            )
-        from penstock.sql.incremental.planning.planner import (
-            plan_incremental,  # few queries are maintained
-        )
 
-        wanted = tuple(map(with_key, self.inputs, self.wanted))
-        tables = tuple(map(narrowed_input, self.inputs, wanted))
-        for leaf, source in zip(self.leaves, self.sources, strict=True):
-            if source.kind is SourceKind.SNAPSHOT:
-                raise _not_followed(leaf)
-        plan = plan_incremental(self.query, tables)
-        timed = plan.waiting | plan.timed
-        leaves = tuple(
-            replace(
-                _analyse_leaf(leaf, source, names, stateful=index in timed),
-                marked=index in plan.waiting,
-            )
-            for index, (leaf, source, names) in enumerate(
-                zip(self.leaves, self.sources, wanted, strict=True)
-            )
+def _maintained(read: QuerySyntax) -> AnalysedQuery:
+    """Return the query as its inputs and stages. Raises UnsupportedError for what cannot run incrementally."""
+    for index in read.lookups:
+        raise UnsupportedError(
+            f"the results of this query are kept up to date, and a lookup in {read.inputs[index].name} gives other "
+            "rows each time",
+            hint="INSERT the joined rows into a Delta table first, and read that",
         )
-        named = [str(leaf.table.identifier) for leaf in leaves]
-        check_rowtimes(plan.maintained, [leaf.rowtime for leaf in leaves], named)
-        order = _relabelled(plan.query)
-        return AnalysedQuery(
-            query=plan.query,
-            leaves=tuple(leaves[index] for index in order),
-            flow=plan.flow,
-            maintained=renumber_scans(plan.maintained, order),
+    from penstock.sql.incremental.planning.planner import (
+        plan_incremental,  # few queries are maintained
+    )
+
+    wanted = read.keyed
+    tables = tuple(map(narrowed_input, read.inputs, wanted))
+    for leaf, source in zip(read.leaves, read.sources, strict=True):
+        if source.kind is SourceKind.SNAPSHOT:
+            raise _not_followed(leaf)
+    plan = plan_incremental(read.query, tables)
+    timed = plan.waiting | plan.timed
+    leaves = tuple(
+        replace(
+            _analyse_leaf(leaf, source, names, stateful=index in timed),
+            marked=index in plan.waiting,
         )
+        for index, (leaf, source, names) in enumerate(
+            zip(read.leaves, read.sources, wanted, strict=True)
+        )
+    )
+    named = [str(leaf.table.identifier) for leaf in leaves]
+    check_rowtimes(plan.maintained, [leaf.rowtime for leaf in leaves], named)
+    order = _relabelled(plan.query)
+    return AnalysedQuery(
+        query=plan.query,
+        leaves=tuple(leaves[index] for index in order),
+        flow=plan.flow,
+        maintained=renumber_scans(plan.maintained, order),
+    )
 
 
 def _relabelled(query: exp.Expr) -> list[int]:
@@ -301,47 +224,12 @@ def _relabelled(query: exp.Expr) -> list[int]:
 _APPENDS = SinkTable(name="the sink", accepts=ChangelogMode.INSERT_ONLY, columns=())
 
 
-def _source(leaf: TableReference, namespace: Namespace, project: Path) -> Source:
-    if is_information(leaf.table.identifier):
-        return InformationSource(table=leaf.table, namespace=namespace, project=project)
-    connector = connector_of(leaf.table, project=project)
-    try:
-        connector.check(leaf.table)
-        return connector.source(leaf.table)
-    except InputError as error:
-        node = leaf.nodes[0]
-        if not node.args.get(
-            "hints"
-        ):  # where there are some, the option that is wrong may stand there
-            error.span = error.span or span_of(node)
-        raise
-
-
 def _not_followed(leaf: TableReference) -> UnsupportedError:
     return UnsupportedError(
         f"the results of this query are kept up to date, and the changes of {leaf.table.identifier} cannot be "
         f"followed: a table with the connector '{leaf.table.connector}' is read as it is",
         hint="INSERT it into a Delta table first, and read that",
         span=span_of(leaf.nodes[0]),
-    )
-
-
-def _table_input(leaf: TableReference, source: Source) -> ScanFlow:
-    schema = leaf.table.schema
-    watermark = schema.watermark if source.kind is SourceKind.SPLITS else None
-    return ScanFlow(
-        name=str(leaf.table.identifier),
-        columns=schema.names,
-        changes=source.changes,
-        key=schema.primary_key.columns if schema.primary_key is not None else None,
-        static=source.kind is not SourceKind.SPLITS and len(leaf.nodes) == 1,
-        proctimes=frozenset(
-            column.name
-            for column in schema.columns
-            if isinstance(column, ComputedColumn) and column.expression.upper() == "PROCTIME()"
-        ),
-        rowtime=watermark.column if watermark is not None else None,
-        arrival=Arrival.RECORD if source.kind is SourceKind.SPLITS else Arrival.BATCH,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlglot import exp
 
 from penstock.catalog.errors import InputError, InputErrors
 from penstock.sql.plan import analysis
@@ -12,7 +13,7 @@ from penstock.sql.plan.clauses.rowtimes import rowtime_sources
 from penstock.sql.plan.logical.nodes import Scan, WindowAssign
 from penstock.sql.plan.logical.plan import Plan, walk
 from penstock.sql.plan.rules.flow import Flow
-from penstock.sql.plan.rules.prune_columns import narrowed_input
+from penstock.sql.plan.syntax_rules import QuerySyntax, SyntaxContext, read_query
 from tests.sql import test_plan_cases as golden
 
 
@@ -20,21 +21,20 @@ from tests.sql import test_plan_cases as golden
 def test_a_plan_has_the_columns_and_rowtimes_of_its_query(path, monkeypatch) -> None:
     """Every query that can be read is built, also those that are refused later."""
     plans: list[Plan] = []
-    read = analysis._Read
 
-    def built(**parts):
-        tables = tuple(map(narrowed_input, parts["inputs"], parts["wanted"]))
-        plan = build(parts["query"], tables, parts["lookups"])
+    def read_and_build(query: exp.Expr, context: SyntaxContext) -> QuerySyntax:
+        read = read_query(query, context)
+        plan = build(read.query, read.tables, read.lookups)
         for node in walk(plan.root):
             if node.syntax is not None and not isinstance(node, Scan | WindowAssign):
                 names = {time.column for time in node.facts.rowtimes}
                 for name in names.union(node.facts.names or ()):
-                    known = rowtime_sources(node.syntax, name, tables)
+                    known = rowtime_sources(node.syntax, name, read.tables)
                     assert (name, node.facts.sources(name)) == (name, known)
         plans.append(plan)
-        return read(**parts)
+        return read
 
-    monkeypatch.setattr(analysis, "_Read", built)
+    monkeypatch.setattr(analysis, "read_query", read_and_build)
     tables, cases = golden.read_cases(path.read_text("utf-8").split(golden.LINE)[0].rstrip())
     for case in cases:
         plans.clear()
