@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-__all__ = ["LEAVES", "all_nodes", "copies", "copy_tree", "find_nodes"]
+__all__ = ["LEAVES", "all_nodes", "copies", "copy_tree", "find_nodes", "whole_copies"]
 
 Node = TypeVar("Node", bound=exp.Expr)
 
@@ -42,11 +42,16 @@ def find_nodes(tree: exp.Expr, *kinds: type[Node]) -> list[Node]:
 
 def copy_tree(tree: exp.Expr) -> exp.Expr:
     """Copy a tree, with comments and with what its nodes carry as `meta`."""
+    return whole_copies(tree)[0][1]
+
+
+def whole_copies(tree: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
+    """Copy a tree as `copy_tree` does: every node with its copy, the root first."""
     pairs = copies(tree)
     for node, copied in pairs:
         if node._meta:
             copied._meta = dict(node._meta)
-    return pairs[0][1]
+    return pairs
 
 
 def copies(tree: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:

@@ -98,6 +98,7 @@ def build(
         lookups=lookups,
         hints=hints.hints,
         tree=tree,
+        inlined=own,
     )
 
 

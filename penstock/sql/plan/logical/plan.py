@@ -48,8 +48,8 @@ class Plan:
     """A logical plan.
 
     `scans` are the tables in order of their first mention, also those that only queries inside expressions read;
-    `lookups` are the numbers of those that are looked up. `tree` is the query that the plan was built from. It is
-    never changed in place.
+    `lookups` are the numbers of those that are looked up. `tree` is the query that the plan was built from, `inlined`
+    its copy without WITH, of whose nodes the operators are. Neither is changed in place.
     """
 
     root: Node
@@ -57,6 +57,7 @@ class Plan:
     lookups: frozenset[int] = frozenset()
     hints: tuple[StateHint, ...] = ()
     tree: exp.Expr = field(compare=False, repr=False)
+    inlined: exp.Expr = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
         assert [scan.index for scan in self.scans] == list(range(len(self.scans))), "by number"

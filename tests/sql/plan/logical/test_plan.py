@@ -52,9 +52,14 @@ def test_plans_of_one_text_are_equal() -> None:
 
 def test_scans_of_a_plan_stand_by_their_number() -> None:
     """It is what a checkpoint knows them by."""
-    assert Plan(root=bid(), scans=(bid(),), tree=exp.select("*")).scans[0].table == "bid"
+    assert (
+        Plan(root=bid(), scans=(bid(),), tree=exp.select("*"), inlined=exp.select("*"))
+        .scans[0]
+        .table
+        == "bid"
+    )
     with pytest.raises(AssertionError, match="by number"):
-        Plan(root=bid(1), scans=(bid(1),), tree=exp.select("*"))
+        Plan(root=bid(1), scans=(bid(1),), tree=exp.select("*"), inlined=exp.select("*"))
 
 
 def test_operators_that_cannot_be_are_not_made() -> None:
