@@ -23,7 +23,7 @@ from penstock.sql.binding.hints import bounds_state
 from penstock.sql.dialect import window_tables
 from penstock.sql.expressions.expression import parse_expression
 from penstock.sql.expressions.rowtime import rowtime_of
-from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery, TemporalJoin
+from penstock.sql.incremental.stages import IncrementalQuery, TemporalJoin
 from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.lookup_keys import check_lookups
@@ -40,13 +40,13 @@ from penstock.sql.plan.rules.prune_columns import (
 from penstock.sql.plan.rules.query_kind import is_stateful
 from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
 from penstock.sql.plan.rules.streaming_checks import in_processing_time, unequal_join
+from penstock.sql.plan.scan_order import ScanOrder
 from penstock.sql.plan.spark_text.query import ChangelogPlan, plan_changelog
 from penstock.sql.plan.syntax_rules import QuerySyntax, SyntaxContext, read_query
-from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["analyse", "check_rowtimes", "renumber_scans"]
+__all__ = ["analyse", "check_rowtimes"]
 
 
 def check_rowtimes(
@@ -67,17 +67,6 @@ def check_rowtimes(
                 hint="declare the WATERMARK of one of them for a computed column: CAST(ts AS TIMESTAMP_LTZ(3))",
                 span=stage.mechanism.span,
             )
-
-
-def renumber_scans(maintained: IncrementalQuery, order: Sequence[int]) -> IncrementalQuery:
-    """Return the stages with other numbers of their tables: `order` are the old ones in the order of the new."""
-    stages = tuple(
-        replace(stage, waits_for=tuple(sorted(map(order.index, stage.waits_for))))
-        if isinstance(stage, EventTimeStage)
-        else stage
-        for stage in maintained.stages
-    )
-    return replace(maintained, stages=stages)
 
 
 def analyse(
@@ -202,23 +191,13 @@ def _maintained(read: QuerySyntax) -> AnalysedQuery:
     )
     named = [str(leaf.table.identifier) for leaf in leaves]
     check_rowtimes(plan.maintained, [leaf.rowtime for leaf in leaves], named)
-    order = _relabelled(plan.query)
+    order = ScanOrder.of(plan.query)
     return AnalysedQuery(
-        query=plan.query,
-        leaves=tuple(leaves[index] for index in order),
+        query=order.query(plan.query),
+        leaves=order.leaves(leaves),
         flow=plan.flow,
-        maintained=renumber_scans(plan.maintained, order),
+        maintained=order.stages(plan.maintained),
     )
-
-
-def _relabelled(query: exp.Expr) -> list[int]:
-    """Renumber the scans of a query, in the order in which Spark finds them; returns their old numbers."""
-    order: list[int] = []
-    for node in query.find_all(ScanTable, bfs=False):
-        if node.scan not in order:
-            order.append(node.scan)
-        node.set("scan", order.index(node.scan))
-    return order
 
 
 _APPENDS = SinkTable(name="the sink", accepts=ChangelogMode.INSERT_ONLY, columns=())
