@@ -241,21 +241,13 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                ^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [15] sink: upsert(name) of id, name
---   placement: incremental
---   flow: all, columns (id, name), key unknown, kinds, join
---   reads:
---     cdc (id, __row_kind)
---     dim (id, name)
---   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed1` FROM (SELECT `id` AS `id`, `name` AS `name` FROM dim) AS feed_1
---   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`name` AS `name`, `join_0`.`__row_kind` FROM join_0
---   checkpoint: cdc, dim
---     FEED feed_0 (id)
---     FEED feed_1 (id, name)
---     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
---   digest: 0f08b418fc98e50c
+--   error:
+--     error[PEN-5001]: rows of the query are updated and deleted, several may have one (name), and the sink keeps one for each (name)
+--      --> case.sql:1:32
+--       |
+--     1 | SELECT a.id, b.name FROM cdc a JOIN dim b ON a.id=b.id
+--       |                                ^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: declare the PRIMARY KEY of the tables that are read, and select its columns; or choose one row for each (name) in the query: ROW_NUMBER() OVER (PARTITION BY name ORDER BY ...) AS n, WHERE n = 1
 -- [16] upsert join dim
 --   placement: native
 --   flow: upsert, columns (id, name), key (id), kinds

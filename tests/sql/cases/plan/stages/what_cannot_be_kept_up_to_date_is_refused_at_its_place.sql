@@ -186,10 +186,15 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc
 --       |                                                                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: name them: LATERAL TABLE(f(a.text)) AS t (item)
 -- [19] another
---   error:
---     error[PEN-5001]: rows that are updated or deleted have no order in which they came
---      --> case.sql:1:28
---       |
---     1 | SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc) AS b WHERE n = 1
---       |                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: order by a column of the rows
+--   placement: incremental
+--   flow: all, columns (id), key (), kinds, Top-N
+--   reads:
+--     cdc (id, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY () rows COMPUTE SELECT `id` AS `id`, `__arrival` AS `__arrival` FROM (SELECT `id`, `__arrival`, ROW_NUMBER() OVER (ORDER BY `__arrival`, `id`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   checkpoint: cdc
+--     FEED feed_0 (id)
+--     MAINTAINED ranks_0 KEEP feed_0 BY () rows COMPUTE SELECT `id` AS `id`, `__arrival` AS `__arrival` FROM (SELECT `id`, `__arrival`, ROW_NUMBER() OVER (ORDER BY `__arrival`, `id`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: 803f9369f94980f0
