@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.sql.incremental.planning.accepted import accepted
-from penstock.sql.incremental.planning.relation import Relation, unique_name
+from penstock.sql.incremental.planning.relation import Relation
 from penstock.sql.incremental.planning.versions import VersionedRelation
 from penstock.sql.plan.clauses.select_clauses import read_alias_names, refuse_star_over_using
+from penstock.sql.plan.logical.names import own_names
 from penstock.sql.plan.rules import changelog_project
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.syntax.positions import attach, source_of
@@ -23,7 +24,6 @@ __all__ = [
     "is_table",
     "name_all",
     "needed_names",
-    "own_names",
 ]
 
 
@@ -95,17 +95,7 @@ def name_all(query: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:
         first = first.this
     if any(item.find(exp.Star) and not item.find(exp.AggFunc) for item in first.expressions):
         return columns
-    names = own_names(first)
+    names = own_names(first.expressions)
     items = zip(first.expressions, names, strict=True)
     first.set("expressions", [exp.alias_(i.unalias(), name, quoted=True) for i, name in items])
     return names
-
-
-def own_names(select: exp.Select) -> tuple[str, ...]:
-    """Name the columns of a SELECT uniquely; unnamed ones get a reserved name."""
-    names: list[str] = []
-    for index, item in enumerate(select.expressions):
-        named = isinstance(item, exp.Alias | exp.Column | exp.Dot)
-        wanted = item.alias_or_name if named and item.alias_or_name else f"__column{index}"
-        names.append(unique_name(wanted, names))
-    return tuple(names)

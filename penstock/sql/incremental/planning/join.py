@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.sql.incremental.planning.accepted import accepted
-from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, column, unique_name
+from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, column
 from penstock.sql.incremental.planning.source import ChangelogSource, Scope
 from penstock.sql.incremental.stages import StageInput
 from penstock.sql.plan.builder.subqueries import INNER, inner_query
 from penstock.sql.plan.clauses.joins import (
-    JoinKind,
     conjuncts,
     read_correlated,
     read_join_kind,
@@ -26,6 +25,8 @@ from penstock.sql.plan.clauses.joins import (
     refuse_query_in_on,
     refuse_using,
 )
+from penstock.sql.plan.logical.names import unique_name
+from penstock.sql.plan.logical.nodes import JoinType
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
 
@@ -40,7 +41,7 @@ def spans(condition: exp.Expr, left: ChangelogSource, right: ChangelogSource) ->
 
 
 def join(
-    kind: JoinKind,
+    kind: JoinType,
     left: ChangelogSource,
     right: ChangelogSource,
     conditions: Sequence[exp.Expr],
@@ -121,7 +122,7 @@ def _other_name(source: ChangelogSource) -> ChangelogSource:
 class Join:
     """Two relations, the columns by which they are equal, and the other conditions."""
 
-    kind: JoinKind
+    kind: JoinType
     left: ChangelogSource
     right: ChangelogSource
     keys: tuple[tuple[str, ...], tuple[str, ...]]
@@ -138,7 +139,7 @@ class Join:
             state=f"the rows of both sides ({self.kind} join)",
             span=span_of(node),
         )
-        inserts = self.kind in (JoinKind.INNER, JoinKind.SEMI) and left.inserts and right.inserts
+        inserts = self.kind in (JoinType.INNER, JoinType.SEMI) and left.inserts and right.inserts
         rows = self.left.stages.recompute(
             "join",
             [
@@ -161,7 +162,7 @@ class Join:
     def names(self) -> dict[tuple[str, str], str]:
         """The columns of the result, by relation and column."""
         left, right = self.left.rows, self.right.rows
-        both = self.kind not in (JoinKind.SEMI, JoinKind.ANTI)
+        both = self.kind not in (JoinType.SEMI, JoinType.ANTI)
         names = {(left.name, name): name for name in left.columns if not _is_own(name)}
         for name in right.columns if both else ():
             if not _is_own(name):
@@ -194,10 +195,10 @@ class Join:
         )
         tests = [*equal, *more, *(exp.paren(both.rewritten(c)) for c in self.rest)]
         on = exp.and_(*tests) if tests else exp.true()
-        side = {JoinKind.INNER: None, JoinKind.SEMI: "LEFT", JoinKind.ANTI: "LEFT"}.get(
+        side = {JoinType.INNER: None, JoinType.SEMI: "LEFT", JoinType.ANTI: "LEFT"}.get(
             self.kind, self.kind
         )
-        kind = self.kind.value if self.kind in (JoinKind.SEMI, JoinKind.ANTI) else None
+        kind = self.kind.value if self.kind in (JoinType.SEMI, JoinType.ANTI) else None
         return exp.Join(
             this=exp.to_table(right, quoted=True),
             side=None if side is None else str(side),
@@ -209,20 +210,20 @@ class Join:
         """Return the key of the result: that of one side, where at most one row of the other matches; else both."""
         left, right = self.left.rows, self.right.rows
         one = _renamed(left, names)
-        if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
+        if self.kind in (JoinType.SEMI, JoinType.ANTI):
             return one
         two = _renamed(right, names)
         if one is None or two is None:
             return None
-        if self.kind in (JoinKind.INNER, JoinKind.LEFT) and _is_unique(right, self.keys[1]):
+        if self.kind in (JoinType.INNER, JoinType.LEFT) and _is_unique(right, self.keys[1]):
             return one
-        if self.kind in (JoinKind.INNER, JoinKind.RIGHT) and _is_unique(left, self.keys[0]):
+        if self.kind in (JoinType.INNER, JoinType.RIGHT) and _is_unique(left, self.keys[0]):
             return two
         return (*one, *two)
 
     def _scope(self, rows: ChangelogRelation, names: dict[tuple[str, str], str]) -> Scope:
         sides = [(self.left, self.left.rows.name)]
-        if self.kind not in (JoinKind.SEMI, JoinKind.ANTI):
+        if self.kind not in (JoinType.SEMI, JoinType.ANTI):
             sides.append((self.right, self.right.rows.name))
         return {
             place: column(names[own, value.name], rows.name, value)
@@ -279,7 +280,7 @@ def join_conditions(
         owner = next(alias for alias, shown in left.scope if shown == name)
         one, two = column(name, owner), column(name, alias)
         conditions.append(exp.EQ(this=one, expression=two))
-    if kind is JoinKind.INNER:
+    if kind is JoinType.INNER:
         used = [test for test in tests if spans(test, left, right)]
         conditions += used
         tests[:] = [test for test in tests if test not in used]

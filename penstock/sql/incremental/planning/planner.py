@@ -29,7 +29,6 @@ from penstock.sql.incremental.planning.clauses import (
     is_table,
     name_all,
     needed_names,
-    own_names,
 )
 from penstock.sql.incremental.planning.join import (
     filter_by_query,
@@ -56,7 +55,7 @@ from penstock.sql.incremental.planning.versions import (
 )
 from penstock.sql.incremental.planning.windows import window_watermark_sources, with_windows
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
-from penstock.sql.plan.clauses.joins import JoinKind, conjuncts, has_query, read_join_kind
+from penstock.sql.plan.clauses.joins import conjuncts, has_query, read_join_kind
 from penstock.sql.plan.clauses.over_clauses import over_calls, read_window
 from penstock.sql.plan.clauses.select_clauses import (
     read_alias_names,
@@ -68,6 +67,8 @@ from penstock.sql.plan.clauses.select_clauses import (
     refuse_table_function,
     refuse_unknown_columns,
 )
+from penstock.sql.plan.logical.names import own_names
+from penstock.sql.plan.logical.nodes import JoinType
 from penstock.sql.plan.rules import changelog_project
 from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.changelog_mode import check_over, spark_flow
@@ -329,7 +330,7 @@ class _StagePlanner:
         """Join the relations of FROM from left to right; equalities of WHERE that are used are removed from `tests`."""
         needed = needed_names(select)
         inner_joins = all(
-            not isinstance(join_, exp.Join) or accepted(read_join_kind(join_)) is JoinKind.INNER
+            not isinstance(join_, exp.Join) or accepted(read_join_kind(join_)) is JoinType.INNER
             for join_ in joins
         )
         early = tests if inner_joins else []
@@ -394,7 +395,7 @@ class _StagePlanner:
             accepted(check_over(select))
         window = accepted(read_window(select, calls, self._tables, self._proctimes))
         source = self._source(select)
-        names = own_names(select)
+        names = own_names(select.expressions)
         items: list[Item] = [
             (name, item.unalias()) for name, item in zip(names, select.expressions, strict=True)
         ]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
+from penstock.sql.plan.logical.names import unique_name
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import UpdatingOperator
 
@@ -22,7 +23,6 @@ __all__ = [
     "ReadColumns",
     "Relation",
     "column",
-    "unique_name",
     "written",
 ]
 
@@ -107,16 +107,6 @@ def column(name: str, table: str | None = None, like: exp.Expr | None = None) ->
 
 
 Relation = AppendRelation | ChangelogRelation
-
-
-def unique_name(wanted: str, taken: Sequence[str]) -> str:
-    """Return `wanted`, with a number behind it where that name is taken; Spark ignores case."""
-    known = {name.casefold() for name in taken}
-    name, number = wanted, 1
-    while name.casefold() in known:
-        number += 1
-        name = f"{wanted}__{number}"
-    return name
 
 
 @dataclass(slots=True)

@@ -17,11 +17,11 @@ from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     Item,
     column,
-    unique_name,
     written,
 )
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.plan.clauses.select_clauses import refuse_inner_query, refuse_unknown_column
+from penstock.sql.plan.logical.names import unique_name
 
 __all__ = ["AppendSource", "ChangelogSource", "Scope"]
 

@@ -16,7 +16,6 @@ from penstock.sql.incremental.planning.relation import (
     Item,
     Relation,
     column,
-    unique_name,
 )
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.stages import INGESTION_ORDER, InputState, StageInput
@@ -24,6 +23,7 @@ from penstock.sql.plan.clauses.select_clauses import (
     read_numbered_columns,
     read_numbered_order,
 )
+from penstock.sql.plan.logical.names import unique_name
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.plan.rules.row_number import RowNumberQuery, check_row_number

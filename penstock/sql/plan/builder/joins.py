@@ -11,8 +11,10 @@ from penstock.sql.plan.builder.subqueries import InnerQuery, inner_query
 from penstock.sql.plan.clauses.joins import (
     conjuncts,
     has_query,
+    join_type,
     read_correlated,
     read_query_condition,
+    words_of,
 )
 from penstock.sql.plan.logical.block import Block
 from penstock.sql.plan.logical.derive import facts_of_join
@@ -28,25 +30,10 @@ __all__ = [
     "lookup_node",
     "query_conditions",
     "read_conditions",
-    "read_type",
     "read_using",
     "semi_join_node",
-    "words_of",
     "written_conditions",
 ]
-
-_SPELLED = {
-    "": JoinType.INNER,
-    "INNER": JoinType.INNER,
-    "CROSS": JoinType.CROSS,
-    "LEFT": JoinType.LEFT,
-    "LEFT OUTER": JoinType.LEFT,
-    "RIGHT": JoinType.RIGHT,
-    "RIGHT OUTER": JoinType.RIGHT,
-    "FULL": JoinType.FULL,
-    "FULL OUTER": JoinType.FULL,
-    "NATURAL": JoinType.NATURAL,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +42,6 @@ class Conditions:
 
     pairs: tuple[tuple[exp.Expr, exp.Expr], ...]
     rest: tuple[exp.Expr, ...]
-
-
-def words_of(node: exp.Join) -> str:
-    """Return the words of a join, without JOIN."""
-    return " ".join(filter(None, (node.method, node.side, node.kind))).upper()
-
-
-def read_type(node: exp.Join) -> JoinType:
-    """Read which rows a join gives."""
-    return _SPELLED.get(words_of(node), JoinType.OTHER)
 
 
 def read_using(node: exp.Join) -> tuple[str, ...]:
@@ -122,7 +99,7 @@ def join_node(
         place=node,
         left=left,
         right=right,
-        kind=read_type(node),
+        kind=join_type(node),
         pairs=found.pairs,
         rest=found.rest,
         using=read_using(node),
@@ -140,7 +117,7 @@ def lookup_node(left: Node, right: Node, node: exp.Join, block: Block) -> Lookup
         place=node,
         left=left,
         right=right,
-        kind=read_type(node),
+        kind=join_type(node),
         on=node.args.get("on"),
         using=read_using(node),
         retry=retry_of(node),
@@ -213,6 +190,6 @@ def _joined_query(condition: exp.Expr, scope: Scope) -> JoinedQuery | None:
         return None
     return JoinedQuery(
         condition=condition,
-        kind=JoinType(found.kind),
+        kind=found.kind,
         inner=inner_query(found, apart, scope.knows),
     )

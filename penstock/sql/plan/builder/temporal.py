@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from penstock.sql.plan.builder.joins import read_type, read_using, words_of, written_conditions
+from penstock.sql.plan.builder.joins import read_using, written_conditions
 from penstock.sql.plan.builder.names import Scope
+from penstock.sql.plan.clauses.joins import join_type, words_of
 from penstock.sql.plan.clauses.temporal_joins import (
     refuse_left_without_rowtime,
     refuse_unversioned,
@@ -67,7 +68,7 @@ def temporal_node(
         place=node,
         left=left,
         right=right,
-        kind=read_type(node),
+        kind=join_type(node),
         version=version.expression,
         time=found.time,
         key=found.key,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from sqlglot import exp
 
+from penstock.sql.plan.logical.nodes import JoinType
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
     "CorrelatedQuery",
-    "JoinKind",
     "QueryCondition",
     "conjuncts",
     "has_query",
     "is_outer",
+    "join_type",
     "names_in",
     "read_correlated",
     "read_join_kind",
@@ -25,48 +25,49 @@ __all__ = [
     "refuse_join_without_equality",
     "refuse_query_in_on",
     "refuse_using",
+    "words_of",
 ]
 
 
-class JoinKind(StrEnum):
-    """The supported joins."""
-
-    INNER = "INNER"
-    LEFT = "LEFT"
-    RIGHT = "RIGHT"
-    FULL = "FULL"
-    SEMI = "SEMI"
-    ANTI = "ANTI"
-
-
 _SPELLED = {
-    "": JoinKind.INNER,
-    "INNER": JoinKind.INNER,
-    "CROSS": JoinKind.INNER,
-    "LEFT": JoinKind.LEFT,
-    "LEFT OUTER": JoinKind.LEFT,
-    "RIGHT": JoinKind.RIGHT,
-    "RIGHT OUTER": JoinKind.RIGHT,
-    "FULL": JoinKind.FULL,
-    "FULL OUTER": JoinKind.FULL,
+    "": JoinType.INNER,
+    "INNER": JoinType.INNER,
+    "CROSS": JoinType.CROSS,
+    "LEFT": JoinType.LEFT,
+    "LEFT OUTER": JoinType.LEFT,
+    "RIGHT": JoinType.RIGHT,
+    "RIGHT OUTER": JoinType.RIGHT,
+    "FULL": JoinType.FULL,
+    "FULL OUTER": JoinType.FULL,
+    "NATURAL": JoinType.NATURAL,
 }
 
 
-def read_join_kind(node: exp.Join) -> JoinKind | Refusal:
-    """Read the kind of a join in FROM; a refusal for NATURAL and the like."""
-    words = " ".join(filter(None, (node.method, node.side, node.kind))).upper()
-    if words not in _SPELLED:
+def words_of(node: exp.Join) -> str:
+    """Return the words of a join, without JOIN."""
+    return " ".join(filter(None, (node.method, node.side, node.kind))).upper()
+
+
+def join_type(node: exp.Join) -> JoinType:
+    """Return which rows a join in FROM gives."""
+    return _SPELLED.get(words_of(node), JoinType.OTHER)
+
+
+def read_join_kind(node: exp.Join) -> JoinType | Refusal:
+    """Read which rows a join gives that has a condition; a refusal for NATURAL and the like."""
+    found = join_type(node)
+    if found in (JoinType.NATURAL, JoinType.OTHER):
         return Refusal(
-            message=f"a {words} JOIN of streams is not supported",
+            message=f"a {words_of(node)} JOIN of streams is not supported",
             hint="JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN ... ON a.x = b.x are",
             span=span_of(node),
         )
-    return _SPELLED[words]
+    return JoinType.INNER if found is JoinType.CROSS else found
 
 
-def refuse_using(node: exp.Join, kind: JoinKind) -> Refusal | None:
+def refuse_using(node: exp.Join, kind: JoinType) -> Refusal | None:
     """Return why USING of a join cannot be kept: it merges columns of sides of which both may be missing."""
-    if not node.args.get("using") or kind in (JoinKind.INNER, JoinKind.LEFT):
+    if not node.args.get("using") or kind in (JoinType.INNER, JoinType.LEFT):
         return None
     return Refusal(
         message=f"USING in a {kind} JOIN of streams is not supported",
@@ -113,7 +114,7 @@ def has_query(condition: exp.Expr) -> bool:
 class QueryCondition:
     """A condition with a query as a join with it: `value` is what IN compares with its only column."""
 
-    kind: JoinKind
+    kind: JoinType
     select: exp.Select
     value: exp.Expr | None = None
 
@@ -126,7 +127,7 @@ def read_query_condition(condition: exp.Expr) -> QueryCondition | Refusal:
     if isinstance(node, exp.Exists):
         select = node.this.unnest()
         if isinstance(select, exp.Select):
-            return QueryCondition(kind=JoinKind.ANTI if negated else JoinKind.SEMI, select=select)
+            return QueryCondition(kind=JoinType.ANTI if negated else JoinType.SEMI, select=select)
     if isinstance(node, exp.In) and node.args.get("query") is not None:
         select = node.args["query"].unnest()
         if negated:
@@ -137,7 +138,7 @@ def read_query_condition(condition: exp.Expr) -> QueryCondition | Refusal:
                 span=span_of(node),
             )
         if isinstance(select, exp.Select):
-            return QueryCondition(kind=JoinKind.SEMI, select=select, value=node.this)
+            return QueryCondition(kind=JoinType.SEMI, select=select, value=node.this)
     return Refusal(
         message="this query inside a WHERE over streams is not supported",
         hint="x IN (SELECT ...), EXISTS (SELECT ...) and NOT EXISTS (SELECT ...) are, with AND between them; or join "

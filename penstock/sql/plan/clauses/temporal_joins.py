@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
-from penstock.sql.plan.clauses.joins import JoinKind
+from penstock.sql.plan.logical.nodes import JoinType
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
@@ -26,9 +26,9 @@ _LAST = (
 )
 
 
-def refuse_kind_or_updates(kind: JoinKind, version: exp.Expr, *, inserts: bool) -> Refusal | None:
+def refuse_kind_or_updates(kind: JoinType, version: exp.Expr, *, inserts: bool) -> Refusal | None:
     """Return why a join as of `version` cannot be: it is neither INNER nor LEFT, or its left side is updated."""
-    if kind not in (JoinKind.INNER, JoinKind.LEFT):
+    if kind not in (JoinType.INNER, JoinType.LEFT):
         return Refusal(
             message=f"a temporal join is INNER or LEFT, not {kind}", span=span_of(version)
         )
