@@ -16,7 +16,7 @@ from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.incremental.describe import describe_incremental
 from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator
 from penstock.sql.plan.rules.flow import Flow, describe_changes, describe_operator
-from penstock.sql.plan.rules.prune_columns import Paths, narrowed
+from penstock.sql.plan.rules.prune_columns import Paths, narrowed, prune_projections
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.syntax.nodes import ScanTable
 
@@ -69,6 +69,11 @@ class AnalysedQuery:
     def bounded(self) -> bool:
         """Whether every table read has an end."""
         return all(leaf.bounded for leaf in self.leaves)
+
+    @property
+    def executed(self) -> exp.Expr:
+        """The query as Spark gets it, a copy: without the columns of inner queries that nothing names."""
+        return self.query.copy() if self.maintained is not None else prune_projections(self.query)
 
     @property
     def followed(self) -> tuple[TableScan, ...]:

@@ -35,6 +35,7 @@ from penstock.sql.plan.rules.prune_columns import (
     field_paths,
     merged,
     narrowed_input,
+    prune_projections,
     row_paths,
 )
 from penstock.sql.plan.rules.query_kind import is_stateful
@@ -45,6 +46,7 @@ from penstock.sql.plan.spark_text.query import ChangelogPlan, plan_changelog
 from penstock.sql.plan.syntax_rules import QuerySyntax, SyntaxContext, read_query
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
+from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = ["analyse", "check_rowtimes"]
 
@@ -142,7 +144,14 @@ def _analysed(read: QuerySyntax, plan: ChangelogPlan) -> AnalysedQuery:
     """Return the query as Spark runs it."""
     # results that are updated wait for no watermark, and drop no row that is late
     waits = plan.flow.mechanism is None
-    stateful = waits and (is_stateful(plan.query) or bool(window_tables(plan.query)))
+    windows = window_tables(plan.query)
+    stateful = waits and (is_stateful(plan.query) or bool(windows))
+    named = {node.name for node in find_nodes(prune_projections(plan.query), exp.Identifier)}
+    named |= {window.time_column for window in windows}
+    columns = [
+        wanted if read.lookups else _still_named(leaf, wanted, named, stateful=stateful)
+        for leaf, wanted in zip(read.leaves, read.wanted, strict=True)
+    ]
     leaves = tuple(
         replace(
             _with_fields(
@@ -154,11 +163,23 @@ def _analysed(read: QuerySyntax, plan: ChangelogPlan) -> AnalysedQuery:
             marked=waits,
         )
         for index, (leaf, source, wanted) in enumerate(
-            zip(read.leaves, read.sources, read.wanted, strict=True)
+            zip(read.leaves, read.sources, columns, strict=True)
         )
     )
     check_lookups(plan.query, leaves, read.sources)
     return AnalysedQuery(query=plan.query, leaves=leaves, flow=plan.flow)
+
+
+def _still_named(
+    leaf: TableReference, wanted: frozenset[str] | None, named: set[str], *, stateful: bool
+) -> frozenset[str] | None:
+    """Return those of the `wanted` columns that are `named` when unused columns of inner queries are pruned.
+
+    With the watermark's, by which operators with state drop what is late.
+    """
+    watermark = leaf.table.schema.watermark
+    timed = {watermark.column} if stateful and watermark is not None else set()
+    return wanted if wanted is None else wanted & (named | timed) or wanted
 
 
 def _maintained(read: QuerySyntax) -> AnalysedQuery:

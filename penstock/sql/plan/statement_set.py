@@ -167,7 +167,7 @@ def read_of(leaf: TableScan) -> AnalysedQuery:
 
 def reading(query: AnalysedQuery, view: str) -> exp.Expr:
     """Return an INSERT's query, with a view of the batch's rows as its table."""
-    tree = query.query.copy()
+    tree = query.executed
     for node in list(tree.find_all(ScanTable)):
         given = node.args.get("alias")
         alias = exp.TableAlias(

@@ -124,7 +124,7 @@ class FrameBuilder:
         engine_streaming: bool,
     ) -> DataFrame:
         tag = uuid4().hex[:8]
-        query = analysed.query.copy()
+        query = analysed.executed
         self._write_lookups(query, analysed.leaves, tag)
         views = [f"penstock_{tag}_{index}" for index in range(len(analysed.leaves))]
         members = group_members(analysed.leaves, views, self.workdir / f"penstock_{tag}_groups")

@@ -9,6 +9,7 @@ whole.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -34,6 +35,7 @@ __all__ = [
     "narrowed",
     "narrowed_input",
     "path_texts",
+    "prune_projections",
     "row_paths",
     "wanted_columns",
     "with_key",
@@ -375,3 +377,98 @@ def _chain(column: exp.Column) -> list[exp.Expr]:
         else:
             break
     return parts
+
+
+# --- columns of inner queries ---
+
+
+_PLAIN = {"expressions", "from_", "joins", "laterals", "where", "hint"}
+"""The parts of an inner query whose rows are those of its tables, one by one."""
+
+_VALUES = (
+    exp.Alias, exp.Binary, exp.Boolean, exp.Cast, exp.Column, exp.DataType, exp.Identifier, exp.Literal, exp.Null,
+    exp.Paren, exp.Unary,
+)  # fmt: skip
+"""Values without a function: nothing else happens when they are computed."""
+
+
+def prune_projections(query: exp.Expr) -> exp.Expr:
+    """Return a copy of a query without the columns of its inner queries, such as those of views, that nobody names.
+
+    Spark removes them, too, but only after the sources were asked for them. What a checkpoint is compared with keeps
+    them: it would not fit otherwise. The copy may keep too much, never too little.
+    """
+    pruned = copy_tree(query)
+    for node in all_nodes(
+        pruned
+    ):  # the outer ones first: what they leave out, inner ones do not name
+        if isinstance(node, exp.Select) and not _reads_by_position(node):
+            from_ = node.args.get("from_")
+            relations = [] if from_ is None else [from_.this]
+            relations += [join.this for join in node.args.get("joins") or []]
+            for relation in relations:
+                if isinstance(relation, exp.Subquery):
+                    _prune(relation, pruned)
+    return pruned
+
+
+def _reads_by_position(select: exp.Select) -> bool:
+    """Return whether a query reads columns that it does not name."""
+    joins = select.args.get("joins") or []
+    if any(join.args.get("method") or join.args.get("using") for join in joins):
+        return True
+    return any(
+        isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count)
+        for item in select.expressions
+        for node in all_nodes(item)
+    )
+
+
+def _prune(relation: exp.Subquery, query: exp.Expr) -> None:
+    inner, alias = relation.this, relation.args.get("alias")
+    if any(value and name not in ("this", "alias") for name, value in relation.args.items()):
+        return
+    if not isinstance(inner, exp.Select) or not _is_plain(inner):
+        return
+    named = alias.columns if alias is not None else []
+    if named and len(named) != len(inner.expressions):
+        return
+    names = [c.name for c in named] or [item.alias_or_name for item in inner.expressions]
+    outside = _names(query) - _names(relation)
+    kept = [
+        index
+        for index, (name, item) in enumerate(zip(names, inner.expressions, strict=True))
+        if not name
+        or outside[name.casefold()]
+        or not all(isinstance(node, _VALUES) for node in all_nodes(item))
+        or _is_named_beside(item, inner)
+    ]
+    if len(kept) == len(names):
+        return
+    kept = kept or [0]
+    inner.set("expressions", [inner.expressions[index] for index in kept])
+    if alias is not None and named:
+        alias.set("columns", [named[index] for index in kept])
+
+
+def _is_plain(inner: exp.Select) -> bool:
+    if any(value and name not in _PLAIN for name, value in inner.args.items()):
+        return False
+    calls = (exp.AggFunc, exp.Window, exp.Star)
+    return not any(
+        isinstance(node, calls) for item in inner.expressions for node in all_nodes(item)
+    )
+
+
+def _is_named_beside(item: exp.Expr, inner: exp.Select) -> bool:
+    """Return whether another part of the inner query may name the column: Spark knows aliases there."""
+    if not isinstance(item, exp.Alias):
+        return False
+    return _names(inner)[item.alias.casefold()] > _names(item)[item.alias.casefold()]
+
+
+def _names(tree: exp.Expr) -> Counter[str]:
+    """Count the identifiers of a tree; names of columns of tables are compared without case, as by Spark."""
+    return Counter(
+        node.name.casefold() for node in all_nodes(tree) if isinstance(node, exp.Identifier)
+    )
