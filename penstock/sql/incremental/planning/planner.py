@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 from sqlglot import exp
 
@@ -57,6 +57,7 @@ from penstock.sql.incremental.planning.windows import window_watermark_sources, 
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
 from penstock.sql.plan.clauses.joins import conjuncts, has_query, read_join_kind
 from penstock.sql.plan.clauses.over_clauses import over_calls, read_window
+from penstock.sql.plan.clauses.rowtimes import order_sources
 from penstock.sql.plan.clauses.select_clauses import (
     read_alias_names,
     read_relation_names,
@@ -393,7 +394,8 @@ class _StagePlanner:
         calls = over_calls(select)
         if grouped or not calls:
             accepted(check_over(select))
-        window = accepted(read_window(select, calls, self._tables, self._proctimes))
+        sources = partial(order_sources, select, self._tables)
+        window = accepted(read_window(select, calls, sources, self._proctimes))
         source = self._source(select)
         names = own_names(select.expressions)
         items: list[Item] = [

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.sql.binding.hints import StateTtl, state_ttls, take_state_ttl
+from penstock.sql.plan.clauses.select_clauses import refuse_unused_hint
 from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = ["StateTtlHints"]
@@ -53,11 +53,4 @@ class StateTtlHints:
         """Refuse an unused hint. Raises UnsupportedError."""
         for number, hint in enumerate(self._hints):
             if number not in self._taken:
-                name = hint.relation.alias_or_name
-                raise UnsupportedError(
-                    "the hint STATE_TTL bounds joins without a bound in time and aggregations without a window, and "
-                    f"none of these keeps rows of '{name}' here",
-                    hint="leave it out: the watermark bounds windows and joins in time, and "
-                    "SET 'table.exec.state.ttl' bounds all other state, that of Top-N too",
-                    span=hint.span,
-                )
+                raise refuse_unused_hint(hint).error()

@@ -24,7 +24,10 @@ def with_windows(
     window: WindowTable, rows: ChangelogRelation, tables: Sequence[ScanFlow], stages: StageList
 ) -> ChangelogRelation:
     """Return each row of a stage with its windows. Raises UnsupportedError (`refuse_window`)."""
-    accepted(refuse_window(window, tables, inserts=rows.inserts))
+    sources = rowtime_sources(window.input, window.time_column, tables)
+    accepted(
+        refuse_window(window.kind, window.time_column, window.span, sources, inserts=rows.inserts)
+    )
     read = window.node.copy()
     for part in ("alias", "joins", "laterals"):
         read.set(part, None)

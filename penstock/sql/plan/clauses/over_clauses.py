@@ -5,15 +5,13 @@ Flink's rules and messages: StreamExecOverAggregate, OverAggregateUtil.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
-from penstock.sql.plan.clauses.rowtimes import rowtime_sources
 from penstock.sql.plan.rules.aggregate import is_same
-from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.row_number import is_processing_time
 from penstock.sql.syntax.intervals import interval_value
 from penstock.sql.syntax.positions import span_of
@@ -78,12 +76,13 @@ def over_calls(select: exp.Select) -> list[exp.Window]:
 def read_window(
     select: exp.Select,
     calls: Sequence[exp.Window],
-    tables: Sequence[ScanFlow],
+    sources: Callable[[exp.Column], frozenset[int] | None],
     proctimes: frozenset[str],
 ) -> OverWindow | Refusal | None:
     """Read the window that `calls`, the OVER clauses of a SELECT, share; None where there are none.
 
-    A refusal for windows that differ, and for one that is not ordered by a time attribute.
+    `sources` gives the scans whose watermarks bound a column, None for one that is no rowtime. A refusal for windows
+    that differ, and for one that is not ordered by a time attribute.
     """
     if not calls:
         return None
@@ -103,11 +102,11 @@ def read_window(
         return order
     if is_processing_time(order, proctimes):
         return OverWindow(partition=partition, time=None, waits_for=frozenset(), first=calls[0])
-    sources = _sources(select, order, tables) if isinstance(order, exp.Column) else None
-    if sources is None:
+    waits_for = sources(order) if isinstance(order, exp.Column) else None
+    if waits_for is None:
         return _no_time(calls[0], order)
     assert isinstance(order, exp.Column), "a rowtime is a column"
-    return OverWindow(partition=partition, time=order, waits_for=sources, first=calls[0])
+    return OverWindow(partition=partition, time=order, waits_for=waits_for, first=calls[0])
 
 
 def _read_shared(select: exp.Select, calls: Sequence[exp.Window]) -> Clauses | Refusal:
@@ -255,17 +254,6 @@ def _bounded_number(place: exp.Window) -> Refusal | None:
 def _named(place: exp.Window) -> str:
     call = place.this.find(exp.Func)
     return str(call.sql_name()) if call is not None else to_text(place.this)
-
-
-def _sources(
-    select: exp.Select, order: exp.Column, tables: Sequence[ScanFlow]
-) -> frozenset[int] | None:
-    """Return the sources of a column where it is still a rowtime in what the SELECT reads."""
-    alone = select.copy()
-    for part in ("windows", "distinct", "qualify"):
-        alone.set(part, None)
-    alone.set("expressions", [exp.alias_(order.copy(), "__time", quoted=True)])
-    return rowtime_sources(alone, "__time", tables)
 
 
 # --- its frame ---

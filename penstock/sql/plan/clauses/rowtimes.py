@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from penstock.catalog.errors import Span
 from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.windows.window_tables import (
     WINDOW_COLUMNS,
     WindowKind,
-    WindowTable,
     is_windowing,
 )
 from penstock.sql.plan.rules.aggregate import own_aggregates
@@ -19,7 +19,7 @@ from penstock.sql.plan.rules.joins import is_temporal
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["refuse_window", "rowtime_sources", "version_leaves"]
+__all__ = ["order_sources", "refuse_window", "rowtime_sources", "version_leaves"]
 
 
 def rowtime_sources(node: exp.Expr, name: str, tables: Sequence[ScanFlow]) -> frozenset[int] | None:
@@ -130,27 +130,46 @@ def _selected(select: exp.Select, name: str, first: str) -> str | None:
     return name if stars else None
 
 
+def order_sources(
+    select: exp.Select, tables: Sequence[ScanFlow], order: exp.Column
+) -> frozenset[int] | None:
+    """Return the sources of a column where it is still a rowtime in what the SELECT reads."""
+    alone = select.copy()
+    for part in ("windows", "distinct", "qualify"):
+        alone.set(part, None)
+    alone.set("expressions", [exp.alias_(order.copy(), "__time", quoted=True)])
+    return rowtime_sources(alone, "__time", tables)
+
+
 def refuse_window(
-    window: WindowTable, tables: Sequence[ScanFlow], *, inserts: bool
+    kind: WindowKind,
+    time_column: str,
+    span: Span | None,
+    sources: frozenset[int] | None,
+    *,
+    inserts: bool,
 ) -> Refusal | None:
-    """Return why a stage's rows cannot be windowed: they are updated, have no rowtime there, or for SESSION."""
+    """Return why a stage's rows cannot be windowed: they are updated, have no rowtime there, or for SESSION.
+
+    `sources` are the scans whose watermarks bound the time column; None: it is no rowtime.
+    """
     if not inserts:
         return Refusal(
-            message=f"{window.kind} over rows that are updated or deleted is not supported",
+            message=f"{kind} over rows that are updated or deleted is not supported",
             hint="aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...",
-            span=window.span,
+            span=span,
         )
-    if not rowtime_sources(window.input, window.time_column, tables):
+    if not sources:
         return Refusal(
-            message=f"{window.time_column} is not a rowtime of the rows that {window.kind} reads",
+            message=f"{time_column} is not a rowtime of the rows that {kind} reads",
             hint="a rowtime is the column of a stream's WATERMARK, also in a query that selects it; write the rows "
             "into a table with a WATERMARK, and window that in a second INSERT",
-            span=window.span,
+            span=span,
         )
-    if window.kind is WindowKind.SESSION:
+    if kind is WindowKind.SESSION:
         return Refusal(
             message="SESSION over the results of OVER or of a temporal join is not supported",
             hint="write them into a table with a WATERMARK, and window that in a second INSERT",
-            span=window.span,
+            span=span,
         )
     return None

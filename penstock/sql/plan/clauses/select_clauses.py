@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from penstock.sql.binding.hints import StateTtl
 from penstock.sql.dialect import to_text
 from penstock.sql.expressions.nondeterministic import find_nondeterministic
 from penstock.sql.plan.rules.row_number import RowNumberQuery
@@ -28,6 +29,8 @@ __all__ = [
     "refuse_table_function",
     "refuse_unknown_column",
     "refuse_unknown_columns",
+    "refuse_unnamed_column",
+    "refuse_unused_hint",
 ]
 
 
@@ -168,12 +171,17 @@ def read_numbered_columns(numbered: RowNumberQuery) -> list[exp.Expr] | Refusal:
     columns = [i for i in numbered.select.expressions if i is not numbered.item]
     names = [i.alias_or_name for i in columns]
     if not all(names) or len(set(names)) < len(names):
-        return Refusal(
-            message="a column of a query that numbers rows has no name of its own",
-            hint="name it with AS",
-            span=span_of(numbered.select),
-        )
+        return refuse_unnamed_column(numbered)
     return columns
+
+
+def refuse_unnamed_column(numbered: RowNumberQuery) -> Refusal:
+    """Refuse a query that numbers rows, in which a column has no name of its own."""
+    return Refusal(
+        message="a column of a query that numbers rows has no name of its own",
+        hint="name it with AS",
+        span=span_of(numbered.select),
+    )
 
 
 def read_numbered_order(numbered: RowNumberQuery) -> list[exp.Ordered] | Refusal:
@@ -209,4 +217,18 @@ def refuse_column_counts(node: exp.SetOperation, one: int, two: int) -> Refusal 
     return Refusal(
         message=f"the queries of this {node.key.upper()} give {one} and {two} columns",
         span=span_of(node),
+    )
+
+
+# --- hints ---
+
+
+def refuse_unused_hint(hint: StateTtl) -> Refusal:
+    """Refuse a hint STATE_TTL of a relation of which no operator keeps rows without a bound in time."""
+    return Refusal(
+        message="the hint STATE_TTL bounds joins without a bound in time and aggregations without a window, and none "
+        f"of these keeps rows of '{hint.relation.alias_or_name}' here",
+        hint="leave it out: the watermark bounds windows and joins in time, and SET 'table.exec.state.ttl' bounds all "
+        "other state, that of Top-N too",
+        span=hint.span,
     )

@@ -1,0 +1,151 @@
+"""Find the operators of one SELECT in a logical plan: the relations in its FROM, the queries in its WHERE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from penstock.sql.plan.logical.block import Block
+from penstock.sql.plan.logical.nodes import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    JoinType,
+    Limit,
+    LookupJoin,
+    Node,
+    Over,
+    Project,
+    Refused,
+    Scan,
+    SubqueryAlias,
+    TemporalJoin,
+    TopN,
+    Unnest,
+)
+from penstock.sql.syntax.refusal import Refusal
+
+__all__ = ["BlockRelation", "QueryBlock", "query_block"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockRelation:
+    """An item of FROM: `place` is its syntax, `node` its operator; None for a function that unfolds rows.
+
+    `clause` is the syntax that joins it with those before, and `join` the operator. `refused` is why it is no temporal
+    join, though it is written as one; it has no operators then.
+    """
+
+    place: exp.Expr
+    node: Node | None
+    clause: exp.Expr | None = None
+    join: Node | None = None
+    refused: Refusal | None = None
+
+    @property
+    def alias(self) -> str:
+        """The name of the relation."""
+        return str(self.place.alias_or_name)
+
+    @property
+    def top_n(self) -> TopN | None:
+        """The Top-N that the relation is."""
+        node = self.node
+        while isinstance(node, SubqueryAlias):
+            node = node.input
+        return node if isinstance(node, TopN) else None
+
+    @property
+    def scan(self) -> Scan | None:
+        """The table that the relation is."""
+        node = self.node
+        while isinstance(node, SubqueryAlias):
+            node = node.input
+        return node if isinstance(node, Scan) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryBlock:
+    """The operators of a SELECT: `relations` are those of its FROM, from left to right.
+
+    `queries` are the joins with the queries of IN and EXISTS, in the order of the conditions. `core` computes its
+    SELECT list.
+    """
+
+    block: Block
+    relations: tuple[BlockRelation, ...]
+    queries: tuple[Join, ...]
+    core: Project | Aggregate | Over | TopN
+
+    @property
+    def select(self) -> exp.Select:
+        """The SELECT."""
+        return self.block.select
+
+
+def query_block(node: Node) -> QueryBlock | None:
+    """Return the SELECT that an operator is the top of; None for all other operators."""
+    block = _block(node)
+    if block is None:
+        return None
+    found: list[tuple[Node | None, Node | None, Refusal | None]] = []
+    queries: list[Join] = []
+    core: Project | Aggregate | Over | TopN | None = node if isinstance(node, TopN) else None
+    given: Node = node if core is None else core.input
+    while True:
+        match given:
+            case Refused(input=inner) if inner is not None:
+                found.append((None, None, given.stage))
+                given = inner
+            case Limit():
+                given = given.input
+            case Project() | Aggregate() | Over() if given.block is block:
+                core, given = given, given.input
+            case Distinct() | Filter() if given.block is block:
+                given = given.input
+            case Join(kind=JoinType.SEMI | JoinType.ANTI) if given.block is block:
+                queries.append(given)
+                given = given.left
+            case Unnest() if given.block is block:
+                found.append((None, given, None))
+                given = given.input
+            case Join() | LookupJoin() | TemporalJoin() if given.block is block:
+                found.append((given.right, given, None))
+                given = given.left
+            case _:
+                found.append((given, None, None))
+                break
+    assert core is not None, "it has a SELECT list"
+    return QueryBlock(
+        block=block,
+        core=core,
+        relations=tuple(_relations(block.select, found[::-1])),
+        queries=tuple(reversed(queries)),
+    )
+
+
+def _relations(
+    select: exp.Select, found: Sequence[tuple[Node | None, Node | None, Refusal | None]]
+) -> Iterator[BlockRelation]:
+    from_ = select.args.get("from_")
+    if from_ is None:
+        return
+    clauses: list[exp.Expr | None] = [None, *(select.args.get("joins") or [])]
+    clauses += select.args.get("laterals") or []
+    for clause, (node, join, refused) in zip(clauses, found, strict=True):
+        place = from_.this if clause is None else clause
+        place = place.this if isinstance(place, exp.Join) else place
+        yield BlockRelation(place=place, node=node, clause=clause, join=join, refused=refused)
+
+
+def _block(node: Node) -> Block | None:
+    match node:
+        case Limit(input=given):
+            return _block(given)
+        case Project() | Aggregate() | Over() | Distinct() | Filter() | TopN():
+            return node.block
+        case _:
+            return None
