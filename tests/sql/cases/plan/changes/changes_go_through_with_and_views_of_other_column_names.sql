@@ -7,7 +7,7 @@ WITH c (a, b) AS (SELECT id, amount FROM latest) SELECT a FROM c WHERE a > 1
 --   placement: native
 --   flow: upsert, columns (a), key (a), kinds
 --   reads:
---     latest (id, amount, __row_kind), marked
+--     latest (id, __row_kind), marked
 --   query:
 --     SELECT a, `__row_kind` AS `__row_kind` FROM (SELECT id, amount, `__row_kind` AS `__row_kind` FROM latest AS `latest`) AS `c`(a, b, `__row_kind`) WHERE a > 1
 --   checkpoint: latest

@@ -413,7 +413,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   placement: native
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
---     bids (auction, price, ts), marked
+--     bids (auction, price), marked
 --   query:
 --     SELECT auction FROM (SELECT auction, price, ts FROM `default_catalog`.`default_database`.`bids` AS `bids` WHERE price > 100) AS `expensive`
 --   checkpoint: bids
