@@ -38,6 +38,7 @@ from penstock.sql.errors.render import render
 from penstock.sql.incremental.describe import state_of, text_of
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.statements.statement import Select
 from tests.sql.sql_objects import new_namespace, parse_script
@@ -138,6 +139,8 @@ def outcome(case: Case, tables: str) -> list[str]:
     except InputError as error:
         return ["error:", *_indented(render(error))]
     flow, maintained = query.flow, query.maintained
+    assert query.plan is not None, "it was planned"
+    assert _said(query.plan.flow) == _said(flow), "what the plan says is what runs"
     text = to_text(query.query)
     stages = "" if maintained is None else text_of(maintained)
     shape = fingerprint_of(
@@ -149,11 +152,8 @@ def outcome(case: Case, tables: str) -> list[str]:
     names = [name.rpartition(".")[2] for name in shape.sources]
     whole = text if maintained is None else f"{text}\n{stages}"
     return [
-        f"placement: {_placement(query)}",
-        f"flow: {flow.changes}, columns {_names(flow.columns)}, key {_names(flow.key)}"
-        + (f", constants {_names(tuple(sorted(flow.constants)))}" if flow.constants else "")
-        + (", kinds" if flow.kinds else "")
-        + (f", {flow.mechanism.way}" if flow.mechanism is not None else ""),
+        f"placement: {query.plan.root.engine}",
+        f"flow: {_said(flow)}",
         "reads:",
         *_indented("\n".join(map(_read, query.leaves))),
         "query:",
@@ -165,10 +165,13 @@ def outcome(case: Case, tables: str) -> list[str]:
     ]
 
 
-def _placement(query: AnalysedQuery) -> str:
-    if query.maintained is not None:
-        return "incremental"
-    return "update" if query.flow.mechanism is not None else "native"
+def _said(flow: Flow) -> str:
+    return (
+        f"{flow.changes}, columns {_names(flow.columns)}, key {_names(flow.key)}"
+        + (f", constants {_names(tuple(sorted(flow.constants)))}" if flow.constants else "")
+        + (", kinds" if flow.kinds else "")
+        + (f", {flow.mechanism.way}" if flow.mechanism is not None else "")
+    )
 
 
 def _read(leaf: TableScan) -> str:

@@ -15,6 +15,7 @@ from penstock.connector.scan import Rowtime
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.incremental.describe import describe_incremental
 from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator
+from penstock.sql.plan.placement.physical_plan import PhysicalPlan
 from penstock.sql.plan.rules.flow import Flow, describe_changes, describe_operator
 from penstock.sql.plan.rules.prune_columns import Paths, narrowed, prune_projections
 from penstock.sql.statements.dml import InsertInto
@@ -57,13 +58,15 @@ class AnalysedQuery:
     """A query without views, its table nodes labelled with their leaf. `bounded`: every table it reads has an end.
 
     `flow` says how its rows change; `query` is rewritten accordingly, with ROW_KIND as last column if `flow.kinds`.
-    For a query that is `maintained` it returns the inputs, and `flow` is that of the last stage.
+    For a query that is `maintained` it returns the inputs, and `flow` is that of the last stage. `plan` has its
+    operators with their engines.
     """
 
     query: exp.Expr
     leaves: tuple[TableScan, ...]
     flow: Flow = Flow(columns=None)  # noqa: RUF009 - a frozen value
     maintained: IncrementalQuery | None = None
+    plan: PhysicalPlan | None = field(default=None, compare=False, repr=False)
 
     @property
     def bounded(self) -> bool:

@@ -6,28 +6,26 @@ run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from sqlglot import exp
 
 from penstock.catalog.definitions.resolver import Namespace
-from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.schema import ComputedColumn
 from penstock.catalog.model.types import RowType
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import Source, SourceKind
-from penstock.connector.scan import Rowtime
-from penstock.sql.binding.hints import bounds_state
 from penstock.sql.dialect import window_tables
 from penstock.sql.expressions.expression import parse_expression
 from penstock.sql.expressions.rowtime import rowtime_of
-from penstock.sql.incremental.stages import IncrementalQuery, TemporalJoin
 from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
+from penstock.sql.plan.builder.builder import build
 from penstock.sql.plan.lookup_keys import check_lookups
-from penstock.sql.plan.rules.flow import Flow
+from penstock.sql.plan.placement.physical_plan import PhysicalPlan
+from penstock.sql.plan.placement.place import PlacementOptions, place_operators
 from penstock.sql.plan.rules.inline import TableReference
 from penstock.sql.plan.rules.prune_columns import (
     Paths,
@@ -39,8 +37,7 @@ from penstock.sql.plan.rules.prune_columns import (
     row_paths,
 )
 from penstock.sql.plan.rules.query_kind import is_stateful
-from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
-from penstock.sql.plan.rules.streaming_checks import in_processing_time, unequal_join
+from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.plan.scan_order import ScanOrder
 from penstock.sql.plan.spark_text.query import ChangelogPlan, plan_changelog
 from penstock.sql.plan.syntax_rules import QuerySyntax, SyntaxContext, read_query
@@ -48,27 +45,7 @@ from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = ["analyse", "check_rowtimes"]
-
-
-def check_rowtimes(
-    maintained: IncrementalQuery, rowtimes: Sequence[Rowtime | None], names: Sequence[str]
-) -> None:
-    """Refuse a temporal join of a local time with an instant, as Flink does. Raises UnsupportedError.
-
-    `rowtimes` and `names` are those of the tables by their numbers in the stages.
-    """
-    for stage in maintained.stages:
-        if not isinstance(stage, TemporalJoin):
-            continue
-        found = [(rowtimes[index], names[index]) for index in stage.waits_for]
-        if len({rowtime.instant for rowtime, _ in found if rowtime is not None}) > 1:
-            raise UnsupportedError(
-                "the rowtimes of a temporal join have to be of one type, and of those of "
-                f"{', '.join(name for _, name in found)} some are TIMESTAMP and some TIMESTAMP_LTZ",
-                hint="declare the WATERMARK of one of them for a computed column: CAST(ts AS TIMESTAMP_LTZ(3))",
-                span=stage.mechanism.span,
-            )
+__all__ = ["analyse"]
 
 
 def analyse(
@@ -93,55 +70,40 @@ def analyse(
     context = SyntaxContext(
         namespace=namespace, project=project, appends=appends, breaks_ties=breaks_ties
     )
-    read, target = read_query(query, context), sink or _APPENDS
-    if read.temporal:
-        maintained = _maintained(read)
-        if appends:
-            _raise(sink_refusal(maintained.flow, target))
-        return maintained
-    if read.as_is:
-        return _analysed(read, ChangelogPlan(query=read.query, flow=Flow(columns=None)))
-    return _changing(read, target if appends else None, state_ttl_ms=state_ttl_ms)
+    read, target = read_query(query, context), (sink or _APPENDS) if appends else None
+    plan = build(read.query, read.tables, read.lookups)
+    options = PlacementOptions(
+        sink=target,
+        state_ttl_ms=state_ttl_ms,
+        at_rest={
+            index: _not_followed(leaf)
+            for index, (leaf, source) in enumerate(zip(read.leaves, read.sources, strict=True))
+            if source.kind is SourceKind.SNAPSHOT
+        },
+        instants=_instants(read) if read.temporal else {},
+    )
+    placed = place_operators(plan, options)
+    return _maintained(read, placed) if placed.is_incremental else _streamed(read, placed)
 
 
-def _changing(read: QuerySyntax, target: SinkTable | None, *, state_ttl_ms: int) -> AnalysedQuery:
-    """Analyse a query whose changes are followed, for a sink if there is one."""
-    _raise(in_processing_time(read.query, read.inputs))
-    _raise(unequal_join(read.query, read.followed, bounded=True))
-    plan = _streamed(read, target, state_ttl_ms=state_ttl_ms)
-    if isinstance(plan, ChangelogPlan):
-        return _analysed(read, plan)
-    if plan is not None and read.lookups:
-        raise plan.error()  # what is maintained follows its tables, and a lookup does not
-    maintained = _maintained(read)
-    if target is not None:
-        _raise(sink_refusal(maintained.flow, target))
-    return maintained
+def _instants(read: QuerySyntax) -> dict[int, bool]:
+    """Return of tables with a rowtime whether it is an instant, or a local time."""
+    timed = (index for index, table in enumerate(read.inputs) if table.rowtime is not None)
+    found = ((index, rowtime_of(read.leaves[index].table)) for index in timed)
+    return {index: rowtime.instant for index, rowtime in found if rowtime is not None}
 
 
-def _streamed(
-    read: QuerySyntax, target: SinkTable | None, *, state_ttl_ms: int
-) -> ChangelogPlan | Refusal | None:
-    """Return the query as Spark streams it; None where its state has a time to live, which Spark's has not."""
-    refusal = unequal_join(read.query, read.followed, bounded=False)
-    if refusal is not None:
-        return refusal
-    plan = plan_changelog(read.query, read.tables)
-    if isinstance(plan, Refusal):
-        return plan
-    if bounds_state(read.query) or (plan.flow.mechanism is not None and state_ttl_ms != 0):
-        return None
-    refusal = sink_refusal(plan.flow, target) if target is not None else None
-    return refusal or plan
-
-
-def _raise(refusal: Refusal | None) -> None:
-    if refusal is not None:
-        raise refusal.error()
-
-
-def _analysed(read: QuerySyntax, plan: ChangelogPlan) -> AnalysedQuery:
+def _streamed(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
     """Return the query as Spark runs it."""
+    if not placed.flow.is_changing:
+        return _analysed(read, ChangelogPlan(query=read.query, flow=placed.flow), placed)
+    plan = plan_changelog(read.query, read.tables)
+    assert isinstance(plan, ChangelogPlan), "what Spark cannot run is refused before"
+    return _analysed(read, plan, placed)
+
+
+def _analysed(read: QuerySyntax, plan: ChangelogPlan, placed: PhysicalPlan) -> AnalysedQuery:
+    """Return a query for Spark with the tables that it reads."""
     # results that are updated wait for no watermark, and drop no row that is late
     waits = plan.flow.mechanism is None
     windows = window_tables(plan.query)
@@ -167,7 +129,7 @@ def _analysed(read: QuerySyntax, plan: ChangelogPlan) -> AnalysedQuery:
         )
     )
     check_lookups(plan.query, leaves, read.sources)
-    return AnalysedQuery(query=plan.query, leaves=leaves, flow=plan.flow)
+    return AnalysedQuery(query=plan.query, leaves=leaves, flow=plan.flow, plan=placed)
 
 
 def _still_named(
@@ -182,23 +144,14 @@ def _still_named(
     return wanted if wanted is None else wanted & (named | timed) or wanted
 
 
-def _maintained(read: QuerySyntax) -> AnalysedQuery:
-    """Return the query as its inputs and stages. Raises UnsupportedError for what cannot run incrementally."""
-    for index in read.lookups:
-        raise UnsupportedError(
-            f"the results of this query are kept up to date, and a lookup in {read.inputs[index].name} gives other "
-            "rows each time",
-            hint="INSERT the joined rows into a Delta table first, and read that",
-        )
+def _maintained(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
+    """Return the query as its inputs and stages."""
     from penstock.sql.incremental.planning.planner import (
         plan_incremental,  # few queries are maintained
     )
 
     wanted = read.keyed
     tables = tuple(map(narrowed_input, read.inputs, wanted))
-    for leaf, source in zip(read.leaves, read.sources, strict=True):
-        if source.kind is SourceKind.SNAPSHOT:
-            raise _not_followed(leaf)
     plan = plan_incremental(read.query, tables)
     timed = plan.waiting | plan.timed
     leaves = tuple(
@@ -210,23 +163,22 @@ def _maintained(read: QuerySyntax) -> AnalysedQuery:
             zip(read.leaves, read.sources, wanted, strict=True)
         )
     )
-    named = [str(leaf.table.identifier) for leaf in leaves]
-    check_rowtimes(plan.maintained, [leaf.rowtime for leaf in leaves], named)
     order = ScanOrder.of(plan.query)
     return AnalysedQuery(
         query=order.query(plan.query),
         leaves=order.leaves(leaves),
         flow=plan.flow,
         maintained=order.stages(plan.maintained),
+        plan=placed,
     )
 
 
 _APPENDS = SinkTable(name="the sink", accepts=ChangelogMode.INSERT_ONLY, columns=())
 
 
-def _not_followed(leaf: TableReference) -> UnsupportedError:
-    return UnsupportedError(
-        f"the results of this query are kept up to date, and the changes of {leaf.table.identifier} cannot be "
+def _not_followed(leaf: TableReference) -> Refusal:
+    return Refusal(
+        message=f"the results of this query are kept up to date, and the changes of {leaf.table.identifier} cannot be "
         f"followed: a table with the connector '{leaf.table.connector}' is read as it is",
         hint="INSERT it into a Delta table first, and read that",
         span=span_of(leaf.nodes[0]),

@@ -8,6 +8,7 @@ from enum import StrEnum
 from penstock.sql.plan.logical.nodes import Node
 from penstock.sql.plan.logical.plan import Plan
 from penstock.sql.plan.placement.spark import SparkTraits
+from penstock.sql.plan.placement.stage import StageTraits
 from penstock.sql.plan.rules.flow import Flow
 
 __all__ = ["Engine", "PhysicalNode", "PhysicalPlan"]
@@ -39,11 +40,17 @@ class PhysicalPlan:
     """The operators of a query, each on its engine; `flow` are the rows that reach the sink.
 
     `checked`: what streams cannot do was refused. False for a query that Spark runs as it is. `traits` are those of
-    Spark, by which it is written.
+    Spark, and `stages` those of stages where they run the query: it is written by these.
     """
 
     root: PhysicalNode
     plan: Plan
     flow: Flow
     traits: SparkTraits = field(compare=False, repr=False)
+    stages: StageTraits | None = field(default=None, compare=False, repr=False)
     checked: bool = True
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether stages run the query."""
+        return self.stages is not None

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sqlglot import exp
+
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.clauses.select_clauses import refuse_unused_hint
-from penstock.sql.plan.logical.nodes import Refused, Scan, TemporalJoin
+from penstock.sql.plan.logical.nodes import Scan, TemporalJoin
 from penstock.sql.plan.logical.plan import Plan, StateHint, walk
 from penstock.sql.plan.placement.engines import on_one_engine, on_spark, on_stages
 from penstock.sql.plan.placement.physical_plan import PhysicalPlan
@@ -19,9 +21,11 @@ from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.placement.stage import StageTraits
 from penstock.sql.plan.placement.trait import scan_flow
 from penstock.sql.plan.rules.flow import Flow
+from penstock.sql.plan.rules.joins import is_temporal
 from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
 from penstock.sql.plan.rules.streaming_checks import in_processing_time, unequal_join
 from penstock.sql.syntax.refusal import Refusal
+from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = ["PlacementOptions", "place_operators"]
 
@@ -50,7 +54,7 @@ def place_operators(plan: Plan, options: PlacementOptions) -> PhysicalPlan:
 
 def _place(plan: Plan, options: PlacementOptions) -> PhysicalPlan | Refusal:
     changing = any(scan.changes is not ChangelogMode.INSERT_ONLY for scan in plan.scans)
-    timed = any(isinstance(node, TemporalJoin | Refused) for node in walk(plan.root))
+    timed = any(map(is_temporal, find_nodes(plan.tree, exp.Table, exp.Subquery)))
     spark = SparkTraits(plan.scans)
     if timed:
         return _staged(plan, spark, options)
@@ -110,7 +114,7 @@ def _staged(plan: Plan, spark: SparkTraits, options: PlacementOptions) -> Physic
     if refusal is not None:
         return refusal
     root = on_stages(plan.root, stages, spark)
-    return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark)
+    return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark, stages=stages)
 
 
 def _refuse_lookup(scan: Scan) -> Refusal:
