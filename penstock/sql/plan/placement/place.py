@@ -23,7 +23,7 @@ from penstock.sql.plan.placement.trait import scan_flow
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.joins import is_temporal
 from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
-from penstock.sql.plan.rules.streaming_checks import in_processing_time, unequal_join
+from penstock.sql.plan.rules.streaming_checks import in_processing_time, unequal_joins
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
@@ -66,13 +66,11 @@ def _place(plan: Plan, options: PlacementOptions) -> PhysicalPlan | Refusal:
     followed = frozenset(range(len(tables))) - set(options.at_rest) - plan.lookups
     if changing:
         followed = frozenset()
-    refusal = in_processing_time(plan.tree, tables) or unequal_join(
-        plan.tree, followed, bounded=True
-    )
+    unequal = unequal_joins(plan.tree, followed)
+    refusal = in_processing_time(plan.tree, tables) or unequal.bounded
     if refusal is not None:
         return refusal
-    refusal = unequal_join(plan.tree, followed, bounded=False)
-    found = refusal or _streamed(plan, spark, options)
+    found = unequal.regular or _streamed(plan, spark, options)
     if isinstance(found, PhysicalPlan):
         return found
     if found is not None and plan.lookups:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -15,31 +16,51 @@ from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = ["in_processing_time", "unequal_join"]
+__all__ = ["UnequalJoins", "in_processing_time", "unequal_joins"]
 
 _RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
 
-def unequal_join(query: exp.Expr, followed: frozenset[int], *, bounded: bool) -> Refusal | None:
-    """Refuse a join of two streams that compares no columns for equality: Spark starts none.
-
-    `followed` are the leaves that Spark reads as streams. `bounded`: those of SELECTs with a bound in time, which
-    Spark runs even in an incremental query; else the others.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnequalJoins:
+    """Why joins of streams cannot run: the first in SELECTs with a bound in time, which Spark runs even where stages
+    run the query, and the first in others.
     """
-    for select in query.find_all(exp.Select):
-        nodes = _relations(select)
-        streams = [node for node in nodes if _leaves(node) & followed]
-        if len(streams) < 2 or is_regular(select) is bounded:
-            continue
-        tests = list(_conditions(select))
-        for join in select.args.get("joins") or []:
-            apart = join.this in streams and not (join.args.get("using") or join.method)
-            if apart and not is_lookup(join) and not _is_compared(join.this.alias_or_name, tests):
-                return Refusal(
-                    message="a join of streams without an equality between their columns is not supported",
-                    hint="join ON a.x = b.x, with the other conditions behind AND",
-                    span=span_of(join) or span_of(select),
-                )
+
+    bounded: Refusal | None = None
+    regular: Refusal | None = None
+
+
+def unequal_joins(query: exp.Expr, followed: frozenset[int]) -> UnequalJoins:
+    """Refuse joins of two streams that compare no columns for equality: Spark starts none.
+
+    `followed` are the scans that Spark reads as streams.
+    """
+    found = UnequalJoins()
+    if not followed:
+        return found
+    for select in find_nodes(query, exp.Select):
+        if select.args.get("joins") and (refusal := _unequal_join(select, followed)) is not None:
+            if is_regular(select):
+                found = replace(found, regular=found.regular or refusal)
+            else:
+                found = replace(found, bounded=found.bounded or refusal)
+    return found
+
+
+def _unequal_join(select: exp.Select, followed: frozenset[int]) -> Refusal | None:
+    streams = [node for node in _relations(select) if _leaves(node) & followed]
+    if len(streams) < 2:
+        return None
+    tests = list(_conditions(select))
+    for join in select.args["joins"]:
+        apart = join.this in streams and not (join.args.get("using") or join.method)
+        if apart and not is_lookup(join) and not _is_compared(join.this.alias_or_name, tests):
+            return Refusal(
+                message="a join of streams without an equality between their columns is not supported",
+                hint="join ON a.x = b.x, with the other conditions behind AND",
+                span=span_of(join) or span_of(select),
+            )
     return None
 
 
