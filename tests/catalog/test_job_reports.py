@@ -18,11 +18,11 @@ BROKEN = JobReport(
 
 def test_the_last_report_of_a_runner_is_kept(catalog: SqlCatalog) -> None:
     """With when the runner began; it outlives the lease."""
-    lease = catalog.acquire_lease("job/t", this_process())
-    catalog.report_job(lease, JobReport(status="running"))
-    catalog.report_job(lease, BROKEN)
-    catalog.release(lease)
-    (found,) = catalog.job_reports().items()
+    lease = catalog.leases.acquire("job/t", this_process())
+    catalog.leases.report_job(lease, JobReport(status="running"))
+    catalog.leases.report_job(lease, BROKEN)
+    catalog.leases.release(lease)
+    (found,) = catalog.leases.job_reports().items()
 
     assert found == ("job/t", BROKEN)
     assert found[1].since_ms == lease.since_ms
@@ -31,25 +31,25 @@ def test_the_last_report_of_a_runner_is_kept(catalog: SqlCatalog) -> None:
 
 def test_a_report_is_of_one_grant(catalog: SqlCatalog) -> None:
     """Nothing of it holds for the next runner, and one that has lost its lease says nothing any more."""
-    first = catalog.acquire_lease("job/t", this_process())
-    catalog.report_job(first, BROKEN)
-    catalog.release(first)
-    second = catalog.acquire_lease("job/t", this_process())
-    anew = catalog.job_reports()
-    catalog.report_job(first, BROKEN)
-    late = catalog.job_reports()
-    catalog.report_job(second, JobReport(status="running"))
+    first = catalog.leases.acquire("job/t", this_process())
+    catalog.leases.report_job(first, BROKEN)
+    catalog.leases.release(first)
+    second = catalog.leases.acquire("job/t", this_process())
+    anew = catalog.leases.job_reports()
+    catalog.leases.report_job(first, BROKEN)
+    late = catalog.leases.job_reports()
+    catalog.leases.report_job(second, JobReport(status="running"))
 
     assert (anew, late) == ({}, {})
-    assert catalog.job_reports() == {"job/t": JobReport(status="running")}
+    assert catalog.leases.job_reports() == {"job/t": JobReport(status="running")}
 
 
 def test_a_store_of_the_version_before_goes_without(store: Store) -> None:
     """On a server it is not upgraded in passing, and a runner runs all the same."""
     make_fourth(store)
     catalog = store.open()
-    lease = catalog.acquire_lease("job/t", this_process())
-    catalog.report_job(lease, BROKEN)
+    lease = catalog.leases.acquire("job/t", this_process())
+    catalog.leases.report_job(lease, BROKEN)
 
-    assert catalog.job_reports() == ({} if store.is_server else {"job/t": BROKEN})
+    assert catalog.leases.job_reports() == ({} if store.is_server else {"job/t": BROKEN})
     catalog.close()

@@ -76,7 +76,7 @@ def check_contents(catalog: SqlCatalog, version: int) -> None:
     assert catalog.views() == [
         Identifier(catalog="default_catalog", database="sales", name="totals")
     ]
-    assert catalog.claims() == []
+    assert catalog.leases.claims() == []
     if version >= 2:
         assert [(c.name, c.comment) for c in catalog.catalogs()][1:] == [("kept", "of the house")]
         assert catalog.database("default_catalog", "sales").comment == "it's ours"
@@ -140,7 +140,7 @@ def test_a_lease_of_an_older_store_is_kept(store: Store) -> None:
     make_legacy(store, 3)
     catalog = store.open()
 
-    assert catalog.acquire_lease("job/t", this_process()).fence == 2
+    assert catalog.leases.acquire("job/t", this_process()).fence == 2
     catalog.close()
 
 
@@ -220,16 +220,16 @@ def test_a_newer_store_is_used_as_long_as_it_allows(store: Store) -> None:
     """Its steps added something that this Penstock does not know of; leases are renewed, definitions changed."""
     store.open().create(table("a"))
     catalog = store.open()
-    lease = catalog.acquire_lease("job/t", this_process())
+    lease = catalog.leases.acquire("job/t", this_process())
     store.execute("UPDATE penstock_alembic_step SET version_num = '0099'")
     store.execute("ALTER TABLE penstock_leases ADD COLUMN novelty VARCHAR(10)")
-    catalog.renew(lease)
+    catalog.leases.renew(lease)
     catalog.create(table("b"))
     catalog.upgrade()
 
     assert catalog.version() == 99
     assert [one.name for one in catalog.tables()] == ["a", "b"]
-    assert [claim.lease for claim in catalog.claims()] == [lease]
+    assert [claim.lease for claim in catalog.leases.claims()] == [lease]
     assert store.execute("SELECT version_num FROM penstock_alembic_step") == [("0099",)]
     catalog.close()
 
@@ -238,10 +238,10 @@ def test_a_store_of_the_version_before_is_used_as_it_is_on_a_server(store: Store
     """Definitions and leases are written to it; nothing of it is changed in passing, which on SQLite costs nobody."""
     make_fourth(store)
     catalog = store.open()
-    lease = catalog.acquire_lease("job/t", this_process())
-    catalog.renew(lease)
+    lease = catalog.leases.acquire("job/t", this_process())
+    catalog.leases.renew(lease)
     catalog.create(table("b"))
-    catalog.release(lease)
+    catalog.leases.release(lease)
 
     assert catalog.version() == (4 if store.is_server else HEAD)
     catalog.upgrade()
@@ -260,8 +260,8 @@ def test_a_heartbeat_changes_no_tables(store: Store) -> None:
     catalog = store.open()
     owner = Owner(host="elsewhere", pid=1, boot_id="", token="x")
     lease = Lease(pipeline="job/t", owner=owner, fence=1, since_ms=0)
-    catalog.renew(lease)
-    catalog.release(lease)
+    catalog.leases.renew(lease)
+    catalog.leases.release(lease)
 
     assert catalog.version() == 4
     catalog.close()
@@ -275,11 +275,11 @@ def test_a_file_whose_runners_would_stop_is_not_upgraded_in_passing(sqlite_store
         "UPDATE penstock_leases SET token = 'x', host = 'elsewhere', "
         "heartbeat_ms = CAST(strftime('%s', 'now') AS INTEGER) * 1000"
     )
-    (claim,) = catalog.claims()
+    (claim,) = catalog.leases.claims()
     with pytest.raises(CatalogError, match=claim.lease.pipeline) as caught:
         catalog.create(table("new"))
     before = catalog.version()
-    catalog.release(claim.lease)
+    catalog.leases.release(claim.lease)
     catalog.create(table("new"))
 
     assert "penstock catalog upgrade" in (caught.value.hint or "")

@@ -46,24 +46,24 @@ def test_a_renewal_without_an_answer_ends_within_its_deadline(
     remote: SqlCatalog, proxy: Proxy
 ) -> None:
     """The connection looks alive, as its other end acknowledges every byte; the next renewal has a new one."""
-    lease = remote.acquire_lease("job/t", this_process())
+    lease = remote.leases.acquire("job/t", this_process())
     proxy.weather = Weather(deaf=True)
     began = time.monotonic()
     with pytest.raises(CatalogError, match=r"not answered|timeout expired") as caught:
-        remote.renew(lease)
+        remote.leases.renew(lease)
     took_s = time.monotonic() - began
     proxy.weather = FAIR
-    remote.renew(lease)
+    remote.leases.renew(lease)
 
     assert not isinstance(caught.value, PipelineLockedError)
     assert took_s < ROUND_TRIPS * RENEWAL_TIMEOUT_S
-    assert len(remote.claims()) == 1
+    assert len(remote.leases.claims()) == 1
 
 
 @pytest.mark.slow
 def test_every_other_call_ends_as_well(remote: SqlCatalog, proxy: Proxy) -> None:
     """After a longer time; a connection that is being used says how long it has waited."""
-    remote.acquire_lease("job/t", this_process())
+    remote.leases.acquire("job/t", this_process())
     with answers_within(1), remote._database.reading() as connection:
         assert connection is not None
         proxy.weather = Weather(deaf=True)
@@ -73,7 +73,7 @@ def test_every_other_call_ends_as_well(remote: SqlCatalog, proxy: Proxy) -> None
 
 def test_a_statement_that_waits_in_the_server_is_ended_there(remote: SqlCatalog) -> None:
     """Locks, statements and transactions that stand still have limits in each connection of ours."""
-    remote.acquire_lease("job/t", this_process())
+    remote.leases.acquire("job/t", this_process())
     with remote._database.reading() as connection:
         assert connection is not None
         told = [
@@ -93,7 +93,7 @@ def test_a_runner_behind_a_database_that_answers_nothing_stops_before_another_ma
     remote: SqlCatalog, proxy: Proxy
 ) -> None:
     """By the real clock: after 20 s, while the claim in the database lasts 30 s."""
-    lease = hold_lease(remote, "job/t", SystemClock())
+    lease = hold_lease(remote.leases, "job/t", SystemClock())
     proxy.weather = Weather(deaf=True)
     began = time.monotonic()
     while lease.lost() is None and time.monotonic() - began < 60:

@@ -106,14 +106,14 @@ def test_a_runner_of_the_version_before_goes_on_through_an_upgrade(
     with running(earlier, store, tmp_path) as runner:
         first = runner.heartbeat()
         catalog = store.open()
-        (claim,) = catalog.claims()
+        (claim,) = catalog.leases.claims()
         before = catalog.version()
         catalog.create(table("orders"))
         written = runner.heartbeat()
         catalog.upgrade()
         catalog.create(table("more"))
         upgraded = runner.heartbeat()
-        asked = catalog.request_stop("job/t")
+        asked = catalog.leases.request_stop("job/t")
         last = runner.heartbeat()
 
     assert str(earlier) in first["from"]
@@ -123,7 +123,7 @@ def test_a_runner_of_the_version_before_goes_on_through_an_upgrade(
     assert upgraded["tables"] == last["tables"] == ["more", "orders"]
     assert asked is not None
     assert (upgraded["stop"], last["stop"]) == (False, True)
-    assert catalog.claims() == []
+    assert catalog.leases.claims() == []
     catalog.close()
 
 
@@ -148,5 +148,5 @@ def test_the_version_before_writes_to_an_upgraded_catalog(
     assert catalog.version() == HEAD
     assert catalog.tables() == []
     assert catalog.history()[0].author.process != os.getpid()
-    assert catalog.claims() == []
+    assert catalog.leases.claims() == []
     catalog.close()

@@ -61,7 +61,7 @@ def claim(pipe: Connection, start: Event, url: str) -> None:
     won = 0
     for number in range(20):
         with suppress(PipelineLockedError):
-            catalog.acquire_lease(f"p{number}", this_process())
+            catalog.leases.acquire(f"p{number}", this_process())
             won += 1
     pipe.send(won)
     pipe.recv()
@@ -69,7 +69,7 @@ def claim(pipe: Connection, start: Event, url: str) -> None:
 
 def hold(pipe: Connection, url: str) -> None:
     """Claim a pipeline, say who has it now, and hold it until told to end."""
-    lease = SqlCatalog(url).acquire_lease("p", this_process())
+    lease = SqlCatalog(url).leases.acquire("p", this_process())
     pipe.send((lease.owner.pid, lease.owner.host))
     pipe.recv()
 

@@ -95,7 +95,7 @@ def test_planning_rides_out_a_broker_that_is_away_for_a_minute(
         kafka.broker.kill()
         time.sleep(60)  # the fault itself
         away, listed = job.progress, session.sql("SHOW JOBS")
-        (told,) = session.namespace.catalog.job_reports().values()
+        (told,) = session.namespace.catalog.leases.job_reports().values()
         kafka.broker.start()
         kafka.produce_json(topic, rows(10, 20))
         wait_until(

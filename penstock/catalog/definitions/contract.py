@@ -1,7 +1,9 @@
-"""What a catalog is: the protocol of definitions, namespaces, leases and history, and the promises of each method.
+"""What a catalog is, and the promises of each method: definitions, and the stores beside them that a catalog has.
 
-`store/sql_catalog.py` keeps one in a database; overlays and external catalogs implement the same protocol.
-`FunctionStore` keeps users' functions, in a namespace of their own as in Flink.
+`DefinitionReader` finds definitions, `Definitions` changes them, `FunctionStore` keeps users' functions, in a namespace
+of their own as in Flink, `Leases` the leases of running pipelines. `store/sql_catalog.py` keeps all of it in a
+database; `Overlay`, `FederatedCatalog` and `EmptyCatalog` are the other catalogs. tests/contract/catalog.py is what all
+of them have to do.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ __all__ = [
     "DEFAULT_CATALOG",
     "DEFAULT_DATABASE",
     "Catalog",
+    "DefinitionReader",
+    "Definitions",
     "FunctionStore",
+    "Leases",
     "ObjectKind",
     "kind_of",
 ]
@@ -51,32 +56,44 @@ class FunctionStore(Protocol):
 ObjectKind = Literal["table", "view"]
 
 
-class Catalog(Protocol):
-    """Keeps definitions, and the leases of running pipelines. Every method may block on I/O.
+class Leases(Protocol):
+    """Keeps the leases of running pipelines, requests to stop them and their job reports. Safe to use from any thread.
 
-    Tables and views share one space of names. A change is atomic, and a change of another process is visible to the
-    next call. Every method raises CatalogError when the store cannot be used.
-
-    A definition from a store carries a `version`, which grows with each change of the name and is no part of its
-    value; None where nothing is stored. A `replace` is refused when the stored version is another than that of
-    `before`, and so is a `create` with `replace` of a definition derived from another version.
+    Every method may block on I/O and raise CatalogError.
     """
 
-    @property
-    def default_catalog(self) -> str:
-        """The catalog that a session starts in."""
+    def acquire(self, pipeline: str, owner: Owner) -> Lease:
+        """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
 
-    @property
-    def default_database(self) -> str:
-        """The database that a session starts in."""
+    def renew(self, lease: Lease) -> None:
+        """Renew the lease; due every HEARTBEAT_MS. Raises PipelineLockedError when the lease is lost."""
 
-    @property
-    def functions(self) -> FunctionStore:
-        """The functions that users have registered."""
+    def release(self, lease: Lease) -> None:
+        """Release a lease; one that was lost is left alone."""
 
-    @property
-    def secrets(self) -> SecretStore:
-        """What options refer to by `${secret:name}`."""
+    def claims(self) -> list[Claim]:
+        """List the claims of live runners, by pipeline."""
+
+    def request_stop(self, pipeline: str) -> Claim | None:
+        """Request that the runner of a pipeline ends; it learns of that when it renews its lease.
+        None where there is none.
+        """
+
+    def is_asked_to_stop(self, lease: Lease) -> bool:
+        """Return whether a stop was requested of the run that holds `lease`."""
+
+    def report_job(self, lease: Lease, report: JobReport) -> None:
+        """Store the job report of a lease's holder; the report of one that lost it is ignored."""
+
+    def job_reports(self) -> dict[str, JobReport]:
+        """Return the last job report of each pipeline, by pipeline."""
+
+
+class DefinitionReader(Protocol):
+    """Finds definitions: what a check of names needs. Every method may block on I/O and raise CatalogError.
+
+    Tables and views share one space of names.
+    """
 
     def catalogs(self) -> list[CatalogDescriptor]:
         """List the catalogs, sorted by name; the default one is always there."""
@@ -99,13 +116,16 @@ class Catalog(Protocol):
     def kind(self, identifier: Identifier) -> ObjectKind | None:
         """Return the kind of what has a name; None for a name that is free, without looking for a near one."""
 
-    def history(
-        self, name: Identifier | tuple[str, ...] | None = None, *, limit: int | None = None
-    ) -> list[Change]:
-        """List the changes of what has, or had, a name (None: all changes), the newest first; at most `limit`.
 
-        A database is named by its catalog and itself, a catalog by itself.
-        """
+class Definitions(DefinitionReader, Protocol):
+    """Keeps definitions. Every method may block on I/O and raise CatalogError.
+
+    A change is atomic, and a change of another process is visible to the next call.
+
+    A definition from a store carries a `version`, which grows with each change of the name and is no part of its
+    value; None where nothing is stored. A `replace` is refused when the stored version is another than that of
+    `before`, and so is a `create` with `replace` of a definition derived from another version.
+    """
 
     def create(
         self, obj: Table | View, *, if_not_exists: bool = False, replace: bool = False
@@ -145,31 +165,37 @@ class Catalog(Protocol):
     ) -> None:
         """Remove a database; with `cascade` what is in it too. Raises UnknownObjectError, DefinitionError."""
 
-    def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
-        """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
 
-    def renew(self, lease: Lease) -> None:
-        """Renew the lease; due every HEARTBEAT_MS. Raises PipelineLockedError when the lease is lost."""
+class Catalog(Definitions, Protocol):
+    """Definitions with their history, and what is kept beside them."""
 
-    def release(self, lease: Lease) -> None:
-        """Release a lease; one that was lost is left alone."""
+    @property
+    def default_catalog(self) -> str:
+        """The catalog that a session starts in."""
 
-    def claims(self) -> list[Claim]:
-        """List the claims of live runners, by pipeline."""
+    @property
+    def default_database(self) -> str:
+        """The database that a session starts in."""
 
-    def request_stop(self, pipeline: str) -> Claim | None:
-        """Request that the runner of a pipeline ends; it learns of that when it renews its lease.
-        None where there is none.
+    @property
+    def functions(self) -> FunctionStore:
+        """The functions that users have registered."""
+
+    @property
+    def secrets(self) -> SecretStore:
+        """What options refer to by `${secret:name}`."""
+
+    @property
+    def leases(self) -> Leases:
+        """The leases of running pipelines; an overlay has those of its base."""
+
+    def history(
+        self, name: Identifier | tuple[str, ...] | None = None, *, limit: int | None = None
+    ) -> list[Change]:
+        """List the changes of what has, or had, a name (None: all changes), the newest first; at most `limit`.
+
+        A database is named by its catalog and itself, a catalog by itself.
         """
-
-    def is_asked_to_stop(self, lease: Lease) -> bool:
-        """Return whether a stop was requested of the run that holds `lease`."""
-
-    def report_job(self, lease: Lease, report: JobReport) -> None:
-        """Store the job report of a lease's holder; the report of one that lost it is ignored."""
-
-    def job_reports(self) -> dict[str, JobReport]:
-        """Return the last job report of each pipeline, by pipeline."""
 
 
 def kind_of(obj: Table | View) -> ObjectKind:

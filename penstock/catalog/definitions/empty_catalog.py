@@ -44,6 +44,7 @@ class EmptyCatalog:
     def __init__(self) -> None:
         self.functions = _NoFunctions()
         self.secrets = _NoSecrets()
+        self.leases = _NoLeases()
 
     def catalogs(self) -> list[CatalogDescriptor]:
         """List the default catalog."""
@@ -121,41 +122,9 @@ class EmptyCatalog:
         """Raise CatalogError."""
         _refuse()
 
-    def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
-        """Raise CatalogError."""
-        _refuse()
-
-    def renew(self, lease: Lease) -> None:
-        """Raise CatalogError."""
-        _refuse()
-
-    def release(self, lease: Lease) -> None:
-        """Raise CatalogError."""
-        _refuse()
-
-    def claims(self) -> list[Claim]:
-        """List no claims."""
-        return []
-
-    def request_stop(self, pipeline: str) -> Claim | None:
-        """Return None: no runner lives."""
-        return None
-
-    def is_asked_to_stop(self, lease: Lease) -> bool:
-        """Raise CatalogError."""
-        _refuse()
-
-    def report_job(self, lease: Lease, report: JobReport) -> None:
-        """Raise CatalogError."""
-        _refuse()
-
-    def job_reports(self) -> dict[str, JobReport]:
-        """Return none."""
-        return {}
-
 
 class _NoFunctions:
-    """No functions (`function_store.FunctionStore`)."""
+    """No functions (`contract.FunctionStore`)."""
 
     def listed(self) -> list[Function]:
         return []
@@ -167,8 +136,36 @@ class _NoFunctions:
         return False
 
 
+class _NoLeases:
+    """No leases (`contract.Leases`): nothing runs over a catalog that is not there."""
+
+    def acquire(self, pipeline: str, owner: Owner) -> Lease:
+        _refuse()
+
+    def renew(self, lease: Lease) -> None:
+        _refuse()
+
+    def release(self, lease: Lease) -> None:
+        _refuse()
+
+    def claims(self) -> list[Claim]:
+        return []
+
+    def request_stop(self, pipeline: str) -> Claim | None:
+        return None
+
+    def is_asked_to_stop(self, lease: Lease) -> bool:
+        _refuse()
+
+    def report_job(self, lease: Lease, report: JobReport) -> None:
+        _refuse()
+
+    def job_reports(self) -> dict[str, JobReport]:
+        return {}
+
+
 class _NoSecrets:
-    """No secrets (`secret_store.SecretStore`); values are sealed with a key that is not stored."""
+    """No secrets (`secrets.store.SecretStore`); values are sealed with a key that is not stored."""
 
     def __init__(self) -> None:
         self._keys = KeyRing(keys=(new_key(),))

@@ -10,7 +10,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar, cast
 
-from penstock.catalog.definitions.contract import Catalog, FunctionStore, ObjectKind, kind_of
+from penstock.catalog.definitions.contract import (
+    Catalog,
+    FunctionStore,
+    Leases,
+    ObjectKind,
+    kind_of,
+)
 from penstock.catalog.definitions.ddl_rules import (
     check_namespace,
     check_replaced_catalog,
@@ -27,7 +33,6 @@ from penstock.catalog.definitions.ddl_rules import (
     unknown_object,
 )
 from penstock.catalog.definitions.history import Change, ChangeKind
-from penstock.catalog.definitions.leases import Claim, JobReport, Lease, Owner
 from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import (
@@ -51,7 +56,7 @@ class Overlay:
     """A catalog (`contract.Catalog`) over `base`. Not for many threads.
 
     A `draft` keeps every change here. Otherwise only catalogs of the type IN_MEMORY are here, and what changes in
-    others is written to `base`. Leases are not for drafts.
+    others is written to `base`.
     """
 
     def __init__(self, base: Catalog, *, draft: bool) -> None:
@@ -83,6 +88,11 @@ class Overlay:
     def secrets(self) -> SecretStore:
         """What options refer to by `${secret:name}`: those of `base`, and a draft's over them."""
         return self._secrets or self._base.secrets
+
+    @property
+    def leases(self) -> Leases:
+        """The leases of running pipelines: those of `base`."""
+        return self._base.leases
 
     def catalogs(self) -> list[CatalogDescriptor]:
         """List the catalogs, sorted by name."""
@@ -263,45 +273,6 @@ class Overlay:
             for identifier in (*self.tables(name, catalog), *self.views(name, catalog)):
                 self._objects[identifier] = None
             self._databases[catalog, name] = None
-
-    # --- leases ---
-
-    def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
-        """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
-        assert not self._draft, f"a draft was asked for the lease of {pipeline}"
-        return self._base.acquire_lease(pipeline, owner)
-
-    def renew(self, lease: Lease) -> None:
-        """Renew the lease. Raises PipelineLockedError when the lease is lost."""
-        assert not self._draft, f"a draft was asked to renew {lease}"
-        self._base.renew(lease)
-
-    def release(self, lease: Lease) -> None:
-        """Release a lease; one that was lost is left alone."""
-        assert not self._draft, f"a draft was asked to release {lease}"
-        self._base.release(lease)
-
-    def claims(self) -> list[Claim]:
-        """List the claims of live runners, by pipeline."""
-        return self._base.claims()
-
-    def request_stop(self, pipeline: str) -> Claim | None:
-        """Request that the runner of a pipeline ends."""
-        assert not self._draft, f"a draft was asked to stop {pipeline}"
-        return self._base.request_stop(pipeline)
-
-    def is_asked_to_stop(self, lease: Lease) -> bool:
-        """Return whether a stop was requested of the run that holds `lease`."""
-        return self._base.is_asked_to_stop(lease)
-
-    def report_job(self, lease: Lease, report: JobReport) -> None:
-        """Store the job report of a lease's holder."""
-        assert not self._draft, f"a draft was asked to keep what is said of {lease}"
-        self._base.report_job(lease, report)
-
-    def job_reports(self) -> dict[str, JobReport]:
-        """Return the last job report of each pipeline, by pipeline."""
-        return self._base.job_reports()
 
     # --- parts ---
 

@@ -1,13 +1,19 @@
-"""Leases as rows, each function within the caller's transaction. The rules are `catalog/definitions/leases.py`'s."""
+"""Leases in a database: `SqlLeases` (`contract.Leases`), over functions that work within one transaction.
+
+The rules are `catalog/definitions/leases.py`'s.
+"""
 
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
 
 from penstock.catalog.definitions.leases import (
+    ASIDE_TIMEOUT_S,
+    RENEWAL_TIMEOUT_S,
     Claim,
     JobReport,
     Lease,
@@ -17,25 +23,95 @@ from penstock.catalog.definitions.leases import (
     lost_to,
     this_process,
 )
-from penstock.catalog.migrations import JOB_STATES, LEASES, STOP_REQUESTS
-from penstock.catalog.store.database import now_ms
+from penstock.catalog.migrations import (
+    JOB_STATES,
+    JOB_STATES_SINCE,
+    LEASES,
+    LEASES_SINCE,
+    STOP_REQUESTS,
+    STOP_REQUESTS_SINCE,
+)
+from penstock.catalog.store.database import Database, now_ms, stored_version
+from penstock.catalog.store.deadline import answers_within
 
-__all__ = [
-    "acquire",
-    "claims",
-    "is_asked_to_stop",
-    "job_reports",
-    "release",
-    "renew",
-    "report_job",
-    "request_stop",
-    "running_elsewhere",
-]
+__all__ = ["SqlLeases", "running_elsewhere"]
 
 log = logging.getLogger(__name__)
 
 
-def acquire(connection: Connection, pipeline: str, owner: Owner) -> Lease:
+class SqlLeases:
+    """Leases in a database. Safe to use from any thread and in several processes at once."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def acquire(self, pipeline: str, owner: Owner) -> Lease:
+        """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
+        return self._database.change(
+            lambda connection: _acquire(connection, pipeline, owner),
+            queued=False,
+            since=LEASES_SINCE,
+        )
+
+    def renew(self, lease: Lease) -> None:
+        """Renew the lease. Raises PipelineLockedError when the lease is lost."""
+        with answers_within(RENEWAL_TIMEOUT_S), self._writing() as connection:
+            _renew(connection, lease)
+
+    def release(self, lease: Lease) -> None:
+        """Release a lease; one that was lost is left alone."""
+        with self._writing() as connection:
+            connection.execute(update(LEASES).where(*_is(lease)).values(token=""))
+
+    def claims(self) -> list[Claim]:
+        """List the claims of live runners, by pipeline."""
+        with self._database.reading() as connection:
+            return [] if connection is None else _claims(connection)
+
+    def request_stop(self, pipeline: str) -> Claim | None:
+        """Request that the runner of a pipeline ends; None where there is none."""
+        return self._database.change(
+            lambda connection: _request_stop(connection, pipeline),
+            queued=False,
+            since=STOP_REQUESTS_SINCE,
+        )
+
+    def is_asked_to_stop(self, lease: Lease) -> bool:
+        """Return whether a stop was requested of this grant, and not of an earlier one of the pipeline."""
+        asked = select(STOP_REQUESTS.c.fence).where(STOP_REQUESTS.c.pipeline == lease.pipeline)
+        with (
+            answers_within(ASIDE_TIMEOUT_S),
+            self._database.reading(since=STOP_REQUESTS_SINCE) as connection,
+        ):
+            return connection is not None and bool(connection.scalar(asked) == lease.fence)
+
+    def report_job(self, lease: Lease, report: JobReport) -> None:
+        """Store the job report of a lease's holder; a store without a table for it ignores it."""
+        with answers_within(ASIDE_TIMEOUT_S), self._writing() as connection:
+            if stored_version(connection) >= JOB_STATES_SINCE:
+                _report_job(connection, lease, report)
+
+    def job_reports(self) -> dict[str, JobReport]:
+        """Return the last job report of each pipeline, by pipeline."""
+        with self._database.reading(since=JOB_STATES_SINCE) as connection:
+            return {} if connection is None else _job_reports(connection)
+
+    def _writing(self) -> AbstractContextManager[Connection]:
+        """Open a transaction of a runner that is at work: it never changes the store's tables."""
+        return self._database.writing(since=LEASES_SINCE, upgrading=False)
+
+
+def running_elsewhere(connection: Connection) -> list[str]:
+    """List the pipelines that other processes run."""
+    own = this_process()
+    return [
+        claim.lease.pipeline
+        for claim in _claims(connection)
+        if (claim.lease.owner.host, claim.lease.owner.pid) != (own.host, own.pid)
+    ]
+
+
+def _acquire(connection: Connection, pipeline: str, owner: Owner) -> Lease:
     """Grant a claim, taking over one that has lapsed. Raises PipelineLockedError, and IntegrityError on a race."""
     now = now_ms(connection)
     # SQLite's writers queue up anyway; elsewhere the row is locked
@@ -78,7 +154,7 @@ def acquire(connection: Connection, pipeline: str, owner: Owner) -> Lease:
     return lease
 
 
-def renew(connection: Connection, lease: Lease) -> None:
+def _renew(connection: Connection, lease: Lease) -> None:
     """Record a heartbeat. Raises PipelineLockedError when the lease is another's, or released."""
     now = now_ms(connection)
     done = connection.execute(update(LEASES).where(*_is(lease)).values(heartbeat_ms=now))
@@ -90,12 +166,7 @@ def renew(connection: Connection, lease: Lease) -> None:
     raise lost_to(lease, _claim(row, now) if row is not None and row.token else None)
 
 
-def release(connection: Connection, lease: Lease) -> None:
-    """Release a lease; nothing happens when it is another's by now."""
-    connection.execute(update(LEASES).where(*_is(lease)).values(token=""))
-
-
-def claims(connection: Connection) -> list[Claim]:
+def _claims(connection: Connection) -> list[Claim]:
     """List the claims that have not lapsed, by pipeline."""
     now = now_ms(connection)
     rows = connection.execute(select(LEASES).where(LEASES.c.token != ""))
@@ -103,19 +174,9 @@ def claims(connection: Connection) -> list[Claim]:
     return sorted(found, key=lambda claim: claim.lease.pipeline)
 
 
-def running_elsewhere(connection: Connection) -> list[str]:
-    """List the pipelines that other processes run."""
-    own = this_process()
-    return [
-        claim.lease.pipeline
-        for claim in claims(connection)
-        if (claim.lease.owner.host, claim.lease.owner.pid) != (own.host, own.pid)
-    ]
-
-
-def request_stop(connection: Connection, pipeline: str) -> Claim | None:
+def _request_stop(connection: Connection, pipeline: str) -> Claim | None:
     """Request that the holder of a pipeline ends its run; None where no lease is held."""
-    claim = next((each for each in claims(connection) if each.lease.pipeline == pipeline), None)
+    claim = next((each for each in _claims(connection) if each.lease.pipeline == pipeline), None)
     if claim is not None:
         connection.execute(delete(STOP_REQUESTS).where(STOP_REQUESTS.c.pipeline == pipeline))
         row = {"pipeline": pipeline, "fence": claim.lease.fence}
@@ -123,13 +184,7 @@ def request_stop(connection: Connection, pipeline: str) -> Claim | None:
     return claim
 
 
-def is_asked_to_stop(connection: Connection, lease: Lease) -> bool:
-    """Return whether this grant, and not an earlier one of the pipeline, is asked to end."""
-    asked = select(STOP_REQUESTS.c.fence).where(STOP_REQUESTS.c.pipeline == lease.pipeline)
-    return bool(connection.scalar(asked) == lease.fence)
-
-
-def report_job(connection: Connection, lease: Lease, report: JobReport) -> None:
+def _report_job(connection: Connection, lease: Lease, report: JobReport) -> None:
     """Store the job report of a holder; does nothing when the lease is another's by now."""
     if connection.scalar(select(LEASES.c.fence).where(*_is(lease)).with_for_update()) is None:
         return
@@ -148,7 +203,7 @@ def report_job(connection: Connection, lease: Lease, report: JobReport) -> None:
     )
 
 
-def job_reports(connection: Connection) -> dict[str, JobReport]:
+def _job_reports(connection: Connection) -> dict[str, JobReport]:
     """Return the last job report of each pipeline, by pipeline."""
     now = now_ms(connection)
     same = (LEASES.c.pipeline == JOB_STATES.c.pipeline) & (LEASES.c.fence == JOB_STATES.c.fence)

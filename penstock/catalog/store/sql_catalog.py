@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection
@@ -19,28 +19,13 @@ from penstock.catalog.definitions.ddl_rules import (
     unknown_object,
 )
 from penstock.catalog.definitions.history import Change
-from penstock.catalog.definitions.leases import (
-    ASIDE_TIMEOUT_S,
-    RENEWAL_TIMEOUT_S,
-    Claim,
-    JobReport,
-    Lease,
-    Owner,
-)
-from penstock.catalog.migrations import (
-    JOB_STATES_SINCE,
-    LEASES_SINCE,
-    PLACES_SINCE,
-    STOP_REQUESTS_SINCE,
-    VERSIONS_SINCE,
-)
+from penstock.catalog.migrations import PLACES_SINCE, VERSIONS_SINCE
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import CatalogDescriptor, DatabaseDescriptor
 from penstock.catalog.model.table import Table, View
 from penstock.catalog.store import history as history_rows
 from penstock.catalog.store import leases as lease_rows
-from penstock.catalog.store.database import Database, stored_version
-from penstock.catalog.store.deadline import answers_within
+from penstock.catalog.store.database import Database
 from penstock.catalog.store.functions import SqlFunctions
 from penstock.catalog.store.namespaces import StoredNamespaces
 from penstock.catalog.store.objects import (
@@ -73,11 +58,12 @@ class SqlCatalog:
         `lease_url` is the store of leases where it is another: of catalogs that share checkpoints.
         """
         self._database = Database(url, running=lease_rows.running_elsewhere)
-        self._leases = (
+        self._lease_database = (
             self._database
             if lease_url in (None, url)
             else Database(lease_url, running=lease_rows.running_elsewhere)
         )
+        self.leases = lease_rows.SqlLeases(self._lease_database)
         self.functions = SqlFunctions(self._database)
         self.secrets = SqlSecrets(self._database, secret_key_file)
 
@@ -238,58 +224,6 @@ class SqlCatalog:
 
         self._write(write)
 
-    def acquire_lease(self, pipeline: str, owner: Owner) -> Lease:
-        """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
-        return self._leases.change(
-            lambda connection: lease_rows.acquire(connection, pipeline, owner),
-            queued=False,
-            since=LEASES_SINCE,
-        )
-
-    def renew(self, lease: Lease) -> None:
-        """Renew the lease. Raises PipelineLockedError when the lease is lost."""
-        with answers_within(RENEWAL_TIMEOUT_S), self._writing_leases() as connection:
-            lease_rows.renew(connection, lease)
-
-    def release(self, lease: Lease) -> None:
-        """Release a lease; one that was lost is left alone."""
-        with self._writing_leases() as connection:
-            lease_rows.release(connection, lease)
-
-    def claims(self) -> list[Claim]:
-        """List the claims of live runners, by pipeline."""
-        with self._leases.reading() as connection:
-            return [] if connection is None else lease_rows.claims(connection)
-
-    def request_stop(self, pipeline: str) -> Claim | None:
-        """Request that the runner of a pipeline ends; it learns of that when it renews its lease.
-        None where there is none.
-        """
-        return self._leases.change(
-            lambda connection: lease_rows.request_stop(connection, pipeline),
-            queued=False,
-            since=STOP_REQUESTS_SINCE,
-        )
-
-    def is_asked_to_stop(self, lease: Lease) -> bool:
-        """Return whether a stop was requested of the run that holds `lease`."""
-        with (
-            answers_within(ASIDE_TIMEOUT_S),
-            self._leases.reading(since=STOP_REQUESTS_SINCE) as connection,
-        ):
-            return connection is not None and lease_rows.is_asked_to_stop(connection, lease)
-
-    def report_job(self, lease: Lease, report: JobReport) -> None:
-        """Store the job report of a lease's holder; a store without a table for it ignores it."""
-        with answers_within(ASIDE_TIMEOUT_S), self._writing_leases() as connection:
-            if stored_version(connection) >= JOB_STATES_SINCE:
-                lease_rows.report_job(connection, lease, report)
-
-    def job_reports(self) -> dict[str, JobReport]:
-        """Return the last job report of each pipeline, by pipeline."""
-        with self._leases.reading(since=JOB_STATES_SINCE) as connection:
-            return {} if connection is None else lease_rows.job_reports(connection)
-
     def version(self) -> int:
         """Return the version of the store, 0 where there is none."""
         return self._database.version()
@@ -301,11 +235,7 @@ class SqlCatalog:
     def close(self) -> None:
         """Close what is open; the next call opens it again."""
         self._database.close()
-        self._leases.close()
-
-    def _writing_leases(self) -> AbstractContextManager[Connection]:
-        """Open a transaction of a runner that is at work: it never changes the store's tables."""
-        return self._leases.writing(since=LEASES_SINCE, upgrading=False)
+        self._lease_database.close()
 
     def _write(self, step: Callable[[Connection, StoredNamespaces], None]) -> None:
         """Change definitions in a transaction: no other process does, or it is all done again."""

@@ -60,8 +60,7 @@ OWN = ("last commit", "activity")
 
 def list_jobs(context: SessionContext) -> Listing:
     """List the jobs that run, those of others that failed lately, and this session's that have ended; by name."""
-    catalog = context.catalog
-    claims, reports = catalog.claims(), catalog.job_reports()
+    claims, reports = context.leases.claims(), context.leases.job_reports()
     rows = {
         pipeline: _failed_row(pipeline, report)
         for pipeline, report in reports.items()
@@ -100,7 +99,7 @@ def stop_job(name: str, context: SessionContext, *, savepoint: bool) -> Listing 
     if own is not None:
         own.request_stop()
         own.wait()
-    elif context.catalog.request_stop(name) is None:
+    elif context.leases.request_stop(name) is None:
         raise _unknown(name, context)
     if savepoint:
         return Listing(columns=("savepoint path",), rows=((f"the checkpoint of {name}",),))

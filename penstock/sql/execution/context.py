@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.catalog.definitions.contract import Catalog
+from penstock.catalog.definitions.contract import Catalog, Leases
 from penstock.catalog.definitions.external import ExternalCatalog, Seal
 from penstock.catalog.definitions.federated import FederatedCatalog
 from penstock.catalog.definitions.resolver import Namespace
@@ -76,9 +76,9 @@ class SessionContext:
     jobs: Sequence[Job] = ()
 
     @property
-    def catalog(self) -> Catalog:
-        """The catalog of all names, which has the leases of running pipelines too."""
-        return self.namespace.catalog
+    def leases(self) -> Leases:
+        """The leases of running pipelines, of the catalog's."""
+        return self.namespace.catalog.leases
 
     def overlay(self) -> SessionContext:
         """Return a context whose definitions and settings reach neither this one nor the catalog."""

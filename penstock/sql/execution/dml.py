@@ -59,7 +59,7 @@ def run_change(statement: Change, context: SessionContext) -> Listing | None:
             from penstock.sql.jobs.lease import table_lease
 
             # an INSERT .. VALUES or INSERT OVERWRITE at the same time would leave a part of its rows
-            with table_lease(context.catalog, str(table.identifier), SystemClock()):
+            with table_lease(context.leases, str(table.identifier), SystemClock()):
                 editor_of(table, context.project, "emptied").truncate(spark)
             return None
         case DeleteRows(condition=condition):

@@ -180,7 +180,7 @@ SHOWN: dict[Shown, Callable[[ShowList, SessionContext], Listing]] = {
 
 
 def _describe_catalog(asked: DescribeCatalog, context: SessionContext) -> Listing:
-    catalog = find_catalog(asked.catalog, context.catalog)
+    catalog = find_catalog(asked.catalog, context.namespace.catalog)
     rows: list[tuple[str, str | None]] = [
         ("name", catalog.name),
         ("type", catalog.type),
@@ -193,7 +193,7 @@ def _describe_catalog(asked: DescribeCatalog, context: SessionContext) -> Listin
 
 
 def _describe_database(asked: DescribeDatabase, context: SessionContext) -> Listing:
-    database = context.catalog.database(asked.catalog, asked.database)
+    database = context.namespace.catalog.database(asked.catalog, asked.database)
     rows: list[tuple[str, str | None]] = [
         ("catalog", database.catalog),
         ("database", database.name),

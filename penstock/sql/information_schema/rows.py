@@ -153,10 +153,10 @@ def _functions(scope: _Scope) -> Iterator[Row]:
 
 
 def _pipelines(scope: _Scope) -> Iterator[Row]:
-    catalog = scope.namespace.catalog
+    leases = scope.namespace.catalog.leases
     folders = {(each.pipeline, each.sink): each for each in checkpoint_folders(scope.project)}
-    reports = catalog.job_reports()
-    for claim in catalog.claims():
+    reports = leases.job_reports()
+    for claim in leases.claims():
         name = claim.lease.pipeline
         pipeline, sink = _names(name)
         folder = _folder_of(pipeline, sink, folders)

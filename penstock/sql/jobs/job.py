@@ -20,7 +20,7 @@ from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
 from penstock.sql.settings.restart import DEFAULT_RESTART, RestartStrategy
 
 if TYPE_CHECKING:
-    from penstock.catalog.definitions.contract import Catalog
+    from penstock.catalog.definitions.contract import Leases
     from penstock.catalog.errors import PenstockError
     from penstock.connector.contract import Trigger
     from penstock.sql.jobs.progress import JobProgress, JobStatus
@@ -122,7 +122,7 @@ def start_job(
     query: StartableQuery,
     *,
     trigger: Trigger,
-    catalog: Catalog,
+    leases: Leases,
     restarts: RestartStrategy = DEFAULT_RESTART,
     clock: Clock | None = None,
     lease: PipelineLease | None = None,
@@ -141,17 +141,17 @@ def start_job(
     clock = clock or SystemClock()
     settings = SupervisorSettings(trigger=trigger, restarts=restarts)
     if not query.is_stream:
-        with table_lease(catalog, query.sink, clock, statement=query.statement_digest) as table:
+        with table_lease(leases, query.sink, clock, statement=query.statement_digest) as table:
             supervisor = Supervisor(query, settings=settings, clock=clock, lost_lease=table.lost)
             query.prepare()
             table.check_repeated()
             supervisor.write()
         return Job(supervisor)
-    held = lease or hold_lease(catalog, query.pipeline, clock)
+    held = lease or hold_lease(leases, query.pipeline, clock)
     others = also
     if not others:
         try:
-            others = tuple(hold_leases(catalog, query.leases[1:], clock).values())
+            others = tuple(hold_leases(leases, query.leases[1:], clock).values())
         except BaseException:
             held.release()
             raise
@@ -184,15 +184,15 @@ def start_jobs(
     queries: Sequence[StartableQuery],
     *,
     trigger: Trigger,
-    catalog: Catalog,
+    leases: Leases,
     restarts: RestartStrategy = DEFAULT_RESTART,
     clock: Clock | None = None,
-    leases: MutableMapping[str, PipelineLease] | None = None,
+    held: MutableMapping[str, PipelineLease] | None = None,
     resources: tuple[object, ...] = (),
 ) -> list[Job]:
     """Start the queries of one statement: when one of them fails, the others finish their batch and stop.
 
-    `leases` are those that are held already, by pipeline; those of started queries are removed. Raises as `start_job`,
+    `held` are leases that are held already, by pipeline; those of started queries are removed. Raises as `start_job`,
     with the name of the sink where there are several, once the started ones have stopped.
     """
     jobs: list[Job] = []
@@ -201,13 +201,13 @@ def start_jobs(
         for job in tuple(jobs):
             job.request_stop()
 
-    there = {} if leases is None else leases
+    there = {} if held is None else held
     for query in queries:
         try:
             job = start_job(
                 query,
                 trigger=trigger,
-                catalog=catalog,
+                leases=leases,
                 restarts=restarts,
                 clock=clock,
                 lease=there.pop(query.pipeline, None),

@@ -33,7 +33,7 @@ from penstock.catalog.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from penstock.catalog.definitions.contract import Catalog
+    from penstock.catalog.definitions.contract import Leases
     from penstock.catalog.definitions.leases import JobReport
     from penstock.sql.clock import Clock
     from penstock.sql.jobs.startable_query import StartableQuery
@@ -52,8 +52,8 @@ class PipelineLease:
     `renewed_ms` is the monotonic time at which the claim was asked for: its timeout counts from there.
     """
 
-    def __init__(self, catalog: Catalog, lease: Lease, clock: Clock, *, renewed_ms: int) -> None:
-        self._catalog = catalog
+    def __init__(self, leases: Leases, lease: Lease, clock: Clock, *, renewed_ms: int) -> None:
+        self._leases = leases
         self._lease = lease
         self._clock = clock
         self._lock = Lock()
@@ -116,7 +116,7 @@ class PipelineLease:
         while not self._clock.wait(self._released, pause_ms):
             began_ms = self._clock.monotonic_ms()
             try:
-                self._catalog.renew(self._lease)
+                self._leases.renew(self._lease)
             except PipelineLockedError as error:
                 self._lose(error)
                 return
@@ -141,7 +141,7 @@ class PipelineLease:
             return  # nor does the job's end wait for a catalog that does not answer
         self._beside(self._report)
         try:
-            self._catalog.release(self._lease)
+            self._leases.release(self._lease)
         except PenstockError as error:
             log.warning("the lease of %s runs out by itself: %s", self._lease.pipeline, error)
 
@@ -170,7 +170,7 @@ class PipelineLease:
             log.debug("beside the lease of %s: %s", self._lease.pipeline, why, exc_info=True)
 
     def _pass_on_stop(self) -> None:
-        if self._catalog.is_asked_to_stop(self._lease):
+        if self._leases.is_asked_to_stop(self._lease):
             with self._lock:
                 stop = self._stop
             stop()
@@ -182,7 +182,7 @@ class PipelineLease:
         if told is None or told == self._told:
             return
         # where it fails, others see an older state until the next heartbeat
-        self._catalog.report_job(self._lease, told)
+        self._leases.report_job(self._lease, told)
         self._told = told
 
     def _lose(self, error: PenstockError) -> None:
@@ -191,27 +191,25 @@ class PipelineLease:
 
 
 def hold_lease(
-    catalog: Catalog, pipeline: str, clock: Clock, *, statement: str = ""
+    leases: Leases, pipeline: str, clock: Clock, *, statement: str = ""
 ) -> PipelineLease:
     """Claim a pipeline and renew the claim. Raises PipelineLockedError, which names the runner that has it.
 
     `statement` is the digest of a statement that runs under it.
     """
     asked_ms = clock.monotonic_ms()
-    lease = catalog.acquire_lease(pipeline, this_process(statement))
-    held = PipelineLease(catalog, lease, clock, renewed_ms=asked_ms)
+    lease = leases.acquire(pipeline, this_process(statement))
+    held = PipelineLease(leases, lease, clock, renewed_ms=asked_ms)
     Thread(target=held.keep_alive, name=f"penstock lease {pipeline}", daemon=True).start()
     return held
 
 
-def hold_leases(
-    catalog: Catalog, pipelines: Iterable[str], clock: Clock
-) -> dict[str, PipelineLease]:
+def hold_leases(leases: Leases, pipelines: Iterable[str], clock: Clock) -> dict[str, PipelineLease]:
     """Claim several pipelines, atomically. Raises PipelineLockedError, which names the runner that has one."""
     held: dict[str, PipelineLease] = {}
     try:
         for pipeline in pipelines:
-            held[pipeline] = hold_lease(catalog, pipeline, clock)
+            held[pipeline] = hold_lease(leases, pipeline, clock)
     except BaseException:
         for lease in held.values():
             lease.release()
@@ -228,12 +226,12 @@ LONGEST_NAME = 512
 """Of a lease, in the catalog's tables."""
 
 
-def write_once(query: StartableQuery, catalog: Catalog, clock: Clock) -> None:
+def write_once(query: StartableQuery, leases: Leases, clock: Clock) -> None:
     """Prepare the target of INSERT .. VALUES or INSERT OVERWRITE and write its rows, under the table's lease.
 
     Raises PipelineLockedError, StateMismatchError for a statement that was cut off before, and what the query raises.
     """
-    with table_lease(catalog, query.sink, clock, statement=query.statement_digest) as held:
+    with table_lease(leases, query.sink, clock, statement=query.statement_digest) as held:
         query.prepare()
         held.check_repeated()
         query.write(held.lost)
@@ -241,10 +239,10 @@ def write_once(query: StartableQuery, catalog: Catalog, clock: Clock) -> None:
 
 @contextmanager
 def table_lease(
-    catalog: Catalog, table: str, clock: Clock, *, statement: str = ""
+    leases: Leases, table: str, clock: Clock, *, statement: str = ""
 ) -> Iterator[PipelineLease]:
     """Hold the lease of a table; waits a short time for another statement's end. Raises PipelineLockedError."""
-    held = _acquired(catalog, table, clock, statement)
+    held = _acquired(leases, table, clock, statement)
     try:
         yield held
     finally:
@@ -260,21 +258,21 @@ def lease_name(table: str) -> str:
     return f"{name[: LONGEST_NAME - 17]} {digest}"
 
 
-def _acquired(catalog: Catalog, table: str, clock: Clock, statement: str) -> PipelineLease:
+def _acquired(leases: Leases, table: str, clock: Clock, statement: str) -> PipelineLease:
     name = lease_name(table)
     for _ in range(WAIT_MS // LOOK_MS):
         try:
-            return hold_lease(catalog, name, clock, statement=statement)
+            return hold_lease(leases, name, clock, statement=statement)
         except PipelineLockedError:
             clock.wait(Event(), LOOK_MS)
     try:
-        return hold_lease(catalog, name, clock, statement=statement)
+        return hold_lease(leases, name, clock, statement=statement)
     except PipelineLockedError as error:
-        raise _written_by_another(catalog, table) from error
+        raise _written_by_another(leases, table) from error
 
 
-def _written_by_another(catalog: Catalog, table: str) -> PipelineLockedError:
-    owners = [c.lease.owner for c in catalog.claims() if c.lease.pipeline == lease_name(table)]
+def _written_by_another(leases: Leases, table: str) -> PipelineLockedError:
+    owners = [c.lease.owner for c in leases.claims() if c.lease.pipeline == lease_name(table)]
     by = f" of process {owners[0].pid} on host {owners[0].host}" if owners else ""
     return PipelineLockedError(
         f"another INSERT{by} writes into table {table}, and was not done after {WAIT_MS // 1000} s",

@@ -280,7 +280,7 @@ def known_pipelines(open_files: OpenFiles, project: Project, catalog: Catalog) -
             if is_checkpoint(files):
                 identity = read_identity(files)
                 found.add(folder if identity is None else identity.pipeline)
-    found |= {claim.lease.pipeline.rpartition("/")[0] for claim in catalog.claims()}
+    found |= {claim.lease.pipeline.rpartition("/")[0] for claim in catalog.leases.claims()}
     return sorted(found)
 
 

@@ -34,7 +34,7 @@ from penstock.sql.statements.changes import ChangeMaterializedTable, CreateMater
 from penstock.sql.statements.statement import Statement
 
 if TYPE_CHECKING:
-    from penstock.catalog.definitions.contract import Catalog
+    from penstock.catalog.definitions.contract import Leases
     from penstock.connector.contract import LostLease
     from penstock.sql.jobs.startable_query import StartableQuery
     from penstock.sql.statements.dml import InsertInto
@@ -126,7 +126,7 @@ def start_refreshes(
     first: StartableQuery,
     refresh: FullRefresh,
     *,
-    catalog: Catalog,
+    leases: Leases,
     clock: Clock | None = None,
     lease: PipelineLease | None = None,
 ) -> Job:
@@ -136,7 +136,7 @@ def start_refreshes(
     what the first refresh raises.
     """
     clock = clock or SystemClock()
-    held = lease or hold_lease(catalog, first.pipeline, clock)
+    held = lease or hold_lease(leases, first.pipeline, clock)
     refresher = Refresher(
         refresh,
         pipeline=first.pipeline,
@@ -159,10 +159,10 @@ def start_refreshes(
 def stop_refreshes(table: Identifier, context: SessionContext) -> None:
     """Stop the jobs of this session that fill a table, after their batch; request the same of others' jobs."""
     names = stop_own_refreshes(table, context.jobs)
-    for claim in context.catalog.claims():
+    for claim in context.leases.claims():
         pipeline = claim.lease.pipeline
         if pipeline not in names and pipeline.rpartition("/")[2] == refresh_name(table):
-            context.catalog.request_stop(pipeline)
+            context.leases.request_stop(pipeline)
 
 
 def stop_own_refreshes(table: Identifier, jobs: Sequence[Job]) -> set[str]:

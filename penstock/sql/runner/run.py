@@ -186,7 +186,7 @@ class ScriptRun:
                     held = query.is_stream or starts_refresh(one.statement)
                     for name in query.leases if held else ():
                         if name not in self._unused_leases:
-                            lease = hold_lease(self._context.catalog, name, self._clock)
+                            lease = hold_lease(self._context.leases, name, self._clock)
                             self._unused_leases[name] = lease
 
     def _one(self, one: CheckedStatement, script: CheckedScript) -> Callable[[], StatementResult]:
@@ -238,7 +238,7 @@ class ScriptRun:
             return _rows_of(run_command(statement, self._context))
         if one.queries:
             for query in one.queries:
-                write_once(query, context.catalog, self._clock)
+                write_once(query, context.leases, self._clock)
             return None
         if is_definition(statement):
             define(statement, context.namespace)
@@ -317,10 +317,10 @@ class ScriptRun:
             started = start_jobs(
                 queries,
                 trigger=trigger,
-                catalog=self._context.catalog,
+                leases=self._context.leases,
                 restarts=restart_strategy(self._context.settings),
                 clock=self._clock,
-                leases=self._unused_leases,
+                held=self._unused_leases,
                 resources=(script,),
             )
         except Exception as error:  # noqa: BLE001  whatever it is becomes the statement's error
@@ -348,7 +348,7 @@ class ScriptRun:
             job = start_refreshes(
                 first,
                 refresh,
-                catalog=context.catalog,
+                leases=context.leases,
                 clock=self._clock,
                 lease=self._unused_leases.pop(first.pipeline, None),
             )

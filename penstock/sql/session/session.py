@@ -327,7 +327,7 @@ class Session:
     def _run_insert(self, planned: PlannedInsert, trigger: Trigger | None = None) -> Job | None:
         """Run a bounded INSERT without a stream to its end, start another with `trigger` (None: its tables' own)."""
         if not planned.is_stream:
-            write_once(planned, self.catalog, SystemClock())
+            write_once(planned, self.catalog.leases, SystemClock())
             self.refresh()
             return None
         (job,) = self._start((planned,), trigger)
@@ -339,7 +339,7 @@ class Session:
         refresh = FullRefresh(
             table=table, context=replace(self.context, settings=dict(self.settings))
         )
-        job = start_refreshes(first, refresh, catalog=self.catalog)
+        job = start_refreshes(first, refresh, leases=self.catalog.leases)
         self._jobs.append(job)
         self.refresh()
         return job
@@ -359,7 +359,7 @@ class Session:
         jobs = start_jobs(
             queries,
             trigger=trigger or self.plan_trigger(bounded=bounded),
-            catalog=self.catalog,
+            leases=self.catalog.leases,
             restarts=restart_strategy(self.settings),
         )
         self._jobs += jobs

@@ -36,7 +36,7 @@ READS: tuple[Callable[[Catalog], object], ...] = (
     lambda catalog: catalog.get(NAME),
     lambda catalog: catalog.kind(NAME),
     lambda catalog: catalog.history(NAME, limit=3),
-    lambda catalog: catalog.claims(),
+    lambda catalog: catalog.leases.claims(),
     lambda catalog: catalog.functions.listed(),
     lambda catalog: catalog.secrets.listed(),
     lambda catalog: catalog.secrets.sealed("s"),
@@ -50,7 +50,7 @@ CHANGES: tuple[Callable[[Catalog], object], ...] = (
     lambda catalog: catalog.drop_catalog("c"),
     lambda catalog: catalog.create_database(DatabaseDescriptor(catalog=DEFAULT_CATALOG, name="d")),
     lambda catalog: catalog.drop_database(DEFAULT_CATALOG, "d"),
-    lambda catalog: catalog.acquire_lease("p", this_process()),
+    lambda catalog: catalog.leases.acquire("p", this_process()),
     lambda catalog: catalog.secrets.create("s", "value"),
 )
 

@@ -110,10 +110,10 @@ def test_changes_of_definitions_queue_up(store: Store) -> None:
 def test_a_lease_does_not_wait_for_a_definition(postgresql_store: Store) -> None:
     """On a server, where it need not: a runner that cannot say that it lives loses its pipeline."""
     holder, runner = Database(postgresql_store.url), SqlCatalog(postgresql_store.url)
-    lease = runner.acquire_lease("p", this_process())
+    lease = runner.leases.acquire("p", this_process())
     with holder.writing(queued=True):
-        runner.renew(lease)
-        claims = runner.claims()
+        runner.leases.renew(lease)
+        claims = runner.leases.claims()
 
     assert [claim.lease for claim in claims] == [lease]
     holder.close()

@@ -287,7 +287,7 @@ def foreign(file: Path) -> None:
         lambda catalog: catalog.tables(),
         lambda catalog: catalog.get(identifier("orders")),
         lambda catalog: catalog.create(table("new")),
-        lambda catalog: catalog.acquire_lease("p", this_process()),
+        lambda catalog: catalog.leases.acquire("p", this_process()),
     ],
     ids=["list", "get", "create", "lease"],
 )
@@ -381,8 +381,8 @@ def test_a_live_runner_keeps_its_pipeline(catalog: Catalog, store: Store) -> Non
     _, holder = begin(hold, store.url)
     pid, host = told(holder)
     with pytest.raises(PipelineLockedError) as caught:
-        catalog.acquire_lease("p", this_process())
-    catalog.acquire_lease("another", this_process())
+        catalog.leases.acquire("p", this_process())
+    catalog.leases.acquire("another", this_process())
     holder.send("end")
 
     assert f"process {pid} on host {host}" in caught.value.message
@@ -394,43 +394,43 @@ def test_a_dead_runner_loses_its_pipeline_at_once(catalog: Catalog, store: Store
     told(holder)
     process.kill()
     process.join()
-    lease = catalog.acquire_lease("p", this_process())
+    lease = catalog.leases.acquire("p", this_process())
 
     assert lease.fence == 2
 
 
 def test_a_silent_runner_loses_its_pipeline_in_time(catalog: Catalog, store: Store) -> None:
     """By the database's clock; waking up, it learns who has the pipeline now."""
-    slow = catalog.acquire_lease("p", this_process())
+    slow = catalog.leases.acquire("p", this_process())
     age(store, LEASE_TIMEOUT_MS - 5_000)
     with pytest.raises(PipelineLockedError):
-        catalog.acquire_lease("p", this_process())
+        catalog.leases.acquire("p", this_process())
     age(store, 10_000)
-    catalog.acquire_lease("p", this_process())
+    catalog.leases.acquire("p", this_process())
     with pytest.raises(PipelineLockedError, match="has lost pipeline 'p', process"):
-        catalog.renew(slow)
+        catalog.leases.renew(slow)
 
 
 def test_a_heartbeat_keeps_a_pipeline(catalog: Catalog, store: Store) -> None:
     """However long it runs."""
-    lease = catalog.acquire_lease("p", this_process())
+    lease = catalog.leases.acquire("p", this_process())
     for _ in range(3):
         age(store, LEASE_TIMEOUT_MS - 5_000)
-        catalog.renew(lease)
+        catalog.leases.renew(lease)
     age(store, LEASE_TIMEOUT_MS - 5_000)
     with pytest.raises(PipelineLockedError, match="this process"):
-        catalog.acquire_lease("p", this_process())
+        catalog.leases.acquire("p", this_process())
 
 
 def test_a_lease_that_was_given_back_is_free(catalog: Catalog) -> None:
     """Its fence goes on growing, and the old holder cannot renew or release the new one's."""
-    first = catalog.acquire_lease("p", this_process())
-    catalog.release(first)
+    first = catalog.leases.acquire("p", this_process())
+    catalog.leases.release(first)
     with pytest.raises(PipelineLockedError, match="has lost"):
-        catalog.renew(first)
-    second = catalog.acquire_lease("p", this_process())
-    catalog.release(first)
-    catalog.renew(second)
+        catalog.leases.renew(first)
+    second = catalog.leases.acquire("p", this_process())
+    catalog.leases.release(first)
+    catalog.leases.renew(second)
 
     assert (first.fence, second.fence) == (1, 2)
 
@@ -461,16 +461,18 @@ def test_catalogs_that_share_leases_have_one_runner_of_a_pipeline(tmp_path: Path
     main = SqlCatalog(shared)
     other = SqlCatalog(f"sqlite:///{tmp_path / 'other.db'}", lease_url=shared)
     main.create(table())
-    lease = other.acquire_lease("p", this_process())
+    lease = other.leases.acquire("p", this_process())
 
-    assert [claim.lease.pipeline for claim in main.claims()] == ["p"]
+    assert [claim.lease.pipeline for claim in main.leases.claims()] == ["p"]
     assert other.tables() == []
     with pytest.raises(PipelineLockedError):
-        main.acquire_lease("p", this_process())
-    other.report_job(lease, JobReport(status="running"))
-    assert [catalog.job_reports()["p"].status for catalog in (main, other)] == ["running"] * 2
-    other.release(lease)
-    assert main.claims() == []
+        main.leases.acquire("p", this_process())
+    other.leases.report_job(lease, JobReport(status="running"))
+    assert [catalog.leases.job_reports()["p"].status for catalog in (main, other)] == [
+        "running"
+    ] * 2
+    other.leases.release(lease)
+    assert main.leases.claims() == []
 
 
 @pytest.mark.parametrize("call", ["is_asked_to_stop", "report_job"])
@@ -479,15 +481,15 @@ def test_what_is_asked_between_renewals_has_a_deadline(
 ) -> None:
     """With a renewal before and one after it, it fits into the time that a holder has."""
     catalog, left_s = SqlCatalog(f"sqlite:///{tmp_path / 'main.db'}"), []
-    lease = catalog.acquire_lease("p", this_process())
+    lease = catalog.leases.acquire("p", this_process())
     monkeypatch.setattr(
         f"penstock.catalog.store.sql_catalog.lease_rows.{call}",
         lambda *_: left_s.append(DEADLINE_S.get() - time.monotonic()),
     )
     if call == "report_job":
-        catalog.report_job(lease, JobReport(status="running"))
+        catalog.leases.report_job(lease, JobReport(status="running"))
     else:
-        catalog.is_asked_to_stop(lease)
+        catalog.leases.is_asked_to_stop(lease)
 
     assert 0 < left_s[0] <= ASIDE_TIMEOUT_S
     most_ms = 1_000 * (2 * RENEWAL_TIMEOUT_S + 2 * ASIDE_TIMEOUT_S + 1)

@@ -175,7 +175,7 @@ def test_built_in_functions_are_those_that_run() -> None:
 def test_jobs_are_those_of_the_session_and_of_the_catalog() -> None:
     """A job of another runner is known by its lease."""
     where = context(ScriptedJob("etl/a"))
-    where.namespace.catalog.acquire_lease("other/b", this_process())
+    where.namespace.catalog.leases.acquire("other/b", this_process())
     columns, rows = asked("SHOW JOBS", where)
 
     assert columns == TITLES
@@ -193,15 +193,15 @@ def test_the_state_of_a_job_is_seen_from_elsewhere() -> None:
     where = context()
     catalog = where.namespace.catalog
     broken = JobReport(status="restarting", restarts=7, last_error="the disk is full")
-    catalog.report_job(catalog.acquire_lease("etl/a", this_process()), broken)
+    catalog.leases.report_job(catalog.leases.acquire("etl/a", this_process()), broken)
     waiting = JobReport(
         status="running", waiting_for="Kafka at b:9092 (refused)", waiting_since_ms=0
     )
-    catalog.report_job(catalog.acquire_lease("etl/b", this_process()), waiting)
+    catalog.leases.report_job(catalog.leases.acquire("etl/b", this_process()), waiting)
     for name, status in (("etl/c", "failed"), ("etl/d", "stopped")):
-        lease = catalog.acquire_lease(name, this_process())
-        catalog.report_job(lease, JobReport(status=status, last_error="no such topic"))
-        catalog.release(lease)
+        lease = catalog.leases.acquire(name, this_process())
+        catalog.leases.report_job(lease, JobReport(status=status, last_error="no such topic"))
+        catalog.leases.release(lease)
     _, rows = asked("SHOW JOBS", where)
 
     assert [(row[0], row[2], *row[5:]) for row in rows] == [
@@ -215,12 +215,12 @@ def test_a_job_is_stopped_by_its_name() -> None:
     """Here at once; elsewhere its runner is asked; one that does not run is unknown."""
     job = ScriptedJob("etl/a")
     where = context(job)
-    lease = where.namespace.catalog.acquire_lease("other/b", this_process())
+    lease = where.namespace.catalog.leases.acquire("other/b", this_process())
     asked("STOP JOB 'etl/a'", where)
     titles, _ = asked("STOP JOB 'other/b' WITH SAVEPOINT", where)
 
     assert job.stops == 1
-    assert where.namespace.catalog.is_asked_to_stop(lease)
+    assert where.namespace.catalog.leases.is_asked_to_stop(lease)
     assert titles == ("savepoint path",)
     with pytest.raises(UnknownObjectError, match="there is no job 'other/c'") as caught:
         stop_job("other/c", where, savepoint=False)
@@ -233,7 +233,7 @@ def test_suspending_ends_the_jobs_of_the_table() -> None:
     over.status = JobStatus.FINISHED
     where = context(job, other, over)
     leases = [
-        where.namespace.catalog.acquire_lease(name, this_process())
+        where.namespace.catalog.leases.acquire(name, this_process())
         for name in ("nightly/live", "own/live")
     ]
     stop_refreshes(where.namespace.resolve(("live",)), where)

@@ -202,7 +202,7 @@ def test_pipelines_are_those_that_run_and_those_with_a_checkpoint(
     base = project / ".penstock" / "checkpoints"
     checkpoint(base / "my_job" / "copies", batches=1, watermark_ms=0)
     checkpoint(base / "old" / "copies", batches=1, watermark_ms=0)
-    names.catalog.acquire_lease("my job/copies", this_process())
+    names.catalog.leases.acquire("my job/copies", this_process())
 
     running, stopped = rows(names, project, "pipelines")
 
@@ -220,16 +220,18 @@ def test_pipelines_have_the_state_that_their_runners_tell(names: Namespace, proj
     checkpoint(base / "job" / "failed", batches=1, watermark_ms=0)
     catalog = names.catalog
     for name, status in (("job/failed", "failed"), ("job/finished", "finished")):
-        lease = catalog.acquire_lease(name, this_process())
-        catalog.report_job(lease, JobReport(status=status, restarts=10, last_error="no topic 'a'"))
-        catalog.release(lease)
-    lease = catalog.acquire_lease("job/waits", this_process())
-    catalog.report_job(
+        lease = catalog.leases.acquire(name, this_process())
+        catalog.leases.report_job(
+            lease, JobReport(status=status, restarts=10, last_error="no topic 'a'")
+        )
+        catalog.leases.release(lease)
+    lease = catalog.leases.acquire("job/waits", this_process())
+    catalog.leases.report_job(
         lease,
         JobReport(status="restarting", restarts=3, waiting_for="Kafka at b:1", waiting_since_ms=0),
     )
     waits, failed = rows(names, project, "pipelines")
-    catalog.acquire_lease("job/failed", this_process())
+    catalog.leases.acquire("job/failed", this_process())
     again = next(row for row in rows(names, project, "pipelines") if row["sink_name"] == "failed")
 
     assert (waits["status"], waits["restarts"]) == ("RESTARTING", 3)

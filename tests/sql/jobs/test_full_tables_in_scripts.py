@@ -85,7 +85,7 @@ def copies(namespace: Namespace) -> CheckedStatement:
 
 def held(namespace: Namespace) -> list[str]:
     """Pipelines that somebody runs."""
-    return [claim.lease.pipeline for claim in namespace.catalog.claims()]
+    return [claim.lease.pipeline for claim in namespace.catalog.leases.claims()]
 
 
 def test_what_is_there_now_is_written_once(namespace: Namespace) -> None:
@@ -144,7 +144,7 @@ def test_a_first_refresh_that_fails_is_the_statements_failure(namespace: Namespa
 
 def test_a_table_that_another_runner_refreshes_is_refused(namespace: Namespace) -> None:
     """Before anything is written."""
-    namespace.catalog.acquire_lease("job/daily", this_process())
+    namespace.catalog.leases.acquire("job/daily", this_process())
     running = Running(namespace, RunMode.BY_TABLES, daily(namespace))
 
     with pytest.raises(PipelineLockedError):

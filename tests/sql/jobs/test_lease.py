@@ -411,7 +411,7 @@ def test_several_leases_are_held_all_or_none():
     """The second is another's: the first is given back."""
 
     class Catalog(ScriptedCatalog):
-        def acquire_lease(self, pipeline, owner):
+        def acquire(self, pipeline, owner):
             if pipeline == "job/b":
                 raise PipelineLockedError("run by process 7")
             return Lease(pipeline=pipeline, owner=owner, fence=1, since_ms=0)

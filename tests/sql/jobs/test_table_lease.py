@@ -61,7 +61,7 @@ def test_truncate_holds_its_tables_lease(
     monkeypatch.setattr(
         FilesystemSink,
         "truncate",
-        lambda *_: held.extend(claim.lease.pipeline for claim in catalog.claims()),
+        lambda *_: held.extend(claim.lease.pipeline for claim in catalog.leases.claims()),
     )
     (text,) = split("TRUNCATE TABLE totals", "x.sql")
     statement = parse_statement(text, namespace)
@@ -72,7 +72,7 @@ def test_truncate_holds_its_tables_lease(
     run_change(statement, context)
 
     assert held == [lease_name(TABLE)]
-    assert catalog.claims() == []
+    assert catalog.leases.claims() == []
 
 
 def test_an_insert_of_values_holds_its_tables_lease_while_it_writes(catalog: SqlCatalog) -> None:
@@ -81,19 +81,21 @@ def test_an_insert_of_values_holds_its_tables_lease_while_it_writes(catalog: Sql
 
     class Looking(ScriptedInsert):
         def prepare(self) -> None:
-            held.append([claim.lease.pipeline for claim in catalog.claims()])
+            held.append([claim.lease.pipeline for claim in catalog.leases.claims()])
 
         def write(self, lost_lease: LostLease | None = None) -> None:
-            held.append([claim.lease.pipeline for claim in catalog.claims()])
+            held.append([claim.lease.pipeline for claim in catalog.leases.claims()])
             super().write()
 
-    start_job(Looking(starts=[None], is_stream=False), trigger=AvailableNow(), catalog=catalog)
+    start_job(
+        Looking(starts=[None], is_stream=False), trigger=AvailableNow(), leases=catalog.leases
+    )
     query = Looking(starts=[RuntimeError("broken")], is_stream=False)
     with pytest.raises(QueryFailedError, match="broken"):
-        start_job(query, trigger=AvailableNow(), catalog=catalog)
+        start_job(query, trigger=AvailableNow(), leases=catalog.leases)
 
     assert held == [[lease_name(TABLE)]] * 4
-    assert catalog.claims() == []
+    assert catalog.leases.claims() == []
 
 
 @pytest.mark.parametrize("of_a_file", [True, False])
@@ -114,9 +116,9 @@ def test_what_an_insert_of_values_writes_with_can_ask_for_the_tables_lease(
     # the thread that renews waits by the clock of the test: it has no turn before the end
     clock.wait = lambda event, _ms: event.wait(30)  # type: ignore[method-assign]
     if of_a_file:
-        write_once(query, catalog, clock)  # type: ignore[arg-type]
+        write_once(query, catalog.leases, clock)  # type: ignore[arg-type]
     else:
-        start_job(query, trigger=AvailableNow(), catalog=catalog, clock=clock)  # type: ignore[arg-type]
+        start_job(query, trigger=AvailableNow(), leases=catalog.leases, clock=clock)  # type: ignore[arg-type]
 
     assert answers[0] is None
     assert isinstance(answers[1], QueryFailedError)
@@ -157,10 +159,10 @@ def test_a_second_insert_into_a_table_waits_for_the_first(catalog: SqlCatalog) -
     clock, other = MovedClock(), MovedClock()
     clock.while_waiting = lambda: release(catalog)
     query = values(None)
-    with table_lease(catalog, TABLE, SystemClock()):
+    with table_lease(catalog.leases, TABLE, SystemClock()):
         another = ScriptedInsert(starts=[None], is_stream=False, sink="other")
-        start_job(another, trigger=AvailableNow(), catalog=catalog, clock=other)  # type: ignore[arg-type]
-        start_job(query, trigger=AvailableNow(), catalog=catalog, clock=clock)  # type: ignore[arg-type]
+        start_job(another, trigger=AvailableNow(), leases=catalog.leases, clock=other)  # type: ignore[arg-type]
+        start_job(query, trigger=AvailableNow(), leases=catalog.leases, clock=clock)  # type: ignore[arg-type]
 
     assert query.starts == []
     assert LOOK_MS in clock.waits
@@ -169,9 +171,9 @@ def test_a_second_insert_into_a_table_waits_for_the_first(catalog: SqlCatalog) -
 
 def release(catalog: SqlCatalog) -> None:
     """The first statement ends."""
-    for claim in catalog.claims():
+    for claim in catalog.leases.claims():
         if claim.lease.pipeline == lease_name(TABLE):
-            catalog.release(claim.lease)
+            catalog.leases.release(claim.lease)
 
 
 def test_a_second_insert_into_a_table_is_refused_by_name_where_the_first_takes_long(
@@ -180,10 +182,10 @@ def test_a_second_insert_into_a_table_is_refused_by_name_where_the_first_takes_l
     """Nothing of it is prepared or written."""
     clock, query = MovedClock(), values(None)
     with (
-        table_lease(catalog, TABLE, SystemClock()),
+        table_lease(catalog.leases, TABLE, SystemClock()),
         pytest.raises(PipelineLockedError, match=r"another INSERT of process \d+ on host") as no,
     ):
-        start_job(query, trigger=AvailableNow(), catalog=catalog, clock=clock)  # type: ignore[arg-type]
+        start_job(query, trigger=AvailableNow(), leases=catalog.leases, clock=clock)  # type: ignore[arg-type]
 
     assert TABLE in no.value.message
     assert "nothing was written" in (no.value.hint or "")
@@ -202,14 +204,14 @@ def test_an_insert_of_values_that_was_killed_is_named_when_it_is_typed_again(
     def run(digest: str) -> ScriptedInsert:
         query = ScriptedInsert(starts=[None], is_stream=False, statement_digest=digest)
         if of_a_file:
-            write_once(query, catalog, clock)  # type: ignore[arg-type]
+            write_once(query, catalog.leases, clock)  # type: ignore[arg-type]
         else:
-            start_job(query, trigger=AvailableNow(), catalog=catalog, clock=clock)  # type: ignore[arg-type]
+            start_job(query, trigger=AvailableNow(), leases=catalog.leases, clock=clock)  # type: ignore[arg-type]
         return query
 
-    catalog.acquire_lease(lease_name(TABLE), killed)
+    catalog.leases.acquire(lease_name(TABLE), killed)
     other = run("b" * 32)
-    catalog.acquire_lease(lease_name(TABLE), killed)
+    catalog.leases.acquire(lease_name(TABLE), killed)
     with pytest.raises(StateMismatchError, match=f"process {killed.pid} on host") as caught:
         run("a" * 32)
     again = run("a" * 32)

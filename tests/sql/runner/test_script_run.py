@@ -33,7 +33,7 @@ class Leases:
         self.given = []
         self.returned = []
 
-    def acquire_lease(self, pipeline, owner):
+    def acquire(self, pipeline, owner):
         if pipeline in self.held:
             raise PipelineLockedError(f"{pipeline} is run by process 7")
         self.given.append(pipeline)
@@ -96,7 +96,9 @@ class Running:
         self.settings = {}
         self.told = Told(*([when_started] if when_started else []))
         context = SessionContext(
-            namespace=SimpleNamespace(catalog=self.leases), project=None, settings=self.settings
+            namespace=SimpleNamespace(catalog=SimpleNamespace(leases=self.leases)),
+            project=None,
+            settings=self.settings,
         )
         self.script = CheckedScript(
             file=ScriptFile(name="job.sql", text=""), statements=tuple(statements)

@@ -218,7 +218,7 @@ def upgrade(
     with reporting(context, verbose=verbose, output=output):
         store = open_catalog(catalog, target=target)
         before = store.version()
-        claims = store.claims()
+        claims = store.leases.claims()
         outdated = before < HEAD
         if outdated:
             say(

@@ -131,7 +131,7 @@ def assign(  # noqa: PLR0917  typer passes options by name
         checked = _checked(script)
         with _files(script, checked, verbose=is_verbose) as (open_files, write):
             found = assignment(checked, line, script.project.root, open_files, to=to)
-            lease = hold_lease(script.open_context().catalog, found.job, SystemClock())
+            lease = hold_lease(script.open_context().leases, found.job, SystemClock())
             try:
                 found.write(open_files, write)
             finally:

@@ -87,7 +87,7 @@ def run_scripts(options: RunOptions) -> int:
         # before Spark is started, so that a second runner is refused within seconds
         checked = name_scripts_here(checked, project.root, from_scratch=options.from_scratch)
         pipelines = [p for script in checked for one in script.statements for p in one.pipelines]
-        leases = {} if options.dry_run else hold_leases(context.catalog, pipelines, SystemClock())
+        leases = {} if options.dry_run else hold_leases(context.leases, pipelines, SystemClock())
         try:
             spark = spark_session()
             planned = plan_scripts(
