@@ -1,5 +1,6 @@
 """Collect the bad records of one task: count them by range, keep them if the table asks for it, enforce limits.
 
+Records that cannot be decoded, and records whose watermark is too far in the future.
 `files.py` describes the files for the driver. Without a staging folder (a SELECT has no checkpoint) bad records
 are skipped and counted only.
 """
@@ -9,24 +10,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
-from uuid import uuid4
-
-import pyarrow as pa
 
 from penstock.catalog.errors import SinkError
+from penstock.connector.bad_records.attempt_file import AttemptFile
 from penstock.connector.bad_records.files import (
-    DEAD_LETTER_SCHEMA,
     MARK,
     RangeFile,
     dead_letter_batch,
     parse_name,
     range_file,
 )
+from penstock.connector.bad_records.json_directory import TOO_FAR, DeadLetterDirectory
 from penstock.connector.bad_records.limits import Tally, check_task
 from penstock.connector.options.bad_records import BadRecordSettings
-from penstock.connector.source.records import BadRecord, RecordsWithSplitIds
+from penstock.connector.source.records import BadRecord, RawRecord, RecordsWithSplitIds, Stage
 from penstock.connector.source.split import Split
+from penstock.connector.source.state import instant_text
 from penstock.connector.storage import Folder, open_folder
 
 __all__ = ["BadRecordCollector"]
@@ -41,16 +40,15 @@ class _Range:
 
     split: Split
     tally: Tally = field(default_factory=Tally)
-    path: str | None = None
-    stream: Any = None
-    writer: Any = None
+    file: AttemptFile | None = None
 
 
 class BadRecordCollector:
     """Stands beside a task's reader. The task's thread; `close` drops the files of unfinished ranges.
 
     `table` is the table's full name. `staging` is the folder of the query's checkpoint that the scan was given,
-    `batch_id` the batch that the task works for; without both nothing is written.
+    `batch_id` the batch that the task works for; without both nothing is written. `directory` takes the records with
+    future timestamps of a table with the deprecated option for it, with or without a checkpoint.
     """
 
     def __init__(
@@ -62,11 +60,13 @@ class BadRecordCollector:
         batch_positions: int | None,
         staging: str | None,
         batch_id: int | None,
+        directory: DeadLetterDirectory | None = None,
     ) -> None:
         """Touch nothing yet."""
         assert staging is None or batch_id is not None, "a staging folder is a streaming query's"
         self._settings = settings
         self._table = table
+        self._directory = directory
         self._batch_positions = batch_positions
         self._place = None if staging is None else (staging, str(batch_id))
         self._ranges = {split.split_id: _Range(split=split) for split in splits}
@@ -91,34 +91,55 @@ class BadRecordCollector:
         if self._settings.keeps and self._place is not None:
             self._write(self._ranges[split_id], bad)
 
+    def add_future(
+        self,
+        split_id: str,
+        records: Sequence[RawRecord],
+        watermarks_ms: Sequence[int],
+        not_after_ms: int,
+    ) -> None:
+        """Add records whose watermarks (epoch ms) are above `not_after_ms`. Raises as `add`.
+
+        Those of a table with a directory of its own for them are no part of its counts and limits.
+        """
+        if self._directory is not None:
+            self._directory.write(split_id, records, watermarks_ms, not_after_ms)
+            return
+        accepted = instant_text(not_after_ms)
+        self.add(
+            split_id,
+            [
+                BadRecord(
+                    record=record,
+                    stage=Stage.ROWTIME,
+                    error=f"{TOO_FAR}: {instant_text(at_ms)}, accepted up to {accepted}",
+                )
+                for record, at_ms in zip(records, watermarks_ms, strict=True)
+            ],
+        )
+
     def close(self) -> None:
         """Drop what was not finished: the range is read again."""
         for found in self._ranges.values():
-            if found.path is not None and self._folder is not None:
-                # what failed before is told, and a hidden file that stays does no harm
-                with suppress(OSError, pa.ArrowException):
-                    found.writer.close()
-                    found.stream.close()
-                    self._folder.system.delete_file(found.path)
+            if found.file is not None:
+                found.file.drop()
+        if self._directory is not None:
+            self._directory.close()
 
     def _count(self, found: _Range, tally: Tally) -> None:
         found.tally += tally
         self._total += tally
 
     def _write(self, found: _Range, bad: Sequence[BadRecord]) -> None:
-        from pyarrow import parquet  # loaded here: most tasks write nothing
-
         with self._opened() as folder:
-            if found.path is None:
-                # hidden, as nobody is to read it yet; of its own name, as two attempts may run at a time
-                found.path = f"{folder.path}/.{uuid4().hex}.tmp"
-                found.stream = folder.system.open_output_stream(found.path)
-                found.writer = parquet.ParquetWriter(found.stream, DEAD_LETTER_SCHEMA)
+            found.file = found.file or AttemptFile(folder)
             for group in _groups(bad):
-                found.writer.write_batch(dead_letter_batch(self._table, group))
+                found.file.write_rows(dead_letter_batch(self._table, group))
 
     def finish(self, split_ids: Collection[str]) -> None:
         """Publish the files of ranges that were read to their end, replacing those of earlier attempts."""
+        if self._directory is not None:
+            self._directory.finish(split_ids)
         if self._place is None:
             return
         for split_id in sorted(split_ids & self._ranges.keys()):
@@ -127,14 +148,11 @@ class BadRecordCollector:
                 self._show(found, folder)
 
     def _show(self, found: _Range, folder: Folder) -> None:
-        named = range_file(found.split, found.tally, has_letters=found.path is not None)
-        target = f"{folder.path}/{named.name}"
-        if found.path is None:
-            folder.system.open_output_stream(target).close()
+        named = range_file(found.split, found.tally, has_letters=found.file is not None)
+        if found.file is None:
+            folder.system.open_output_stream(f"{folder.path}/{named.name}").close()
         else:
-            found.writer.close()
-            found.stream.close()
-            folder.replace(found.path, target)
+            found.file.publish(named.name)
         for earlier in self._earlier:
             if earlier.overlaps(named) and earlier != named:
                 with suppress(FileNotFoundError):

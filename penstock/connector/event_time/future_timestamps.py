@@ -17,17 +17,12 @@ import pyarrow as pa
 
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.bad_records.collector import BadRecordCollector
-from penstock.connector.event_time.future_record_files import (
-    REASON,
-    FutureRecordFiles,
-    check_directory,
-)
+from penstock.connector.bad_records.json_directory import check_directory
 from penstock.connector.event_time.reports import EventTimes, RangeReporter
 from penstock.connector.event_time.rowtime import count_late, highest_watermark, rows_above
 from penstock.connector.options.watermark import OnFuture, WatermarkSettings
 from penstock.connector.scan import Rowtime, Scan
-from penstock.connector.source.records import BadRecord, RawRecord, RecordsWithSplitIds, Stage
-from penstock.connector.source.split import Split
+from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.state import instant_text
 
 __all__ = [
@@ -83,18 +78,17 @@ def check_dead_letter_path(scan: Scan, settings: WatermarkSettings) -> None:
 
 
 class FutureTimestampFilter:
-    """Stands between a task's reader and the engine. The task's thread; `close` drops unfinished files.
+    """Stands between a task's reader and the engine. The task's thread.
 
     `left_out` counts the rows that were not delivered. `not_after_ms` None lets everything pass. `bad` takes the
-    records of the future where the table has no directory of its own for them; `reporter` receives the event times of
-    what is delivered, and of the rows behind the watermark in the splits that `late` names.
+    records of the future where the table keeps them; `reporter` receives the event times of what is delivered, and of
+    the rows behind the watermark in the splits that `late` names.
     """
 
     def __init__(
         self,
         scan: Scan,
         settings: WatermarkSettings,
-        splits: Sequence[Split],
         not_after_ms: int | None,
         bad: BadRecordCollector | None = None,
         reporter: RangeReporter | None = None,
@@ -113,11 +107,6 @@ class FutureTimestampFilter:
         self._time_zone = scan.time_zone
         self._on_future = settings.on_future
         self._not_after_ms = not_after_ms
-        self._letters: FutureRecordFiles | None = None
-        if self._sifts and settings.dead_letter_path is not None:
-            self._letters = FutureRecordFiles(
-                settings.dead_letter_path, Path(scan.project), str(self._table), splits
-            )
 
     @property
     def needs_origins(self) -> bool:
@@ -142,8 +131,6 @@ class FutureTimestampFilter:
         if self._rowtime is None:
             return records.batches
         delivered = [(i, self._sifted(i, batch, records)) for i, batch in records.batches]
-        if self._letters is not None:
-            self._letters.finish(records.finished)
         if self._reporter is not None:
             self._reporter.finish(records.finished)
         return [(split_id, batch) for split_id, batch in delivered if batch.num_rows]
@@ -176,39 +163,12 @@ class FutureTimestampFilter:
             case OnFuture.SKIP:
                 pass
             case OnFuture.DEAD_LETTER:
+                assert self._bad is not None, "checked with the options"
                 raw = records.origins[split_id].of(rows)
-                self._keep(split_id, raw, watermarks_ms, self._not_after_ms)
+                self._bad.add_future(split_id, raw, watermarks_ms, self._not_after_ms)
             case _:
                 assert_never(self._on_future)
         self.left_out += len(rows)
-
-    def _keep(
-        self,
-        split_id: str,
-        records: Sequence[RawRecord],
-        watermarks_ms: Sequence[int],
-        not_after_ms: int,
-    ) -> None:
-        if self._letters is not None:
-            self._letters.write(split_id, records, watermarks_ms, not_after_ms)
-            return
-        assert self._bad is not None, "checked with the options"
-        told = [
-            f"{REASON}: {instant_text(at_ms)}, accepted up to {instant_text(not_after_ms)}"
-            for at_ms in watermarks_ms
-        ]
-        self._bad.add(
-            split_id,
-            [
-                BadRecord(record=record, stage=Stage.ROWTIME, error=error)
-                for record, error in zip(records, told, strict=True)
-            ],
-        )
-
-    def close(self) -> None:
-        """Drop dead letters of ranges that were not read to their end."""
-        if self._letters is not None:
-            self._letters.close()
 
 
 def _too_far(where: str, watermark_ms: int, not_after_ms: int) -> BadRecordError:
@@ -217,5 +177,5 @@ def _too_far(where: str, watermark_ms: int, not_after_ms: int) -> BadRecordError
         f"records up to {instant_text(not_after_ms)} are accepted, the clock at planning and "
         "'scan.watermark.max-future'. It would make every row behind it late",
         hint="'scan.watermark.on-future' = 'skip' leaves such records out and counts them, 'dead-letter' also keeps "
-        "them in 'scan.dead-letter.path'; a longer 'scan.watermark.max-future' accepts them",
+        "them where 'bad-records' = 'dead-letter' keeps the others; a longer 'scan.watermark.max-future' accepts them",
     )

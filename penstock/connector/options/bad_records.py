@@ -27,6 +27,7 @@ from penstock.catalog.options.option import (
 __all__ = [
     "BAD_RECORDS",
     "BAD_RECORD_OPTIONS",
+    "DEAD_LETTER_PATH",
     "BadRecordPolicy",
     "BadRecordSettings",
     "BesideCheckpoint",

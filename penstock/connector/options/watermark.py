@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.catalog.errors import OptionError
 from penstock.catalog.options.option import DURATION, STRING, Option, Resolved, enum_type
-from penstock.connector.options.bad_records import BAD_RECORDS, BadRecordPolicy
+from penstock.connector.options.bad_records import BAD_RECORDS, DEAD_LETTER_PATH, BadRecordPolicy
 from penstock.connector.source.alignment import Alignment
 
 __all__ = [
@@ -80,7 +80,8 @@ SCAN_DEAD_LETTER_PATH: Option[str | None] = Option(
     key="scan.dead-letter.path",
     type=STRING,
     default=None,
-    doc="directory for dead letters: a path relative to the project, or a URL (Penstock's own option)",
+    doc="deprecated, in place of 'bad-records' = 'dead-letter' and its 'dead-letter.path': directory for JSON lines of "
+    "records that are too far in the future, a path relative to the project or a URL (Penstock's own option)",
 )
 WATERMARK_OPTIONS: tuple[Option[Any], ...] = (
     EMIT_STRATEGY,
@@ -98,8 +99,8 @@ WATERMARK_OPTIONS: tuple[Option[Any], ...] = (
 class WatermarkSettings:
     """What the options say. Durations in ms; `idle_timeout_ms` and `max_future_ms` are None where switched off.
 
-    `dead_letter_path` may be set when `on_future` is DEAD_LETTER; where it is not, such records go where other bad
-    records go.
+    `dead_letter_path` (deprecated) may be set when `on_future` is DEAD_LETTER; where it is not, such records go where
+    other bad records go.
     """
 
     alignment: Alignment | None = None
@@ -116,9 +117,9 @@ def read_watermark_settings(resolved: Resolved, *, owner: str, connector: str) -
     keeps_bad = resolved.get(BAD_RECORDS) == BadRecordPolicy.DEAD_LETTER
     if on_future is OnFuture.DEAD_LETTER and path is None and not keeps_bad:
         raise OptionError(
-            f"{owner}: '{ON_FUTURE.key}' = 'dead-letter' needs '{SCAN_DEAD_LETTER_PATH.key}', or '{BAD_RECORDS.key}' = "
-            "'dead-letter' to keep both kinds of bad records together",
-            hint=SCAN_DEAD_LETTER_PATH.doc,
+            f"{owner}: '{ON_FUTURE.key}' = 'dead-letter' needs '{BAD_RECORDS.key}' = 'dead-letter', which keeps both "
+            "kinds of bad records together",
+            hint=DEAD_LETTER_PATH.doc,
         )
     return WatermarkSettings(
         alignment=_alignment(resolved, owner, connector),

@@ -18,12 +18,15 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.schema import PhysicalColumn, Schema
 from penstock.catalog.model.table import Table
 from penstock.catalog.model.types import BigIntType, TimestampType
+from penstock.connector.bad_records.collector import BadRecordCollector
+from penstock.connector.bad_records.json_directory import DeadLetterDirectory
 from penstock.connector.event_time.future_timestamps import (
     FutureTimestampFilter,
     filter_future_rows,
     filters_future_rows,
 )
 from penstock.connector.event_time.reports import EventTimesReader, RangeReporter
+from penstock.connector.options.bad_records import BadRecordSettings
 from penstock.connector.options.watermark import OnFuture, WatermarkSettings
 from penstock.connector.scan import Delayed, Rowtime, Scan
 from penstock.connector.source.records import RawRecord, RecordsWithSplitIds
@@ -89,13 +92,26 @@ def guard(
     on_future: OnFuture,
     not_after_ms: int | None,
     *,
-    project: Path = Path("/nowhere"),
+    bad: BadRecordCollector | None = None,
     columns: tuple[str, ...] = ("id",),
 ) -> FutureTimestampFilter:
     """The guard of a task that reads the split."""
     settings = WatermarkSettings(on_future=on_future, dead_letter_path="letters")
-    scan = Scan(table=TABLE, columns=columns, rowtime=PLAIN, time_zone="UTC", project=str(project))
-    return FutureTimestampFilter(scan, settings, [SPLIT], not_after_ms)
+    scan = Scan(table=TABLE, columns=columns, rowtime=PLAIN, time_zone="UTC", project="/nowhere")
+    return FutureTimestampFilter(scan, settings, not_after_ms, bad)
+
+
+def collector(project: Path) -> BadRecordCollector:
+    """What keeps the bad records of the task."""
+    return BadRecordCollector(
+        BadRecordSettings(),
+        "c.d.t",
+        [SPLIT],
+        batch_positions=None,
+        staging=None,
+        batch_id=None,
+        directory=DeadLetterDirectory("letters", project, "c.d.t", [SPLIT]),
+    )
 
 
 def ids(found: Sequence[tuple[str, pa.RecordBatch]]) -> list[int]:
@@ -153,8 +169,8 @@ def test_a_rowtime_of_the_clock_is_no_matter_of_tasks(tmp_path: Path) -> None:
     clock = Rowtime(column="ts", inputs=("id",), expression="now()", instant=True, of_clock=True)
     scan = Scan(table=TABLE, columns=("id",), rowtime=clock, time_zone="UTC", project="/nowhere")
     settings = WatermarkSettings(on_future=OnFuture.FAIL)
-    with closing(FutureTimestampFilter(scan, settings, [SPLIT], 1, reporter=reporter)) as made:
-        delivered = made.batches(fetch([1, 2]))
+    made = FutureTimestampFilter(scan, settings, 1, reporter=reporter)
+    delivered = made.batches(fetch([1, 2]))
 
     assert ids(delivered) == [0, 1]
     assert not list(tmp_path.glob("*/*"))
@@ -172,9 +188,12 @@ def test_skip_leaves_rows_out_and_counts_them() -> None:
 
 def test_dead_letters_are_kept_when_the_range_is_read(tmp_path: Path) -> None:
     """Beside being left out and counted."""
-    with closing(guard(OnFuture.DEAD_LETTER, 100, project=tmp_path)) as watch:
-        delivered = ids(watch.batches(fetch([4_000_000, 50], finished=False)))
-        delivered += ids(watch.batches(fetch([60])))
+    with closing(collector(tmp_path)) as bad:
+        watch = guard(OnFuture.DEAD_LETTER, 100, bad=bad)
+        delivered = []
+        for records in (fetch([4_000_000, 50], finished=False), fetch([60])):
+            delivered += ids(watch.batches(records))
+            bad.finish(records.finished)
 
     (path,) = (tmp_path / "letters" / "c.d.t").iterdir()
     assert (delivered, watch.left_out) == ([1, 0], 1)
@@ -183,8 +202,8 @@ def test_dead_letters_are_kept_when_the_range_is_read(tmp_path: Path) -> None:
 
 def test_a_task_that_fails_keeps_no_dead_letters(tmp_path: Path) -> None:
     """It is tried again."""
-    with closing(guard(OnFuture.DEAD_LETTER, 100, project=tmp_path)) as watch:
-        watch.batches(fetch([4_000_000], finished=False))
+    with closing(collector(tmp_path)) as bad:
+        guard(OnFuture.DEAD_LETTER, 100, bad=bad).batches(fetch([4_000_000], finished=False))
 
     assert list((tmp_path / "letters" / "c.d.t").iterdir()) == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -11,11 +12,13 @@ from pyspark.sql.types import StructType
 
 from penstock.catalog.errors import SinkError
 from penstock.connector.bad_records.collector import BadRecordCollector
+from penstock.connector.bad_records.json_directory import DeadLetterDirectory
 from penstock.connector.contract import ReadRequest, SplitSource
 from penstock.connector.event_time.future_timestamps import FutureTimestampFilter
 from penstock.connector.event_time.reports import RangeReporter
 from penstock.connector.failpoints import reach
 from penstock.connector.options.bad_records import bad_record_settings
+from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.scan import Scan
 from penstock.connector.source.reader.reader import SourceReader
 from penstock.connector.spark.errors import readable_by_spark
@@ -38,11 +41,10 @@ def read_partition(
     if partition.heartbeat:
         yield framer.heartbeat()
     with readable_by_spark():
-        bad = _bad_record_guard(partition, scan)
+        bad = _bad_record_collector(partition, scan, source.watermark)
         guard = FutureTimestampFilter(
             scan,
             source.watermark,
-            partition.splits,
             partition.not_after_ms,
             bad,
             _reporter(partition),
@@ -55,7 +57,6 @@ def read_partition(
         )
         with (
             closing(bad),
-            closing(guard),
             SourceReader(lambda: source.open_reader(request), model=source.fetching) as reader,
         ):
             reader.add_splits(partition.splits)
@@ -112,15 +113,22 @@ def _reporter(partition: TaskPartition) -> RangeReporter | None:
     return RangeReporter(partition.reports, partition.splits, dict(partition.known_ms))
 
 
-def _bad_record_guard(partition: TaskPartition, scan: Scan) -> BadRecordCollector:
+def _bad_record_collector(
+    partition: TaskPartition, scan: Scan, settings: WatermarkSettings
+) -> BadRecordCollector:
+    table, path = str(scan.table.identifier), settings.dead_letter_path
+    directory = None
+    if path is not None:
+        directory = DeadLetterDirectory(path, Path(scan.project), table, partition.splits)
     batch_id = None if scan.staging is None else _told_batch_id(scan, _LETTERS)
     return BadRecordCollector(
         bad_record_settings(scan.table),
-        str(scan.table.identifier),
+        table,
         partition.splits,
         batch_positions=partition.batch_positions,
         staging=scan.staging,
         batch_id=batch_id,
+        directory=directory,
     )
 
 

@@ -1,7 +1,8 @@
-"""Files of records with future timestamps (`scan.dead-letter.path`), as JSON lines.
+"""The directory of records with future timestamps, as JSON lines: the deprecated option `scan.dead-letter.path`.
 
 A task writes one file for each range of a split, named after table, split and range: a range that is read
-again, after a crash or a failed task, replaces its file, so that no record is written twice.
+again, after a crash or a failed task, replaces its file, so that no record is written twice. Needs no checkpoint, so
+queries without one write there, too.
 """
 
 from __future__ import annotations
@@ -10,35 +11,25 @@ import base64
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
-from uuid import uuid4
 
 from penstock.catalog.errors import SinkError
 from penstock.catalog.options.redaction import redact
+from penstock.connector.bad_records.attempt_file import AttemptFile
 from penstock.connector.source.records import RawRecord
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import instant_text
 from penstock.connector.storage import Folder, open_folder
 from penstock.connector.urls import resolve_path
 
-__all__ = ["FutureRecordFiles", "check_directory"]
+__all__ = ["TOO_FAR", "DeadLetterDirectory", "check_directory"]
 
 OPTION = "scan.dead-letter.path"
-REASON = "the watermark is too far in the future"
+TOO_FAR = "the watermark is too far in the future"
 LONGEST_NAME = 150
 """Characters of a split id in a file name; file systems allow 255 bytes in all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OpenFile:
-    """A file that is being written under another name."""
-
-    stream: Any
-    path: str
 
 
 def check_directory(path: str, project: Path) -> None:
@@ -51,7 +42,7 @@ def check_directory(path: str, project: Path) -> None:
         directory.system.create_dir(directory.path, recursive=True)
 
 
-class FutureRecordFiles:
+class DeadLetterDirectory:
     """The dead letters of one task, by the ranges in `splits`. `table` is the table's full name. One thread."""
 
     def __init__(self, path: str, project: Path, table: str, splits: Sequence[Split]) -> None:
@@ -61,7 +52,7 @@ class FutureRecordFiles:
         self._table = table
         self._splits = {split.split_id: split for split in splits}
         self._directory: Folder | None = None
-        self._open: dict[str, _OpenFile] = {}
+        self._open: dict[str, AttemptFile] = {}
 
     def write(
         self,
@@ -78,39 +69,23 @@ class FutureRecordFiles:
         ]
         with _explained(directory.shown):
             if split_id not in self._open:
-                self._open[split_id] = self._begin(directory)
-            self._open[split_id].stream.write(b"".join(lines))
+                folder = directory.below(_shortened(quote(self._table, safe="")))
+                folder.system.create_dir(folder.path, recursive=True)
+                self._open[split_id] = AttemptFile(folder)
+            self._open[split_id].write(b"".join(lines))
 
     def finish(self, split_ids: Collection[str]) -> None:
         """Publish the files of ranges that were read to their end, replacing those of earlier attempts."""
         for split_id in sorted(split_ids & self._open.keys()):
             assert self._directory is not None, "a file was opened in it"
             written = self._open.pop(split_id)
-            name = _file_name(self._splits[split_id])
             with _explained(self._directory.shown):
-                written.stream.close()
-                self._directory.replace(written.path, f"{self._folder}/{name}")
+                written.publish(_file_name(self._splits[split_id]))
 
     def close(self) -> None:
         """Drop what was not finished: the range is read again."""
-        for split_id in list(self._open):
-            assert self._directory is not None, "a file was opened in it"
-            dropped = self._open.pop(split_id)
-            # what failed before is told, and a hidden file that stays does no harm
-            with suppress(OSError):
-                dropped.stream.close()
-                self._directory.system.delete_file(dropped.path)
-
-    @property
-    def _folder(self) -> str:
-        assert self._directory is not None, "letters are written before there is a folder"
-        return f"{self._directory.path.rstrip('/')}/{_shortened(quote(self._table, safe=''))}"
-
-    def _begin(self, directory: Folder) -> _OpenFile:
-        directory.system.create_dir(self._folder, recursive=True)
-        # hidden, as nobody is to read it yet; of its own name, as two attempts may run at a time
-        path = f"{self._folder}/.{uuid4().hex}.tmp"
-        return _OpenFile(stream=directory.system.open_output_stream(path), path=path)
+        while self._open:
+            self._open.popitem()[1].drop()
 
 
 def _file_name(split: Split) -> str:
@@ -133,7 +108,7 @@ def _line(
         "position": record.position,
         "watermark": instant_text(watermark_ms),
         "not_after": instant_text(not_after_ms),
-        "reason": REASON,
+        "reason": TOO_FAR,
         **_text_or_base64("key", record.key),
         **_text_or_base64("value", record.value),
     }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.catalog.errors import ConfigError, SinkError
-from penstock.connector.event_time.future_record_files import FutureRecordFiles, check_directory
+from penstock.connector.bad_records.json_directory import DeadLetterDirectory, check_directory
 from penstock.connector.source.records import RawRecord
 from penstock.connector.source.split import Split
 
@@ -27,7 +27,7 @@ def write(
     project: Path, records: list[RawRecord], *, split: Split = SPLIT, path: str = "letters"
 ) -> None:
     """Write the letters of one range as a task that succeeds."""
-    letters = FutureRecordFiles(path, project, "c.d.orders", [split])
+    letters = DeadLetterDirectory(path, project, "c.d.orders", [split])
     letters.write(split.split_id, records, [FAR_MS] * len(records), BOUND_MS)
     letters.finish({split.split_id})
     letters.close()
@@ -87,7 +87,7 @@ def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:
     """Nor does it touch what an attempt before it wrote."""
     write(tmp_path, [record(11)])
     before = files(tmp_path)
-    letters = FutureRecordFiles("letters", tmp_path, "c.d.orders", [SPLIT])
+    letters = DeadLetterDirectory("letters", tmp_path, "c.d.orders", [SPLIT])
     letters.write("orders-0", [record(12)], [FAR_MS], BOUND_MS)
     letters.close()
 
@@ -96,7 +96,7 @@ def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 def test_letters_of_several_fetches_are_one_file(tmp_path: Path) -> None:
     """And a file is not shown before its range is read."""
-    letters = FutureRecordFiles("letters", tmp_path, "t", [SPLIT])
+    letters = DeadLetterDirectory("letters", tmp_path, "t", [SPLIT])
     for position in (11, 12):
         letters.write("orders-0", [record(position)], [FAR_MS], BOUND_MS)
     letters.finish(frozenset())
@@ -110,7 +110,7 @@ def test_letters_of_several_fetches_are_one_file(tmp_path: Path) -> None:
 
 def test_a_task_without_dead_letters_makes_no_file(tmp_path: Path) -> None:
     """Not even the folder."""
-    letters = FutureRecordFiles("letters", tmp_path, "t", [SPLIT])
+    letters = DeadLetterDirectory("letters", tmp_path, "t", [SPLIT])
     letters.finish({"orders-0"})
     letters.close()
 
@@ -166,7 +166,7 @@ def test_the_check_makes_the_folder(tmp_path: Path) -> None:
 def test_a_write_that_fails_is_the_products_error(tmp_path: Path) -> None:
     """Naming the option."""
     (tmp_path / "letters").write_text("")
-    letters = FutureRecordFiles("letters", tmp_path, "t", [SPLIT])
+    letters = DeadLetterDirectory("letters", tmp_path, "t", [SPLIT])
 
     with pytest.raises(SinkError, match=r"scan\.dead-letter\.path"):
         letters.write("orders-0", [record(11)], [FAR_MS], BOUND_MS)
