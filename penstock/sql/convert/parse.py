@@ -79,6 +79,8 @@ def _type(node: exp.Expr) -> Refusal | None:
     kind = node.this
     if kind == exp.DType.TIMESTAMPTZ:
         return "TIMESTAMP WITH TIME ZONE", "use TIMESTAMP_LTZ, as Flink's own tables do"
+    if kind == exp.DType.STRUCT and not node.expressions:
+        return "ROW without fields", "leave the column out, or name its fields: ROW<name TYPE, ...>"
     name = node.text("kind") if kind == exp.DType.USERDEFINED else getattr(kind, "value", "")
     if name in OF_VALUES and node.find_ancestor(exp.ColumnDef) is None:
         return None  # CAST(x AS VARIANT)

@@ -92,7 +92,9 @@ ROWS: tuple[FunctionRow, ...] = (
     # --- what Spark cannot say ---
     *refused(
         Family.TEMPORAL,
-        "the watermark is Spark's, not a value of a row",
+        "late rows are dropped and counted by windows and joins themselves; SHOW JOBS and `penstock tail --watermarks` "
+        "show the watermark; to leave out old rows, compare with the clock: ts > CURRENT_TIMESTAMP - INTERVAL '1' "
+        "MINUTE",
         CURRENT_WATERMARK="CURRENT_WATERMARK(ts)",
     ),
     *refused(

@@ -242,6 +242,8 @@ def _collection(name: str, *elements: exp.DataType) -> exp.DataType:
 
 
 def _parse_row_type(parser: ReportingParser) -> exp.DataType:
+    if parser._match(TokenType.NEQ):  # ROW<>, of no fields, as ROW()
+        return exp.DataType(this=exp.DType.STRUCT, nested=True)
     closing = {TokenType.LT: TokenType.GT, TokenType.L_PAREN: TokenType.R_PAREN}.get(
         parser._curr.token_type
     )

@@ -7,6 +7,9 @@ SELECT COUNT(*) FROM bids GROUP BY TUMBLE(ts, INTERVAL '1' DAY, TIME '06:00:00')
 SELECT * FROM bids, LATERAL TABLE(UPPER(extra)) AS u (x);
 SELECT "price" FROM bids;
 SHOW MODELS;
+SELECT CURRENT_WATERMARK(ts) FROM bids;
+CREATE TABLE t (r ROW<>, q ROW());
+SELECT CAST(NULL AS ROW()) FROM bids;
 -- ----- expected
 -- error[PEN-5001]: ALTER MODEL is not supported
 --  --> case.sql:2:1
@@ -62,4 +65,25 @@ SHOW MODELS;
 --   | ^^^^^^^^^^^
 --   = help: Penstock runs no models
 --
--- 8 errors; nothing was started
+-- error[PEN-5001]: CURRENT_WATERMARK is not supported
+--   --> case.sql:10:8
+--    |
+-- 10 | SELECT CURRENT_WATERMARK(ts) FROM bids;
+--    |        ^^^^^^^^^^^^^^^^^^^^
+--    = help: late rows are dropped and counted by windows and joins themselves; SHOW JOBS and `penstock tail --watermarks` show the watermark; to leave out old rows, compare with the clock: ts > CURRENT_TIMESTAMP - INTERVAL '1' MINUTE
+--
+-- error[PEN-5001]: ROW without fields is not supported
+--   --> case.sql:11:19
+--    |
+-- 11 | CREATE TABLE t (r ROW<>, q ROW());
+--    |                   ^^^^^
+--    = help: leave the column out, or name its fields: ROW<name TYPE, ...>
+--
+-- error[PEN-5001]: ROW without fields is not supported
+--   --> case.sql:12:21
+--    |
+-- 12 | SELECT CAST(NULL AS ROW()) FROM bids;
+--    |                     ^^^^^
+--    = help: leave the column out, or name its fields: ROW<name TYPE, ...>
+--
+-- 11 errors; nothing was started
