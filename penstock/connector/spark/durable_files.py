@@ -13,11 +13,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from uuid import uuid4
 
-__all__ = ["replace", "sync", "sync_below", "write_new"]
+__all__ = ["replace", "sync", "sync_below", "umask_of_folder", "write_new"]
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
 """What file systems without hard links say."""
@@ -56,10 +57,15 @@ def write_new(path: Path, content: bytes, umask: int = DEFAULT_UMASK) -> bool:
     return True
 
 
-def replace(path: Path, content: bytes, umask: int = DEFAULT_UMASK) -> None:
-    """Replace a file atomically, or create it: readers find the old or the new one."""
-    _make_folder(path.parent, umask)
-    temporary = _temporary(path, content, umask)
+def replace(path: Path, content: bytes, umask: int | None = DEFAULT_UMASK) -> None:
+    """Replace a file atomically, or create it: readers find the old or the new one.
+
+    `umask` None, for writers without Spark's session: by the rights of the folder, whatever the umask of this process.
+    """
+    beside = umask is None
+    umask = umask_of_folder(path) if umask is None else umask
+    _make_folder(path.parent, umask, exact=beside)
+    temporary = _temporary(path, content, umask, exact=beside)
     try:
         _forget_checksum(path)
         temporary.replace(path)
@@ -67,6 +73,17 @@ def replace(path: Path, content: bytes, umask: int = DEFAULT_UMASK) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync([path.parent])
+
+
+def umask_of_folder(path: Path) -> int:
+    """Return the umask by which the nearest folder above `path` was made.
+
+    So a file in a checkpoint can be read by whoever reads the rest, and by nobody else.
+    """
+    for folder in path.parents:
+        with suppress(OSError):
+            return ~folder.stat().st_mode & 0o777
+    return DEFAULT_UMASK
 
 
 def sync(paths: Iterable[Path]) -> None:
@@ -90,11 +107,13 @@ def sync_below(root: Path, names: Iterable[str]) -> None:
     sync([*files, *sorted(folders, reverse=True)])
 
 
-def _temporary(path: Path, content: bytes, umask: int) -> Path:
+def _temporary(path: Path, content: bytes, umask: int, *, exact: bool = False) -> Path:
     temporary = path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
     try:
         opened = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 & ~umask)
         with os.fdopen(opened, "wb") as stream:
+            if exact:
+                os.fchmod(opened, 0o666 & ~umask)
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
@@ -133,11 +152,13 @@ def _rename_alone(temporary: Path, path: Path) -> bool:
         lock.unlink(missing_ok=True)
 
 
-def _make_folder(folder: Path, umask: int) -> None:
+def _make_folder(folder: Path, umask: int, *, exact: bool = False) -> None:
     if folder.is_dir():
         return
-    _make_folder(folder.parent, umask)
+    _make_folder(folder.parent, umask, exact=exact)
     folder.mkdir(mode=0o777 & ~umask, exist_ok=True)
+    if exact:
+        folder.chmod(0o777 & ~umask)
     sync([folder.parent])
 
 

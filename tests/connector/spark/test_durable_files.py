@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
 
+from penstock.connector.source.segments import Segment, SegmentName
 from penstock.connector.spark import durable_files
+from penstock.connector.spark.source.segment_folder import FOLDER, open_segment_folder
 
 
 @pytest.fixture
@@ -178,3 +182,50 @@ def test_a_replacement_that_fails_leaves_the_old_file(
 
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("write", [durable_files.write_new, durable_files.replace])
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077])
+def test_files_and_folders_have_the_rights_that_hadoop_would_give_them(
+    tmp_path: Path, write: Callable[..., object], umask: int
+) -> None:
+    """The umask of this process may only take from them."""
+    path = tmp_path / "folder" / "note"
+    with process_umask(0):
+        write(path, b"text", umask)
+
+    assert rights(path) == 0o666 & ~umask
+    assert rights(path.parent) == 0o777 & ~umask
+
+
+@pytest.mark.parametrize("own", [0o022, 0o077])
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o700])
+def test_a_file_that_planning_keeps_can_be_read_by_whoever_reads_its_checkpoint(
+    tmp_path: Path, mode: int, own: int
+) -> None:
+    """Hadoop gave the checkpoint its rights; a process of Spark's may have another umask, and has no session."""
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    checkpoint.chmod(mode)
+    folder = open_segment_folder(str(checkpoint / FOLDER))
+    assert folder is not None
+    name = SegmentName(chain="0" * 16, serial=1, kind="base", count=0, digest="0" * 32)
+    segment = Segment(name=name, content=b"x")
+    with process_umask(own):
+        folder.write([segment], [segment])
+
+    assert rights(checkpoint / FOLDER) == mode
+    assert rights(checkpoint / FOLDER / str(name)) == mode & 0o666
+
+
+@contextmanager
+def process_umask(umask: int) -> Iterator[None]:
+    before = os.umask(umask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def rights(path: Path) -> int:
+    return path.stat().st_mode & 0o777

@@ -102,7 +102,7 @@ class _SegmentFolder:
     def _write(self, name: str, content: bytes) -> None:
         """Write a file, over one of that name: that holds the same, or is what a killed process left."""
         if self._local:
-            durable_files.replace(Path(self._folder.path) / name, content)
+            durable_files.replace(Path(self._folder.path) / name, content, umask=None)
             return
         with self._folder.system.open_output_stream(f"{self._folder.path}/{name}") as stream:
             stream.write(content)
