@@ -41,11 +41,15 @@ __all__ = [
     "keys_in_use",
     "make_key_file",
     "new_key",
+    "note_key_file",
     "put_key_first",
 ]
 
 KEY_FILE = "secret.key"
 """The key file beside a catalog that is a file."""
+
+KEY_FILES = "secret-keys"
+"""The list beside it of other key files that it was used with."""
 
 KEY_VARIABLE = "PENSTOCK_SECRET_KEY"
 KEY_FILE_VARIABLE = "PENSTOCK_SECRET_KEY_FILE"
@@ -226,9 +230,29 @@ def keep_key_file(file: Path) -> None:
 
 
 def keep_catalog_key(url: str) -> None:
-    """Remember the key file of a catalog that is a SQLite file, without opening it; others have none of their own."""
+    """Register the key files of a catalog that is a SQLite file, without opening it: its own, and those in the list
+    beside it.
+    """
     if found := _SQLITE_FILE.match(url):
-        keep_key_file(Path(found[1]).parent / KEY_FILE)
+        folder = Path(found[1]).parent
+        keep_key_file(folder / KEY_FILE)
+        with suppress(OSError, UnicodeDecodeError):
+            for line in (folder / KEY_FILES).read_text(encoding="utf-8").splitlines():
+                keep_key_file(Path(line))
+
+
+def note_key_file(folder: Path, file: Path) -> None:
+    """Add a key file to the list in the folder of a catalog.
+
+    So it stays one when the project's file no longer names it.
+    """
+    noted, line = folder / KEY_FILES, str(file.absolute())
+    with suppress(OSError, UnicodeDecodeError):  # it is one precaution of several
+        known = noted.read_text(encoding="utf-8").splitlines() if noted.exists() else []
+        if line not in known:
+            descriptor = os.open(noted, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+            with os.fdopen(descriptor, "a", encoding="utf-8") as stream:
+                stream.write(f"{line}\n")
 
 
 def is_key_file(found: os.stat_result) -> bool:

@@ -22,6 +22,7 @@ from penstock.catalog.secrets.crypto import (
     key_location,
     make_key_file,
     new_key,
+    note_key_file,
     put_key_first,
 )
 from penstock.catalog.secrets.store import Rotation, SecretInfo, check_name, taken, unknown
@@ -177,7 +178,10 @@ class SqlSecrets:
         """
         place = self._place
         if place is None or place.file is None or place.file.exists() or not place.may_be_made:
-            return find_keys(place)
+            found = find_keys(place)
+            if self._key_file is not None and self._database.file is not None:
+                note_key_file(self._database.file.parent, self._key_file)
+            return found
         if known_ids:
             raise ConfigError(
                 f"there is no key file {place.file}, and the catalog's secrets are encrypted with another key "

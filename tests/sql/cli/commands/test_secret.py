@@ -11,9 +11,13 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from penstock.catalog import masking
+from penstock.catalog.errors import PenstockError
+from penstock.catalog.options.references import reveal
+from penstock.catalog.secrets import crypto
 from penstock.catalog.secrets.crypto import KEY_FILE_VARIABLE, KEY_VARIABLE, decrypt
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.cli.commands.app import app
+from penstock.sql.script.project import find_project
 
 
 @pytest.fixture
@@ -88,6 +92,24 @@ def test_rotation_keeps_every_value(penstock: Callable[..., Result], tmp_path: P
     assert "1 secrets are encrypted with a new key now" in rotated.stderr
     assert len((tmp_path / ".penstock" / "secret.key").read_text().split()) == 2
     assert value_of("kafka", tmp_path) == "hunter2-cli"
+
+
+def test_a_key_file_that_the_project_file_no_longer_names_is_none_to_read(
+    penstock: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its author could leave the line out, and refer to the file as to any other."""
+    file = tmp_path / "team.key"
+    file.write_text(penstock("key").stdout)
+    file.chmod(0o600)
+    (tmp_path / "penstock.toml").write_text('[secrets]\nkey-file = "team.key"\n')
+    penstock("set", "kafka", stdin="hunter2-cli")
+    (tmp_path / "penstock.toml").write_text("")
+    monkeypatch.setattr(crypto, "_key_files", set())
+    find_project(tmp_path)
+    with pytest.raises(PenstockError, match="key"):
+        reveal(f"${{file:{file}}}", secret=True)
+
+    assert (tmp_path / ".penstock" / crypto.KEY_FILES).stat().st_mode & 0o077 == 0
 
 
 def test_the_project_file_names_the_key_file(
