@@ -27,7 +27,7 @@ or name one: make PYTHON=/path/to/python3 ...
 endef
 export NO_PYTHON
 
-.PHONY: help check-machine setup docs lint house format test test-fast test-all faults sim demo bench wheel clean lock
+.PHONY: help check-machine setup docs lint house format test test-fast test-all faults sim demo bench wheel sbom clean lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ bench: setup ## throughput beside Spark's own Kafka source and raw librdkafka
 wheel: setup ## dist/penstock-*.whl, to install Penstock into an environment of your own
 	@rm -rf build && $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist .
 	@rm -rf build && ls dist/penstock-*.whl
+
+sbom: setup ## dist/penstock.cdx.json, what Penstock is made of: CycloneDX, from the lock file and the jars
+	@$(PY) -m tests.sbom dist/penstock.cdx.json
 
 lock: setup ## resolve the dependencies again (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
