@@ -39,7 +39,7 @@ from penstock.sql.plan.rules.prune_columns import (
 from penstock.sql.plan.rules.query_kind import is_stateful
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.plan.scan_order import ScanOrder
-from penstock.sql.plan.spark_text.query import ChangelogPlan, plan_changelog
+from penstock.sql.plan.spark_text.spark_query import spark_query
 from penstock.sql.plan.syntax_rules import QuerySyntax, SyntaxContext, read_query
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
@@ -94,21 +94,14 @@ def _instants(read: QuerySyntax) -> dict[int, bool]:
 
 
 def _streamed(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
-    """Return the query as Spark runs it."""
-    if not placed.flow.is_changing:
-        return _analysed(read, ChangelogPlan(query=read.query, flow=placed.flow), placed)
-    plan = plan_changelog(read.query, read.tables)
-    assert isinstance(plan, ChangelogPlan), "what Spark cannot run is refused before"
-    return _analysed(read, plan, placed)
-
-
-def _analysed(read: QuerySyntax, plan: ChangelogPlan, placed: PhysicalPlan) -> AnalysedQuery:
-    """Return a query for Spark with the tables that it reads."""
+    """Return the query as Spark runs it, with the tables that it reads."""
+    written = spark_query(placed)
+    query = written.query
     # results that are updated wait for no watermark, and drop no row that is late
-    waits = plan.flow.mechanism is None
-    windows = window_tables(plan.query)
-    stateful = waits and (is_stateful(plan.query) or bool(windows))
-    named = {node.name for node in find_nodes(prune_projections(plan.query), exp.Identifier)}
+    waits = placed.flow.mechanism is None
+    windows = window_tables(query)
+    stateful = waits and (is_stateful(query) or bool(windows))
+    named = {node.name for node in find_nodes(prune_projections(query), exp.Identifier)}
     named |= {window.time_column for window in windows}
     columns = [
         wanted if read.lookups else _still_named(leaf, wanted, named, stateful=stateful)
@@ -121,15 +114,16 @@ def _analysed(read: QuerySyntax, plan: ChangelogPlan, placed: PhysicalPlan) -> A
                 source,
                 {} if wanted is None else read.paths,
             ),
-            looked_up=index in plan.looked_up | read.lookups or source.kind is SourceKind.SNAPSHOT,
+            looked_up=index in written.looked_up | read.lookups
+            or source.kind is SourceKind.SNAPSHOT,
             marked=waits,
         )
         for index, (leaf, source, wanted) in enumerate(
             zip(read.leaves, read.sources, columns, strict=True)
         )
     )
-    check_lookups(plan.query, leaves, read.sources)
-    return AnalysedQuery(query=plan.query, leaves=leaves, flow=plan.flow, plan=placed)
+    check_lookups(query, leaves, read.sources)
+    return AnalysedQuery(query=query, leaves=leaves, flow=placed.flow, plan=placed)
 
 
 def _still_named(

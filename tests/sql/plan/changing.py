@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -11,9 +11,13 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.sql.binding.binder import annotate
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_sets
-from penstock.sql.plan.rules.flow import Arrival, ScanFlow
+from penstock.sql.plan.builder.builder import build
+from penstock.sql.plan.placement.engines import on_spark
+from penstock.sql.plan.placement.physical_plan import PhysicalPlan
+from penstock.sql.plan.placement.spark import SparkTraits
+from penstock.sql.plan.rules.flow import Arrival, Flow, ScanFlow
 from penstock.sql.plan.rules.inline import find_relations, number_scans
-from penstock.sql.plan.spark_text.query import ChangelogPlan, plan_changelog
+from penstock.sql.plan.spark_text.spark_query import spark_query
 from penstock.sql.statements.statement import Select
 from penstock.sql.syntax.refusal import Refusal
 from tests.sql.sql_objects import new_namespace, run
@@ -35,7 +39,16 @@ NAMESPACE = new_namespace(TABLES)
 CHANGES = {"cdc": ChangelogMode.ALL, "latest": ChangelogMode.UPSERT}
 
 
-def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> ChangelogPlan:
+@dataclass(frozen=True)
+class SparkPlan:
+    """A query as Spark runs it, and its rows."""
+
+    query: exp.Expr
+    flow: Flow
+    looked_up: frozenset[int]
+
+
+def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> SparkPlan:
     """Plan a query over the tables above; of those that Spark reads by itself no record's order is known."""
     (statement,) = run(sql, NAMESPACE)
     assert isinstance(statement, Select)
@@ -45,10 +58,14 @@ def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> ChangelogPlan:
     number_scans(relations)
     tables = [_input(leaf.table) for leaf in relations.leaves]
     known = [t if t.static else replace(t, arrival=arrival) for t in tables]
-    planned = plan_changelog(relations.query, known)
-    if isinstance(planned, Refusal):
-        raise planned.error()
-    return planned
+    planned = build(relations.query, known)
+    traits = SparkTraits(planned.scans)
+    flow = traits.of(planned.root)
+    if isinstance(flow, Refusal):
+        raise flow.error()
+    root = on_spark(planned.root, traits)
+    written = spark_query(PhysicalPlan(root=root, plan=planned, flow=flow, traits=traits))
+    return SparkPlan(query=written.query, flow=flow, looked_up=written.looked_up)
 
 
 def spark_sql(sql: str, arrival: Arrival = Arrival.OPEN) -> str:
