@@ -81,6 +81,7 @@ def analyse(
             if source.kind is SourceKind.SNAPSHOT
         },
         instants=_instants(read) if read.temporal else {},
+        temporal=read.temporal,
     )
     placed = place_operators(plan, options)
     return _maintained(read, placed) if placed.is_incremental else _streamed(read, placed)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlglot import exp
-
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.clauses.select_clauses import refuse_unused_hint
 from penstock.sql.plan.logical.nodes import Scan, TemporalJoin
@@ -21,11 +19,9 @@ from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.placement.stage import StageTraits
 from penstock.sql.plan.placement.trait import scan_flow
 from penstock.sql.plan.rules.flow import Flow
-from penstock.sql.plan.rules.joins import is_temporal
 from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
 from penstock.sql.plan.rules.streaming_checks import in_processing_time, unequal_joins
 from penstock.sql.syntax.refusal import Refusal
-from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = ["PlacementOptions", "place_operators"]
 
@@ -35,13 +31,15 @@ class PlacementOptions:
     """What a query is planned for: `sink` takes its rows (None: they are shown), `state_ttl_ms` bounds state (0: no).
 
     `at_rest` are the scans that are read as they are, with the reason why their changes cannot be followed; `instants`
-    says of scans with a rowtime whether it is an instant (TIMESTAMP_LTZ) or a local time.
+    says of scans with a rowtime whether it is an instant (TIMESTAMP_LTZ) or a local time. `temporal`: the query has a
+    join as of an event time somewhere.
     """
 
     sink: SinkTable | None
     state_ttl_ms: int = 0
     at_rest: Mapping[int, Refusal] = field(default_factory=dict)
     instants: Mapping[int, bool] = field(default_factory=dict)
+    temporal: bool = False
 
 
 def place_operators(plan: Plan, options: PlacementOptions) -> PhysicalPlan:
@@ -54,9 +52,8 @@ def place_operators(plan: Plan, options: PlacementOptions) -> PhysicalPlan:
 
 def _place(plan: Plan, options: PlacementOptions) -> PhysicalPlan | Refusal:
     changing = any(scan.changes is not ChangelogMode.INSERT_ONLY for scan in plan.scans)
-    timed = any(map(is_temporal, find_nodes(plan.tree, exp.Table, exp.Subquery)))
     spark = SparkTraits(plan.scans)
-    if timed:
+    if options.temporal:
         return _staged(plan, spark, options)
     if len(options.at_rest) == len(plan.scans) or not (options.sink is not None or changing):
         flow = Flow(columns=None)

@@ -350,11 +350,9 @@ def _check_chain(source: Flow, node: exp.Expr, name: str) -> Refusal | None:
 
 def _check_sorting(select: exp.Select) -> Refusal | None:
     """Refuse clauses that would have to wait for the end of a stream."""
-    if not find_nodes(select, ScanTable):
-        return None
     for name, words in (("order", "ORDER BY"), ("offset", "OFFSET")):
         node = select.args.get(name)
-        if node is not None:
+        if node is not None and find_nodes(select, ScanTable):
             return Refusal(
                 message=f"{words} of a stream is not supported",
                 hint="sort where the rows are read; ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and "

@@ -44,10 +44,9 @@ def is_regular(select: exp.Select) -> bool:
 
 def updates(select: exp.Select) -> exp.Expr | None:
     """Return the first regular join of a SELECT whose rows do not stay: an outer one, or a query in WHERE."""
-    if not is_bounded(select):
-        for join in _tables(select):
-            if join.side:
-                return join
+    outer = next((join for join in _tables(select) if join.side), None)
+    if outer is not None and not is_bounded(select):
+        return outer
     return select.args["where"] if has_inner_query(select) else None
 
 
@@ -94,10 +93,15 @@ def _conditions(select: exp.Select) -> Iterator[exp.Expr]:
 def _is_range_of_time(test: exp.Expr) -> bool:
     if not isinstance(test, _RANGES):
         return False
-    times = {(c.table, c.name) for c in find_nodes(test, exp.Column) if c.is_type(*_TIMES)}
+    times = {(c.table, c.name) for c in find_nodes(test, exp.Column) if _is_time(c)}
     tables = {table for table, _ in times}
     # a bare name may be of any table
     return len(times) > 1 and (len(tables) > 1 or "" in tables)
+
+
+def _is_time(column: exp.Column) -> bool:
+    kind = column.type
+    return kind is not None and kind.this in _TIMES
 
 
 def _is_window(test: exp.Expr) -> bool:

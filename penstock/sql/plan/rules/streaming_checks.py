@@ -49,12 +49,12 @@ def unequal_joins(query: exp.Expr, followed: frozenset[int]) -> UnequalJoins:
 
 
 def _unequal_join(select: exp.Select, followed: frozenset[int]) -> Refusal | None:
-    streams = [node for node in _relations(select) if _leaves(node) & followed]
+    streams = {id(node) for node in _relations(select) if _leaves(node) & followed}
     if len(streams) < 2:
         return None
     tests = list(_conditions(select))
     for join in select.args["joins"]:
-        apart = join.this in streams and not (join.args.get("using") or join.method)
+        apart = id(join.this) in streams and not (join.args.get("using") or join.method)
         if apart and not is_lookup(join) and not _is_compared(join.this.alias_or_name, tests):
             return Refusal(
                 message="a join of streams without an equality between their columns is not supported",
