@@ -89,7 +89,7 @@ def test_a_table_equals_the_batch_answer_after_a_failure_and_a_replay(
 
     assert visits["maintained"] > 1
     assert kept(project, name) == answer(name, orders)
-    assert "maintained in micro-batches" in str(lines)
+    assert "[stage " in str(lines)
 
 
 @pytest.mark.nightly

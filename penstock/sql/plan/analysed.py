@@ -13,15 +13,14 @@ from penstock.connector.contract import EngineSource, OutputMode, Sink
 from penstock.connector.row_level_dml import TableEditor
 from penstock.connector.scan import Rowtime
 from penstock.sql.checkpoint.identity import QueryLocation
-from penstock.sql.incremental.describe import describe_incremental
 from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator
 from penstock.sql.plan.placement.physical_plan import PhysicalPlan
-from penstock.sql.plan.rules.flow import Flow, describe_changes, describe_operator
+from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.prune_columns import Paths, narrowed, prune_projections
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.syntax.nodes import ScanTable
 
-__all__ = ["AnalysedInsert", "AnalysedQuery", "TableScan", "updating_operator_lines"]
+__all__ = ["AnalysedInsert", "AnalysedQuery", "TableScan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +57,8 @@ class AnalysedQuery:
     """A query without views, its table nodes labelled with their leaf. `bounded`: every table it reads has an end.
 
     `flow` says how its rows change; `query` is rewritten accordingly, with ROW_KIND as last column if `flow.kinds`.
-    For a query that is `maintained` it returns the inputs, and `flow` is that of the last stage. `plan` has its
-    operators with their engines.
+    For a query that is `maintained` it returns the inputs, and `flow` is that of the last stage. `plan` are its
+    operators, each on its engine, and `scan_order` the numbers that the plan knows the leaves by; empty: in order.
     """
 
     query: exp.Expr
@@ -67,6 +66,7 @@ class AnalysedQuery:
     flow: Flow = Flow(columns=None)  # noqa: RUF009 - a frozen value
     maintained: IncrementalQuery | None = None
     plan: PhysicalPlan | None = field(default=None, compare=False, repr=False)
+    scan_order: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def bounded(self) -> bool:
@@ -112,24 +112,6 @@ class AnalysedQuery:
     def changes(self) -> ChangelogMode:
         """The changelog mode of the frame; unless INSERT_ONLY it has the column ROW_KIND."""
         return self.flow.changes if self.flow.kinds else ChangelogMode.INSERT_ONLY
-
-
-def updating_operator_lines(query: AnalysedQuery, *, state_ttl_ms: int = 0) -> tuple[str, ...]:
-    """Describe how the changes of a query are computed: mechanism, key and state; empty where every row stays."""
-    flow = query.flow
-    lines: list[str] = []
-    if query.maintained is not None:
-        lines += describe_incremental(query.maintained, state_ttl_ms=state_ttl_ms)
-    elif not flow.is_changing:
-        return ()
-    elif flow.mechanism is not None:
-        lines += describe_operator(flow.mechanism)
-    lines += [
-        f"lookup: {leaf.table.identifier} is looked up in each batch; no state"
-        for leaf in query.leaves
-        if leaf.looked_up
-    ]
-    return (*lines, describe_changes(flow.changes, flow.key))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,6 +165,7 @@ def _maintained(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
         flow=plan.flow,
         maintained=order.stages(plan.maintained),
         plan=placed,
+        scan_order=order.numbers,
     )
 
 

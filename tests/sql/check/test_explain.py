@@ -49,16 +49,17 @@ def test_an_insert_shows_what_it_reads_does_and_writes() -> None:
         text
         == """\
 INSERT INTO a
-  read clicks (kafka)
-    columns: id, url, twice
-    computed: twice AS id * 2
-    watermark: at AS at - INTERVAL '1' SECOND (not followed: nothing waits for it)
-    end: none
-    splits: a task for each, at most 100 records in a batch, new ones are looked for every 1 s
-  operators: projection and filter of each row, no state
-  write a (delta)
-    takes: insert-only
-    delivery: exactly-once"""
+write a (delta), takes [I]
+- rows: inserts
+- delivery: exactly-once
+  Project twice, url [spark] [I]
+    Filter id > 3 [spark] [I]
+      Scan clicks (kafka) [spark] [I]
+      - columns: id, url, twice
+      - computed: twice AS id * 2
+      - watermark: at AS at - INTERVAL '1' SECOND (not followed: nothing waits for it)
+      - splits: a task for each, at most 100 records in a batch, new ones are looked for every 1 s
+      - end: none"""
     )
 
 
@@ -76,18 +77,24 @@ def test_a_lookup_shows_its_keys_and_its_cache() -> None:
 
     assert (
         """\
-  read names (jdbc)
-    columns: id, name
-    looked up: the rows of each batch's keys (id), asked for by key
-    lookup cache: PARTIAL, in each worker process: at most 9 rows
-    end: where its options say
+    LookupJoin INNER on c.id = n.id [spark] [I]
+      Scan clicks AS c (kafka) [spark] [I]
 """
         in by_key
     )
-    assert "    keys without rows: asked for again after 0.5 s, 3 times at most\n" in again
+    assert (
+        """\
+      Scan names AS n (jdbc) [spark] [I]
+      - columns: id, name
+      - looked up: the rows of each batch's keys (id), asked for by key
+      - lookup cache: PARTIAL, in each worker process: at most 9 rows
+"""
+        in by_key
+    )
+    assert "- keys without rows: asked for again after 0.5 s, 3 times at most\n" in again
     assert "asked for again" not in by_key
     assert (
-        "    looked up: read anew in each batch, whole, as the database is not asked for name by a BIGINT\n"
+        "- looked up: read anew in each batch, whole, as the database is not asked for name by a BIGINT\n"
         in whole
     )
 
@@ -95,9 +102,12 @@ def test_a_lookup_shows_its_keys_and_its_cache() -> None:
 def test_a_star_whose_reader_names_its_columns_asks_for_no_others() -> None:
     """As in Flink's Top-N, and in a view of it."""
     ranked = "SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY at DESC) AS n FROM clicks"
-    columns = [
-        explained(f"EXPLAIN SELECT {what} FROM ({ranked}) WHERE n = 1;").splitlines()[2].strip()
+    texts = [
+        explained(f"EXPLAIN SELECT {what} FROM ({ranked}) WHERE n = 1;")
         for what in ("id", "id, twice", "*")
+    ]
+    columns = [
+        line.strip(" -") for text in texts for line in text.splitlines() if "columns: " in line
     ]
 
     assert columns == [
@@ -115,7 +125,15 @@ def test_a_window_shows_its_state_and_the_watermark_that_closes_it() -> None:
     )
 
     assert "watermark: at AS at - INTERVAL '1' SECOND\n" in text
-    assert "operators, with state in the checkpoint:\n    GROUP BY window_start, window_end" in text
+    assert (
+        """\
+  Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+  - state: groups of open windows
+  - bound: the watermark of clicks
+    WindowAssign TUMBLE at, size 1 min [spark] [I]
+"""
+        in text
+    )
 
 
 def test_grouping_sets_are_shown_in_the_words_of_the_query() -> None:
@@ -130,12 +148,12 @@ def test_grouping_sets_are_shown_in_the_words_of_the_query() -> None:
     )
 
     assert (
-        "    grouping sets: (url), (); each row counts in every one\n"
-        "    GROUP BY window_start, window_end, url, the grouping set COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, "
-        "DESCRIPTOR(at), INTERVAL '1' MINUTE))\n    GROUPING SETS (url), ()\n"
+        "  Aggregate by window_start, window_end, url, the grouping set: COUNT(*) [spark] [I]\n"
+        "  - grouping sets: (url), (); each row counts in every one\n"
+        "  - state: groups of open windows\n"
     ) in window
-    assert "  grouping sets: (url), (id); each row counts in every one\n" in key
-    assert "key: url, id, GROUPING_ID(url, id), the grouping set\n" in key
+    assert "- grouping sets: (url), (id); each row counts in every one\n" in key
+    assert "Aggregate by url, id, GROUPING_ID(url, id), the grouping set: COUNT(*) [stage " in key
 
 
 def test_a_statement_set_shows_whether_it_reads_once() -> None:
@@ -148,20 +166,23 @@ def test_a_statement_set_shows_whether_it_reads_once() -> None:
     )
 
     assert shared.startswith("STATEMENT SET: one query")
-    assert shared.count("read clicks") == 1
+    assert shared.count("columns: ") == 1
+    assert shared.count("Scan clicks (kafka), as above [spark]") == 1
     assert [line.strip() for line in shared.splitlines() if "write" in line] == [
         "STATEMENT SET: one query, which reads once and writes every sink",
-        "write a (delta)",
-        "write b (delta)",
+        "write a (delta), takes [I]",
+        "write b (delta), takes [I]",
     ]
     assert apart.startswith("STATEMENT SET: a query per INSERT (an INSERT reads no table")
 
 
 def test_a_query_shows_its_reads() -> None:
     """It has no sink."""
-    text = explained("EXPLAIN CHANGELOG_MODE SELECT COUNT(*) FROM clicks")
+    text = explained("EXPLAIN SELECT COUNT(*) FROM clicks")
 
-    assert text.startswith("SELECT\n  read clicks (kafka)\n    columns: none, rows are counted")
+    assert text.startswith("SELECT\n  Aggregate: COUNT(*) [spark update mode] [I,UA,D]\n")
+    assert "  - key: none: one row in all\n" in text
+    assert "    - columns: none, rows are counted\n" in text
 
 
 @pytest.mark.parametrize("detail", ["ESTIMATED_COST"])
@@ -173,16 +194,42 @@ def test_details_that_are_not_there_are_refused(detail: str) -> None:
     assert caught.value.hint
 
 
-def test_changelog_modes_are_told_from_the_tables_to_the_sink() -> None:
-    """Of each operator the kinds of changes, its key, its state and what bounds that."""
-    text = explained("EXPLAIN CHANGELOG_MODE SELECT url, COUNT(*) FROM clicks GROUP BY url")
-    window = explained(
-        "EXPLAIN CHANGELOG_MODE INSERT INTO per_minute SELECT window_start, COUNT(*) "
-        "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+def test_changelog_modes_are_told_of_every_operator() -> None:
+    """CHANGELOG_MODE adds its key."""
+    query = "SELECT url, n + 1 AS m FROM (SELECT url, COUNT(*) AS n FROM clicks GROUP BY url)"
+    plain, keys = explained(f"EXPLAIN {query}"), explained(f"EXPLAIN CHANGELOG_MODE {query}")
+
+    assert plain.splitlines()[1:3] == [
+        "  Project url, n + 1 AS m [spark update mode] [I,UA,D]",
+        "    Aggregate by url: COUNT(*) [spark update mode] [I,UA,D]",
+    ]
+    assert keys.splitlines()[1:3] == [
+        "  Project url, n + 1 AS m [spark update mode] [I,UA,D]",
+        "  - key: url",
+    ]
+    assert [line for line in keys.splitlines() if "key: " not in line] == [
+        line for line in plain.splitlines() if "key: " not in line
+    ]
+
+
+def test_an_updating_query_is_told_with_the_stages_that_keep_it() -> None:
+    """Their names are those of the checkpoint; an input of theirs is what Spark streams."""
+    text = explained(
+        "EXPLAIN SELECT n, COUNT(*) AS c FROM (SELECT url, COUNT(*) AS n FROM clicks GROUP BY url) GROUP BY n"
     )
 
-    assert "changelog modes:\n  read clicks: [I]\n" in text
-    assert "bound: the watermark\n  to per_minute, which takes [I]: [I]" in window
+    assert text.splitlines()[:9] == [
+        "SELECT",
+        "  Aggregate by n: COUNT(*) [stage group_1] [I,UB,UA,D]",
+        "  - key: n",
+        "  - state: COUNT(*)",
+        "  - bound: none",
+        "    Aggregate by url: COUNT(*) [stage group_0] [I,UB,UA,D]",
+        "    - key: url",
+        "    - state: COUNT(*)",
+        "    - bound: none",
+    ]
+    assert text.splitlines()[9] == "      Scan clicks (kafka) [spark, feed_0] [I]"
 
 
 def test_a_temporal_join_is_told_with_the_watermark_that_bounds_it() -> None:
@@ -192,10 +239,19 @@ def test_a_temporal_join_is_told_with_the_watermark_that_bounds_it() -> None:
         "JOIN last_clicks FOR SYSTEM_TIME AS OF c.at AS l ON c.id = l.id"
     )
 
-    assert "temporal_0, temporal join: [I], key: none" in text
+    assert "TemporalJoin INNER on c.id = l.id, as of c.at [stage temporal_0] [I]" in text
     assert "bound: the watermark of its table; one version" in text
     assert "nothing bounds" not in text
-    assert "operators:\n    maintained in micro-batches" in text
+
+
+def test_advice_names_what_only_looks_bounded() -> None:
+    """A join without a bound in time keeps all rows, though its tables have watermarks."""
+    text = explained(
+        "EXPLAIN PLAN_ADVICE INSERT INTO b SELECT c.id FROM clicks AS c JOIN clicks AS d ON c.id = d.id"
+    )
+
+    assert "  - state: the rows of both sides\n    - bound: none\n" in text
+    assert "  Join INNER on c.id = d.id: nothing bounds its state; give the tables" in text
 
 
 def test_advice_names_what_grows_and_what_is_read_for_nothing() -> None:
@@ -210,17 +266,34 @@ def test_advice_names_what_grows_and_what_is_read_for_nothing() -> None:
     assert none.endswith("advice:\n  nothing to say")
 
 
-def test_the_plan_as_json_has_its_lines_as_a_tree() -> None:
-    """What is indented belongs to what stands above it."""
+def test_the_plan_as_json_is_its_operators_as_a_tree() -> None:
+    """With the types of columns, and the parts of what the text says."""
     text = explained("EXPLAIN JSON_EXECUTION_PLAN INSERT INTO a SELECT id, url FROM clicks")
-    (plan,) = json.loads(text.partition("plan as JSON:\n")[2])
+    document = json.loads(text.partition("plan as JSON:\n")[2])
 
-    assert plan["text"] == "INSERT INTO a"
-    assert [child["text"] for child in plan["children"]][-1] == "write a (delta)"
-    assert [child["text"] for child in plan["children"][-1]["children"]] == [
-        "takes: insert-only",
-        "delivery: exactly-once",
+    assert (document["version"], document["statement"]) == (1, "INSERT INTO a")
+    assert document["sink"] == {
+        "table": "a",
+        "connector": "delta",
+        "takes": ["I"],
+        "key": None,
+        "rows": "inserts",
+        "delivery": "exactly-once",
+    }
+    project = document["plan"]
+    assert (project["operator"], project["runs"], project["changes"]) == ("Project", "spark", ["I"])
+    assert project["columns"] == [
+        {"name": "id", "type": "BIGINT"},
+        {"name": "url", "type": "STRING"},
     ]
+    (scan,) = project["inputs"]
+    assert scan["operator"] == "Scan"
+    assert scan["details"]["reads"] == ["id", "url"]
+    assert scan["watermark"] == {
+        "column": "at",
+        "expression": "at - INTERVAL '1' SECOND",
+        "followed": False,
+    }
 
 
 def test_details_of_a_statement_set_are_told_by_its_inserts() -> None:
@@ -243,10 +316,14 @@ def test_a_table_made_of_a_query_is_explained_with_its_columns() -> None:
     )
 
     lines = text.splitlines()
-    assert lines[:4] == ["CREATE TABLE made", "  id BIGINT", "  short CHAR(3)", "INSERT INTO made"]
-    assert "    columns: id, url" in lines
-    assert "changelog modes:" in lines
-    assert any(line.startswith("  to made, which takes ") for line in lines)
+    assert lines[:5] == [
+        "CREATE TABLE made",
+        "  id BIGINT",
+        "  short CHAR(3)",
+        "INSERT INTO made",
+        "write made (delta), takes [I]",
+    ]
+    assert "    - columns: id, url" in lines
 
 
 def test_the_advice_leaves_out_state_that_a_hint_bounds() -> None:
@@ -266,4 +343,7 @@ def test_the_advice_leaves_out_state_that_a_hint_bounds() -> None:
         True,
         True,
     ]
-    assert "bound: of feed_0 STATE_TTL, 86400 s after the last change; of rows_0 none" in found[2]
+    assert (
+        "bound: of the left side STATE_TTL, 86400 s after the last change; of the right side none"
+        in found[2]
+    )

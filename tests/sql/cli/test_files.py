@@ -136,8 +136,11 @@ def test_explain_tells_of_each_query(penstock):
     result = penstock("explain", "jobs.sql")
     (plan,) = json.loads(penstock("explain", "jobs.sql", "--format", "json").stdout)["plans"]
 
-    assert result.stdout.splitlines()[:2] == ["INSERT INTO sink", "  read src (filesystem)"]
-    assert (plan["file"], plan["line"]) == ("jobs.sql", 4)
+    lines = result.stdout.splitlines()
+    assert lines[:2] == ["INSERT INTO sink", "write sink (delta), takes [I]"]
+    assert any(line.strip().startswith("Scan src (filesystem)") for line in lines)
+    assert (plan["file"], plan["line"], plan["version"]) == ("jobs.sql", 4, 1)
+    assert plan["plan"]["operator"] == "Project"
 
 
 def test_format_rewrites_files_or_says_what_would_change(penstock, tmp_path):

@@ -11,10 +11,11 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import OutputMode
 from penstock.sql.dialect import to_text
 from penstock.sql.incremental.describe import state_of, text_of
-from penstock.sql.plan.analysed import AnalysedInsert, updating_operator_lines
+from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.plan.query_location import insert_fingerprint
 from penstock.sql.statements.dml import InsertInto
+from tests.sql.plan.explained import operator_lines
 from tests.sql.sql_objects import new_namespace, run
 
 KAFKA = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092', 'scan.startup.mode' = 'earliest-offset'"
@@ -45,7 +46,10 @@ def test_an_updating_query_runs_in_update_mode_and_waits_for_no_watermark(tmp_pa
 
     assert (query.output, query.changes) == (OutputMode.UPDATE, ChangelogMode.INSERT_ONLY)
     assert query.leaves[0].rowtime is None
-    assert updating_operator_lines(query)[1] == "  key: k"
+    assert operator_lines(query)[:2] == [
+        "Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]",
+        "- key: k",
+    ]
 
 
 def test_a_table_of_changes_delivers_their_kind(tmp_path: Path) -> None:
@@ -61,7 +65,7 @@ def test_a_table_of_changes_delivers_their_kind(tmp_path: Path) -> None:
         ("region", "name"),
     ]
     assert [name.rpartition(".")[2].strip("`") for name in query.source_names] == ["cdc"]
-    assert updating_operator_lines(query)[0].endswith("is looked up in each batch; no state")
+    assert operator_lines(query)[-1] == "- looked up: read anew in each batch"
 
 
 def test_the_order_of_the_inserted_columns_counts(tmp_path: Path) -> None:
@@ -100,15 +104,15 @@ def test_an_updating_query_with_a_time_to_live_is_maintained(tmp_path: Path) -> 
 
     assert query.maintained is not None
     assert (query.output, query.changes) == (OutputMode.APPEND, ChangelogMode.ALL)
-    assert updating_operator_lines(query, state_ttl_ms=3_600_000) == (
-        "maintained in micro-batches, with state in the checkpoint",
-        "  feed_0: Spark streams k (insert-only)",
-        "  group_0: aggregation over feed_0, of the keys that a batch touches",
-        "    key: k",
-        "    keeps: COUNT(*)",
-        "    bound: table.exec.state.ttl, 3600 s after the last change",
-        "rows to the sink: inserts, updates with the row before and after, deletes",
-    )
+    assert operator_lines(query, state_ttl_ms=3_600_000) == [
+        "Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]",
+        "- key: k",
+        "- state: COUNT(*)",
+        "- bound: table.exec.state.ttl, 3600 s after the last change",
+        "Scan events (kafka) [spark, feed_0] [I]",
+        "- columns: k",
+        "- watermark: ts AS ts (not followed: nothing waits for it)",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def test_a_hint_makes_an_updating_query_maintained_as_the_setting_does(
     found = analyse(f"INSERT INTO counts {query}", tmp_path).query
 
     assert found.maintained is not None
-    assert any("STATE_TTL, 3600 s" in line for line in updating_operator_lines(found))
+    assert any("STATE_TTL, 3600 s" in line for line in operator_lines(found))
 
 
 def test_a_query_that_spark_cannot_stream_is_maintained(tmp_path: Path) -> None:
@@ -138,7 +142,12 @@ def test_a_query_that_spark_cannot_stream_is_maintained(tmp_path: Path) -> None:
     names = [name.rpartition(".")[2].strip("`") for name in query.source_names]
     assert names == ["cdc", "events"]
     assert query.leaves[0].columns == ("id", ROW_KIND)
-    assert "  rows_1: rows of join_0, each by itself; no state" in updating_operator_lines(query)
+    lines = operator_lines(query)
+    assert lines[:2] == [
+        "Project id, name [stage ranks_3] [I,UB,UA,D]",
+        "TopN ROW_NUMBER() <= 1 of each id, order by PROCTIME() DESC [stage ranks_3] [I,UB,UA,D]",
+    ]
+    assert "Join INNER on e.id = c.id [stage join_0] [I,D]" in lines
 
 
 def test_a_column_that_only_an_unused_part_of_a_view_names_is_not_read(tmp_path: Path) -> None:

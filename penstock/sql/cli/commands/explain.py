@@ -30,6 +30,7 @@ from penstock.sql.errors.formats import ErrorFormat
 
 if TYPE_CHECKING:
     from penstock.sql.runner.replay import Replayed
+    from penstock.sql.statements.statement import Explain
 
 __all__ = ["explain"]
 
@@ -53,6 +54,8 @@ def explain(  # noqa: PLR0917  typer passes options by name
 
     Example: `penstock explain examples/quickstart.sql`
     """
+    from penstock.sql.check.explain import explain_lines
+
     with reporting(context, verbose=verbose, output=output, errors=errors):
         script = read_input(
             files, var=var, vars_file=vars_file, settings=settings, catalog=catalog, target=target
@@ -63,18 +66,18 @@ def explain(  # noqa: PLR0917  typer passes options by name
         checked = script.check(opened)
         say_warnings([one for file in checked for one in file.warnings], errors)
         statements = replay(checked, opened)
-        plans = [(one, lines) for one in statements if (lines := _explained(one))]
+        found = [(one, asked) for one in statements if (asked := _explained(one)) is not None]
         if output is OutputFormat.JSON:
-            print_json({"plans": [_document(one, lines) for one, lines in plans]})
+            print_json({"plans": [_document(one, asked) for one, asked in found]})
             return
-        if not plans:
+        if not found:
             say("nothing to explain: the files have no INSERT and no query")
-        for number, (_, lines) in enumerate(plans):
+        for number, (one, asked) in enumerate(found):
+            lines = explain_lines(asked, one.planner)
             print_lines(["", *lines] if number else lines)
 
 
-def _explained(one: Replayed) -> list[str]:
-    from penstock.sql.check.explain import explain_lines
+def _explained(one: Replayed) -> Explain | None:
     from penstock.sql.statements.dml import InsertInto
     from penstock.sql.statements.statement import Explain, Select, StatementSet
 
@@ -83,12 +86,14 @@ def _explained(one: Replayed) -> list[str]:
         statement = one.checked.analysed.statement  # of a CREATE TABLE AS, what fills it
     match statement:
         case Explain():
-            return explain_lines(statement, one.planner)
+            return statement
         case InsertInto() | Select() | StatementSet():
-            return explain_lines(Explain(statement=statement, span=statement.span), one.planner)
-    return []
+            return Explain(statement=statement, span=statement.span)
+    return None
 
 
-def _document(one: Replayed, lines: list[str]) -> dict[str, object]:
+def _document(one: Replayed, asked: Explain) -> dict[str, object]:
+    from penstock.sql.check.explain import explained
+
     span = one.checked.statement.span
-    return {"file": span.file, "line": span.line, "plan": lines}
+    return {"file": span.file, "line": span.line, **explained(asked, one.planner).document}

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
-from penstock.sql.check.explain import operator_lines
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement
 from penstock.sql.check.source_status import start_decisions_of
 from penstock.sql.checkpoint.start_decision import (
@@ -20,6 +19,8 @@ from penstock.sql.checkpoint.start_decision import (
 from penstock.sql.cli.output.report import EXIT_WRONG_INPUT, OutputFormat, print_json, print_lines
 from penstock.sql.cli.output.text import count_text
 from penstock.sql.jobs.progress import short_name
+from penstock.sql.plan.explain.document import explain_query
+from penstock.sql.plan.explain.text import plan_lines as operator_lines
 from penstock.sql.runner.run_mode import RunMode
 from penstock.sql.runner.statement_kind import kind_of, subject_of
 from penstock.sql.statements.statement import starts_refresh
@@ -133,9 +134,10 @@ def plan_lines(plans: Sequence[StatementPlan]) -> list[str]:
             if query.verdict is not None:
                 lines += _verdict_lines(query)
         for insert in plan.inserts:
-            sink = f"{insert.sink}: " if len(plan.inserts) > 1 else ""
-            lines.append(f"        {sink}{insert.operators[0]}")
-            lines += [f"        {line}" for line in insert.operators[1:]]
+            several = len(plan.inserts) > 1
+            lines += [f"        {insert.sink}:"] if several else []
+            indent = "          " if several else "        "
+            lines += [f"{indent}{line}" for line in insert.operators]
     return lines
 
 
@@ -181,8 +183,10 @@ def _queries(
 def _inserts(one: CheckedStatement) -> Iterator[InsertPlan]:
     for insert in one.inserts:
         if insert.query.leaves:
-            lines = operator_lines(insert.query, state_ttl_ms=insert.state_ttl_ms)
-            yield InsertPlan(sink=short_name(insert.target.identifier), operators=tuple(lines))
+            root = explain_query(insert.query, None, state_ttl_ms=insert.state_ttl_ms)
+            yield InsertPlan(
+                sink=short_name(insert.target.identifier), operators=tuple(operator_lines(root))
+            )
 
 
 def _details(query: CheckpointedQuery, *, ends: bool, again: bool) -> dict[str, str]:

@@ -23,7 +23,6 @@ __all__ = [
     "ScanFlow",
     "UpdatingOperator",
     "describe_changes",
-    "describe_operator",
     "renamed",
 ]
 
@@ -88,34 +87,15 @@ class UpdatingOperator:
         return f"{'an' if self.operator.startswith(('a', 'O')) else 'a'} {self.operator}"
 
 
-def describe_operator(mechanism: UpdatingOperator) -> tuple[str, ...]:
-    """Return the lines that EXPLAIN and `penstock plan` show for an operator in Spark's update mode."""
-    key = ", ".join(mechanism.key) or "none: one row for the whole table"
-    return (
-        f"updating: {_WORDS[mechanism.way]} (Spark's update mode; a key's newest row replaces the one before)",
-        f"  key: {key}",
-        f"  state: {mechanism.state}, for each key that was ever seen",
-    )
-
-
-_WORDS = {
-    OperatorKind.AGGREGATE: "aggregation without a window",
-    OperatorKind.RETRACTING_AGGREGATE: "aggregation that takes rows back again",
-    OperatorKind.FIRST_ROW: "the first row of each key",
-    OperatorKind.LAST_ROW: "the last row of each key",
-    OperatorKind.TOP_N: "the best rows of each key, all of them sent again when one changes",
-}
-
-
 def describe_changes(changes: ChangelogMode, key: Sequence[str] | None) -> str:
     """Describe in one line the rows that reach the sink."""
     match changes:
         case ChangelogMode.INSERT_ONLY:
-            return "rows to the sink: inserts"
+            return "inserts"
         case ChangelogMode.UPSERT:
-            return f"rows to the sink: upserts and deletes by ({', '.join(key or ())})"
+            return f"upserts and deletes by ({', '.join(key or ())})"
         case ChangelogMode.ALL:
-            return "rows to the sink: inserts, updates with the row before and after, deletes"
+            return "inserts, updates with the row before and after, deletes"
         case _:
             assert_never(changes)
 

@@ -106,7 +106,7 @@ def test_statements_can_be_given(shell, tmp_path):
 
     assert shown.exit_code == 0
     assert "words" in shown.stdout
-    assert "read words (filesystem)" in shown.stdout
+    assert "Scan words (filesystem)" in shown.stdout
     assert "Spark" not in shown.stderr
     assert (wrong.exit_code, wrong.stdout) == (2, "")
     assert (piped.exit_code, "words" in piped.stdout) == (0, True)

@@ -7,7 +7,7 @@ import pytest
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_spark_query
-from penstock.sql.incremental.describe import describe_incremental, state_of
+from penstock.sql.incremental.describe import state_of
 from penstock.sql.incremental.over_frame import (
     AccumulatorState,
     RangeState,
@@ -17,6 +17,7 @@ from penstock.sql.incremental.over_frame import (
 from penstock.sql.incremental.stages import OverAggregate, RecomputeOperator, WindowAggregate
 from penstock.sql.plan.analysed import AnalysedQuery
 from tests.sql.maintain.temporal_tables import planned
+from tests.sql.plan.explained import operator_lines
 
 HOUR = "PARTITION BY currency ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW"
 
@@ -76,14 +77,13 @@ def test_a_function_that_no_total_gives_keeps_all_rows_and_explain_says_so() -> 
     )
     (stage,) = stages(found)
     assert found.maintained is not None
-    lines = [line.strip() for line in describe_incremental(found.maintained, state_ttl_ms=0)]
+    lines = operator_lines(found)
 
     assert isinstance(stage.kept, UnboundedState)
-    assert "OVER aggregation over feed_0, in the order of ts" in lines[2]
-    assert lines[3:6] == [
-        "key: currency",
-        "keeps: all rows, which COUNT(DISTINCT id) needs, and rows until the watermark has passed their ts",
-        "bound: the watermark of its table; nothing else: all rows stay",
+    assert lines[0].endswith("[stage over_0] [I]")
+    assert lines[1:3] == [
+        "- state: all rows, which COUNT(DISTINCT id) needs, and rows until the watermark has passed their ts",
+        "- bound: the watermark of its table; nothing else: all rows stay",
     ]
 
 
@@ -182,10 +182,7 @@ def test_windows_of_its_rows_are_aggregated_when_they_are_closed(source: str) ->
     assert isinstance(stage, WindowAggregate)
 
     assert (stage.time, found.changes) == ("window_time", ChangelogMode.INSERT_ONLY)
-    assert any(
-        "aggregation over the windows of" in line
-        for line in describe_incremental(found.maintained, state_ttl_ms=0)
-    )
+    assert f"[stage {stage.name}] [I]" in operator_lines(found)[0]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.spark.writer import write_spark
-from penstock.sql.incremental.describe import describe_incremental, state_of
+from penstock.sql.incremental.describe import state_of
 from penstock.sql.incremental.stages import RecomputeOperator
+from penstock.sql.plan.explain.state import state_of_stages
 from tests.sql.maintain.planned import plan
 from tests.sql.plan.changing import plan as plan_in_update_mode
 
@@ -62,14 +63,14 @@ def test_the_streaming_query_gives_the_rows_of_each_feed_as_a_struct() -> None:
         ),
         (
             "SELECT /*+ STATE_TTL('a' = '1 s', 'b' = '0 s') */ a.k FROM events AS a JOIN events AS b ON a.id = b.x",
-            ["of feed_0 STATE_TTL, 1 s after the last change; of rows_0 none"],
+            ["of the left side STATE_TTL, 1 s after the last change; of the right side none"],
         ),
         (
             "SELECT /*+ STATE_TTL('b' = '1 s', 'c' = '2 s'), STATE_TTL('c' = '3 s') */ c.id, COUNT(*) FROM events AS a "
             "JOIN cdc AS b ON a.id = b.id JOIN cdc AS c ON c.id = b.id GROUP BY c.id",
             [
-                "of feed_1 {ttl}; of feed_0 STATE_TTL, 1 s after the last change",
-                "of join_0 {ttl}; of feed_0 STATE_TTL, 3 s after the last change",
+                "of the left side {ttl}; of the right side STATE_TTL, 1 s after the last change",
+                "of the left side {ttl}; of the right side STATE_TTL, 3 s after the last change",
                 "{ttl}",
             ],
         ),
@@ -78,7 +79,7 @@ def test_the_streaming_query_gives_the_rows_of_each_feed_as_a_struct() -> None:
             "SELECT /*+ STATE_TTL('y' = '4 s') */ x.n FROM q AS x JOIN q AS y ON x.n = y.n",
             [
                 "STATE_TTL, 3 s after the last change",
-                "of group_0 {ttl}; of rows_1 STATE_TTL, 4 s after the last change",
+                "of the left side {ttl}; of the right side STATE_TTL, 4 s after the last change",
             ],
         ),
     ],
@@ -89,10 +90,10 @@ def test_a_hint_bounds_what_is_kept_of_the_relation_that_it_names(
     """In its own SELECT, the last value of a relation; all else has the setting. What is kept is the same."""
     ttl = "table.exec.state.ttl, 60 s after the last change"
     found = plan(sql).plan.maintained
-    lines = describe_incremental(found, state_ttl_ms=60_000)
+    told = [state_of_stages([stage], 60_000) for stage in found.stages]
     without = plan(re.sub(r"/\*\+.*?\*/", "", sql)).plan.maintained
 
-    assert [line.split("bound: ")[1] for line in lines if "bound: " in line] == [
+    assert [state.bound or "none" for state in told if state is not None] == [
         bound.replace("{ttl}", ttl) for bound in bounds
     ]
     assert state_of(found) == state_of(without)

@@ -10,9 +10,10 @@ from penstock.catalog.errors import DefinitionError, InputErrors, UnsupportedErr
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_text
 from penstock.sql.incremental.stages import InputState, RecomputeOperator
-from penstock.sql.plan.analysed import AnalysedQuery, updating_operator_lines
+from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.statements.dml import InsertInto
+from tests.sql.plan.explained import operator_lines
 from tests.sql.plan.test_analysis import TABLES
 from tests.sql.sql_objects import new_namespace, run
 
@@ -34,10 +35,10 @@ def analysed(sql: str) -> AnalysedQuery:
     return Planner(namespace=namespace, project=Path("/nowhere")).analyse_insert(statement).query
 
 
-def told(sql: str) -> tuple[str, tuple[str, ...]]:
+def told(sql: str) -> tuple[str, list[str]]:
     """What an INSERT does: its query, and what is kept for it."""
     query = analysed(sql)
-    return to_text(query.query), updating_operator_lines(query)
+    return to_text(query.query), operator_lines(query)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,144 @@
+"""What EXPLAIN shows of a statement: the sink, and the operators of its query below; of a statement set each INSERT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.connector.changelog import ChangelogMode
+from penstock.sql.plan.explain.document import ExplainedOperator, explain_query, flink_letters
+from penstock.sql.plan.explain.text import plan_lines
+from penstock.sql.plan.rules.flow import describe_changes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.sql.plan.analysed import AnalysedInsert, TableScan
+
+__all__ = ["ExplainedQuery", "ExplainedSet", "ExplainedSink", "explain_insert"]
+
+_INDENT = "  "
+VERSION = 1
+"""The version of the JSON document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedSink:
+    """A table that rows go into: the kinds of changes that it takes, its PRIMARY KEY, and what reaches it."""
+
+    table: str
+    connector: str
+    takes: ChangelogMode
+    key: tuple[str, ...] | None
+    rows: str
+    delivery: str
+
+    @property
+    def lines(self) -> list[str]:
+        """The sink, and what is known of it in lines that begin with a dash."""
+        key = [] if self.key is None else [f"key: {', '.join(self.key)}"]
+        facts = [*key, f"rows: {self.rows}", f"delivery: {self.delivery}"]
+        title = (
+            f"write {self.table} ({self.connector}), takes [{','.join(flink_letters(self.takes))}]"
+        )
+        return [title, *(f"- {fact}" for fact in facts)]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The sink as JSON."""
+        return {
+            "table": self.table,
+            "connector": self.connector,
+            "takes": list(flink_letters(self.takes)),
+            "key": None if self.key is None else list(self.key),
+            "rows": self.rows,
+            "delivery": self.delivery,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedQuery:
+    """A SELECT or an INSERT; a SELECT has no sink."""
+
+    title: str
+    sink: ExplainedSink | None
+    root: ExplainedOperator
+
+    def lines(self, *, keys: bool, shown: set[int] | None = None) -> list[str]:
+        """Write it; `keys` and `shown` as `plan_lines` takes them."""
+        sink = [] if self.sink is None else self.sink.lines
+        plan = plan_lines(self.root, keys=keys, shown=shown)
+        return [self.title, *sink, *indented(plan)]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The statement as JSON."""
+        return {
+            "statement": self.title,
+            "sink": None if self.sink is None else self.sink.document,
+            "plan": self.root.document,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedSet:
+    """A statement set. `reason` says why it is a query per INSERT; None: it is one, which reads once."""
+
+    inserts: Sequence[ExplainedQuery]
+    reason: str | None
+
+    def lines(self, *, keys: bool) -> list[str]:
+        """Write each INSERT below the set; a table that is read once is told once."""
+        if self.reason is None:
+            title, shown = "one query, which reads once and writes every sink", set[int]()
+            parts = [line for one in self.inserts for line in one.lines(keys=keys, shown=shown)]
+        else:
+            title = f"a query per INSERT ({self.reason})"
+            parts = [line for one in self.inserts for line in one.lines(keys=keys)]
+        return [f"STATEMENT SET: {title}", *indented(parts)]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The set as JSON."""
+        return {
+            "statement": "STATEMENT SET",
+            "reads once": self.reason is None,
+            "reason": self.reason,
+            "inserts": [one.document for one in self.inserts],
+        }
+
+
+def indented(lines: Sequence[str]) -> Iterator[str]:
+    """Write lines one step further to the right."""
+    return (_INDENT + line for line in lines)
+
+
+def explain_insert(
+    insert: AnalysedInsert,
+    project: Path,
+    *,
+    title: str,
+    table: str,
+    state_ttl_ms: int,
+    shared: TableScan | None = None,
+) -> ExplainedQuery:
+    """Explain an INSERT into `table`. `shared` is the read that it has in common with others of a statement set."""
+    target, flow = insert.target, insert.query.flow
+    capabilities = insert.sink.capabilities
+    rows = describe_changes(flow.changes, flow.key)
+    if flow.changes is ChangelogMode.ALL and capabilities.accepts is ChangelogMode.UPSERT:
+        rows += "; rows before an update are left out"
+    key = target.schema.primary_key
+    return ExplainedQuery(
+        title=title,
+        sink=ExplainedSink(
+            table=table,
+            connector=str(target.option_map["connector"]),
+            takes=capabilities.accepts,
+            key=None if key is None else tuple(key.columns),
+            rows=rows,
+            delivery=str(capabilities.guarantee),
+        ),
+        root=explain_query(insert.query, project, state_ttl_ms=state_ttl_ms, shared=shared),
+    )
