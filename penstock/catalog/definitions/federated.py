@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from penstock.catalog.definitions.contract import Catalog, ObjectKind, kind_of
+from penstock.catalog.definitions.contract import (
+    Catalog,
+    FunctionStore,
+    Leases,
+    ObjectKind,
+    kind_of,
+)
 from penstock.catalog.definitions.ddl_rules import (
     check_unchanged,
     find_catalog,
@@ -23,6 +29,7 @@ from penstock.catalog.definitions.external import (
     OpenExternal,
     location_in,
 )
+from penstock.catalog.definitions.history import Change
 from penstock.catalog.definitions.information_schema import (
     information_identifiers,
     information_table,
@@ -40,6 +47,7 @@ from penstock.catalog.model.namespaces import (
     DatabaseDescriptor,
 )
 from penstock.catalog.model.table import Table, View
+from penstock.catalog.secrets.store import SecretStore
 
 __all__ = ["FederatedCatalog", "with_location"]
 
@@ -47,8 +55,10 @@ REMEMBERED_MS = 2_000
 """How long a definition that was found elsewhere is cached: a statement asks for it many times."""
 
 
-class FederatedCatalog(Overlay):
+class FederatedCatalog:
     """A catalog (`contract.Catalog`) over `base`, with the tables of external catalogs. Not thread-safe.
+
+    An `Overlay` over `base` has the rest; its rules see what is found here.
 
     `now_ms` is a clock. A draft looks up each name once and keeps the answer. Listings without a database name what
     the store has; those of a database include what is found there, too.
@@ -57,7 +67,11 @@ class FederatedCatalog(Overlay):
     def __init__(
         self, base: Catalog, opens: OpenExternal, now_ms: Callable[[], int], *, draft: bool = False
     ) -> None:
-        super().__init__(base, draft=draft)
+        self._base = base
+        self._draft = draft
+        self._layer = Overlay(base, draft=draft, seen=self)
+        self.default_catalog = base.default_catalog
+        self.default_database = base.default_database
         self._opens = opens
         self._now_ms = now_ms
         self._found: dict[tuple[CatalogDescriptor, Identifier], tuple[int, Table]] = {}
@@ -68,9 +82,28 @@ class FederatedCatalog(Overlay):
 
     # --- what is there ---
 
+    @property
+    def functions(self) -> FunctionStore:
+        """The functions that users have registered."""
+        return self._layer.functions
+
+    @property
+    def secrets(self) -> SecretStore:
+        """What options refer to by `${secret:name}`: those of `base`, and a draft's over them."""
+        return self._layer.secrets
+
+    @property
+    def leases(self) -> Leases:
+        """The leases of running pipelines: those of `base`."""
+        return self._layer.leases
+
+    def catalogs(self) -> list[CatalogDescriptor]:
+        """List the catalogs, sorted by name."""
+        return self._layer.catalogs()
+
     def databases(self, catalog: str | None = None) -> list[str]:
         """List the databases of a catalog (None: the default one), sorted. Raises UnknownObjectError."""
-        names = super().databases(catalog)
+        names = self._layer.databases(catalog)
         external = self._external_here(catalog or self.default_catalog)
         return names if external is None else sorted({*names, *external.databases()})
 
@@ -81,14 +114,14 @@ class FederatedCatalog(Overlay):
             return DatabaseDescriptor(catalog=catalog, name=name, comment="what the catalogs hold")
         if self._is_found_database(catalog, name):
             return DatabaseDescriptor(catalog=catalog, name=name)
-        return super().database(catalog, name)
+        return self._layer.database(catalog, name)
 
     def tables(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
         """List the tables, sorted; those of one database, or of one catalog, when it is given."""
         name = catalog or self.default_catalog
         if database == INFORMATION_SCHEMA:
             return information_identifiers(name)
-        names = super().tables(database, catalog)
+        names = self._layer.tables(database, catalog)
         external = None if database is None else self._external_here(name)
         if external is None or database is None:
             return names
@@ -96,7 +129,11 @@ class FederatedCatalog(Overlay):
             Identifier(catalog=name, database=database, name=each)
             for each in external.tables(database)
         }
-        return sorted({*names, *found} - {*super().views(database, catalog)})
+        return sorted({*names, *found} - {*self._layer.views(database, catalog)})
+
+    def views(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
+        """List the views, sorted; those of one database, or of one catalog, when it is given."""
+        return self._layer.views(database, catalog)
 
     def get(self, identifier: Identifier) -> Table | View:
         """Return a definition. Raises UnknownObjectError with the nearest name."""
@@ -106,7 +143,7 @@ class FederatedCatalog(Overlay):
             return information_table(identifier)
         descriptor = self._descriptor_here(identifier.catalog)
         if descriptor is None or self._is_stored(descriptor, identifier):
-            return super().get(identifier)
+            return self._layer.get(identifier)
         found = self._look(descriptor, identifier)
         if found is None:
             place = (identifier.database, identifier.catalog)
@@ -118,11 +155,17 @@ class FederatedCatalog(Overlay):
         descriptor = self._descriptor_here(identifier.catalog)
         here = descriptor is None or self._is_stored(descriptor, identifier)
         if here and not is_information(identifier):
-            return super().kind(identifier)
+            return self._layer.kind(identifier)
         try:
             return kind_of(self.get(identifier))
         except UnknownObjectError:
             return None
+
+    def history(
+        self, name: Identifier | tuple[str, ...] | None = None, *, limit: int | None = None
+    ) -> list[Change]:
+        """List the changes of what has, or had, a name (None: all changes), the newest first; at most `limit`."""
+        return self._layer.history(name, limit=limit)
 
     # --- definitions ---
 
@@ -141,7 +184,7 @@ class FederatedCatalog(Overlay):
                 if not may_create(obj, taken, **flags):  # type: ignore[arg-type]
                     return
             self._keep_database(identifier)
-        super().create(obj, if_not_exists=if_not_exists, replace=replace)
+        self._layer.create(obj, if_not_exists=if_not_exists, replace=replace)
 
     def replace(self, before: Table | View, after: Table | View) -> None:
         """Change a definition, its name too if `after` has another."""
@@ -149,7 +192,7 @@ class FederatedCatalog(Overlay):
         refuse_change(after.identifier)
         descriptor = self._external(before.identifier.catalog)
         if descriptor is None:
-            super().replace(before, after)
+            self._layer.replace(before, after)
             return
         _check_takes(descriptor, str(before.identifier))
         if isinstance(after, Table):
@@ -160,12 +203,12 @@ class FederatedCatalog(Overlay):
                 )
             location_in(descriptor, after)
         if self._is_stored(descriptor, before.identifier):
-            super().replace(before, after)
+            self._layer.replace(before, after)
             return
         found = self._look(descriptor, before.identifier)
         check_unchanged(f"the table {before.identifier}", found, before)
         self._keep_database(after.identifier)
-        super().create(after, replace=True)
+        self._layer.create(after, replace=True)
 
     def drop(self, identifier: Identifier, *, kind: ObjectKind, if_exists: bool = False) -> None:
         """Remove a definition. Raises UnknownObjectError; DefinitionError for a table that is found elsewhere."""
@@ -178,7 +221,7 @@ class FederatedCatalog(Overlay):
                     f"{identifier} is a Delta table with its data in a folder, which DROP TABLE does not remove",
                     hint="remove the folder; the table is gone with it",
                 )
-        super().drop(identifier, kind=kind, if_exists=if_exists)
+        self._layer.drop(identifier, kind=kind, if_exists=if_exists)
 
     # --- catalogs and databases ---
 
@@ -190,7 +233,7 @@ class FederatedCatalog(Overlay):
             except NotReachedError:
                 if not self._draft:
                     raise
-        super().create_catalog(new, if_not_exists=if_not_exists)
+        self._layer.create_catalog(new, if_not_exists=if_not_exists)
 
     def replace_catalog(self, before: CatalogDescriptor, after: CatalogDescriptor) -> None:
         """Change a catalog's options or comment. Raises DefinitionError when it is no longer `before`."""
@@ -200,13 +243,17 @@ class FederatedCatalog(Overlay):
             )
         if after.is_external and after.option_map != before.option_map and not self._draft:
             self._open(after).check()
-        super().replace_catalog(before, after)
+        self._layer.replace_catalog(before, after)
+
+    def drop_catalog(self, name: str, *, if_exists: bool = False) -> None:
+        """Remove a catalog that holds nothing. Raises UnknownObjectError, DefinitionError."""
+        self._layer.drop_catalog(name, if_exists=if_exists)
 
     def create_database(self, new: DatabaseDescriptor, *, if_not_exists: bool = False) -> None:
         """Add a database. Raises ObjectExistsError, and UnknownObjectError when the catalog does not exist."""
         _refuse_information(new.name)
         self._check_takes_database(new.catalog, new.name)
-        super().create_database(new, if_not_exists=if_not_exists)
+        self._layer.create_database(new, if_not_exists=if_not_exists)
 
     def replace_database(self, before: DatabaseDescriptor, after: DatabaseDescriptor) -> None:
         """Change a database's options or comment. Raises DefinitionError when it is no longer `before`."""
@@ -215,7 +262,7 @@ class FederatedCatalog(Overlay):
         if not self._draft and self._is_found_database(before.catalog, before.name):
             self._base.create_database(after)
         else:
-            super().replace_database(before, after)
+            self._layer.replace_database(before, after)
 
     def drop_database(
         self, catalog: str, name: str, *, if_exists: bool = False, cascade: bool = False
@@ -229,7 +276,7 @@ class FederatedCatalog(Overlay):
                 f"the database {name!r} is a folder, which DROP DATABASE does not remove",
                 hint="remove the folder; the database is gone with it",
             )
-        super().drop_database(catalog, name, if_exists=if_exists, cascade=cascade)
+        self._layer.drop_database(catalog, name, if_exists=if_exists, cascade=cascade)
 
     # --- parts ---
 
@@ -246,7 +293,7 @@ class FederatedCatalog(Overlay):
 
     def _descriptor_here(self, catalog: str) -> CatalogDescriptor | None:
         """Return the descriptor of an external catalog that this layer reads; those of the base are read there."""
-        if self._draft and self._catalogs.get(catalog) is None:
+        if self._draft and not self._layer.defines(catalog):
             return None
         return self._external(catalog)
 
@@ -259,9 +306,9 @@ class FederatedCatalog(Overlay):
         if descriptor.type != DELTA_PATH:
             return False
         place = (identifier.database, identifier.catalog)
-        if self._draft and identifier in self._objects:
-            return self._objects[identifier] is not None
-        return identifier in (*super().tables(*place), *super().views(*place))
+        if self._draft and self._layer.changes(identifier):
+            return self._layer.kind(identifier) is not None  # without a look at what is elsewhere
+        return identifier in (*self._layer.tables(*place), *self._layer.views(*place))
 
     def _look(self, descriptor: CatalogDescriptor, identifier: Identifier) -> Table | None:
         """Return the external definition of a name."""
@@ -278,7 +325,7 @@ class FederatedCatalog(Overlay):
     def _is_found_database(self, catalog: str, name: str) -> bool:
         """Return whether a database is found elsewhere, and not kept in the store."""
         external = self._external_here(catalog)
-        if external is None or name in super().databases(catalog):
+        if external is None or name in self._layer.databases(catalog):
             return False
         return name in external.databases()
 

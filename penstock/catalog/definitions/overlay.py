@@ -12,6 +12,7 @@ from typing import TypeVar, cast
 
 from penstock.catalog.definitions.contract import (
     Catalog,
+    DefinitionReader,
     FunctionStore,
     Leases,
     ObjectKind,
@@ -56,12 +57,14 @@ class Overlay:
     """A catalog (`contract.Catalog`) over `base`. Not for many threads.
 
     A `draft` keeps every change here. Otherwise only catalogs of the type IN_MEMORY are here, and what changes in
-    others is written to `base`.
+    others is written to `base`. `seen` is what the rules of definitions look at, where a catalog around this one finds
+    more than this one has.
     """
 
-    def __init__(self, base: Catalog, *, draft: bool) -> None:
+    def __init__(self, base: Catalog, *, draft: bool, seen: DefinitionReader | None = None) -> None:
         self._base = base
         self._draft = draft
+        self._seen: DefinitionReader = seen or self
         self._below = Snapshot(base) if draft else None
         # None: there below, and dropped here
         self._catalogs: dict[str, CatalogDescriptor | None] = {}
@@ -76,6 +79,14 @@ class Overlay:
     def overlay(self) -> Overlay:
         """Make a draft over this catalog, whose changes stay in it."""
         return Overlay(self, draft=True)
+
+    def defines(self, catalog: str) -> bool:
+        """Return whether a catalog was created here, and is in no catalog below."""
+        return self._catalogs.get(catalog) is not None
+
+    def changes(self, identifier: Identifier) -> bool:
+        """Return whether a definition was created, changed or dropped here."""
+        return identifier in self._objects
 
     # --- what is there ---
 
@@ -118,7 +129,7 @@ class Overlay:
         if found is not None:
             return found
         descriptor = find_catalog(catalog, self)
-        find_database(catalog, name, self)
+        find_database(catalog, name, self._seen)
         if catalog in self._catalogs:
             return implied_database(descriptor)
         return self._read.database(catalog, name)
@@ -170,8 +181,8 @@ class Overlay:
         if not self._keeps(obj.identifier.catalog):
             self._base.create(obj, if_not_exists=if_not_exists, replace=replace)
             return
-        check_namespace(obj.identifier, self)
-        found = self.kind(obj.identifier)
+        check_namespace(obj.identifier, self._seen)
+        found = self._seen.kind(obj.identifier)
         if may_create(obj, found, if_not_exists=if_not_exists, replace=replace):
             self._objects[obj.identifier] = _unstored(obj)
 
@@ -180,12 +191,12 @@ class Overlay:
         if not self._keeps(before.identifier.catalog):
             self._base.replace(before, after)
             return
-        check_namespace(after.identifier, self)
+        check_namespace(after.identifier, self._seen)
         what = f"the {kind_of(before)} {before.identifier}"
         last = partial(self._last_change, before.identifier)
-        check_unchanged(what, self.get(before.identifier), before, last=last)
+        check_unchanged(what, self._seen.get(before.identifier), before, last=last)
         if after.identifier != before.identifier:
-            may_rename(after, self.kind(after.identifier))
+            may_rename(after, self._seen.kind(after.identifier))
         self._objects[before.identifier] = None
         self._objects[after.identifier] = _unstored(after)
 
@@ -194,7 +205,7 @@ class Overlay:
         if not self._keeps(identifier.catalog):
             self._base.drop(identifier, kind=kind, if_exists=if_exists)
             return
-        found = self.kind(identifier)
+        found = self._seen.kind(identifier)
         if may_drop(
             identifier,
             kind,
@@ -208,7 +219,7 @@ class Overlay:
 
     def create_catalog(self, new: CatalogDescriptor, *, if_not_exists: bool = False) -> None:
         """Add a catalog. Raises ObjectExistsError."""
-        if not may_create_catalog(new, self, if_not_exists=if_not_exists):
+        if not may_create_catalog(new, self._seen, if_not_exists=if_not_exists):
             return
         if self._draft or new.type == IN_MEMORY:
             self._catalogs[new.name] = new
@@ -231,7 +242,7 @@ class Overlay:
 
     def drop_catalog(self, name: str, *, if_exists: bool = False) -> None:
         """Remove a catalog that holds nothing. Raises UnknownObjectError, DefinitionError."""
-        if not may_drop_catalog(name, self, if_exists=if_exists):
+        if not may_drop_catalog(name, self._seen, if_exists=if_exists):
             return
         if not self._keeps(name):
             self._base.drop_catalog(name, if_exists=if_exists)
@@ -245,7 +256,7 @@ class Overlay:
 
     def create_database(self, new: DatabaseDescriptor, *, if_not_exists: bool = False) -> None:
         """Add a database. Raises ObjectExistsError, and UnknownObjectError when the catalog does not exist."""
-        if not may_create_database(new, self, if_not_exists=if_not_exists):
+        if not may_create_database(new, self._seen, if_not_exists=if_not_exists):
             return
         if self._keeps(new.catalog):
             self._databases[new.catalog, new.name] = new
@@ -257,7 +268,7 @@ class Overlay:
         if not self._keeps(before.catalog):
             self._base.replace_database(before, after)
             return
-        found = self.database(before.catalog, before.name)
+        found = self._seen.database(before.catalog, before.name)
         last = partial(self._last_change, (before.catalog, before.name))
         check_unchanged(f"the database {before.name!r}", found, before, last=last)
         self._databases[after.catalog, after.name] = _unstored(after)
@@ -269,8 +280,8 @@ class Overlay:
         if not self._keeps(catalog):
             self._base.drop_database(catalog, name, if_exists=if_exists, cascade=cascade)
             return
-        if may_drop_database(catalog, name, self, if_exists=if_exists, cascade=cascade):
-            for identifier in (*self.tables(name, catalog), *self.views(name, catalog)):
+        if may_drop_database(catalog, name, self._seen, if_exists=if_exists, cascade=cascade):
+            for identifier in (*self._seen.tables(name, catalog), *self._seen.views(name, catalog)):
                 self._objects[identifier] = None
             self._databases[catalog, name] = None
 
@@ -289,7 +300,7 @@ class Overlay:
             catalog, database = identifier.catalog, identifier.database
             if not any((i.catalog, i.database) == (catalog, database) for i in self._objects):
                 raise
-            known = (*self.tables(database, catalog), *self.views(database, catalog))
+            known = (*self._seen.tables(database, catalog), *self._seen.views(database, catalog))
             raise unknown_object(identifier, known) from None
 
     def _last_change(self, name: Identifier | tuple[str, ...]) -> Change | None:
@@ -299,7 +310,7 @@ class Overlay:
 
     def _keeps(self, catalog: str) -> bool:
         """Return whether changes in a catalog stay here."""
-        return self._draft or self._catalogs.get(catalog) is not None
+        return self._draft or self.defines(catalog)
 
     def _is_dropped(self, identifier: Identifier) -> bool:
         return self._databases.get((identifier.catalog, identifier.database), True) is None

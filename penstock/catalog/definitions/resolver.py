@@ -20,6 +20,7 @@ from penstock.catalog.definitions.ddl_rules import (
     may_rename,
     unknown_object,
 )
+from penstock.catalog.definitions.federated import FederatedCatalog
 from penstock.catalog.definitions.information_schema import refuse_change
 from penstock.catalog.definitions.overlay import Overlay
 from penstock.catalog.errors import (
@@ -176,7 +177,11 @@ class Namespace:
     """Resolves names as Flink does: temporary objects hide permanent ones of the same name. Not for many threads."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog if isinstance(catalog, Overlay) else Overlay(catalog, draft=False)
+        self.catalog: Overlay | FederatedCatalog = (
+            catalog
+            if isinstance(catalog, Overlay | FederatedCatalog)
+            else Overlay(catalog, draft=False)
+        )
         self.current_catalog = catalog.default_catalog
         self.current_database = catalog.default_database
         self._temporary: dict[Identifier, Table | View] = {}
