@@ -78,12 +78,11 @@ class SqlLeases:
 
     def is_asked_to_stop(self, lease: Lease) -> bool:
         """Return whether a stop was requested of this grant, and not of an earlier one of the pipeline."""
-        asked = select(STOP_REQUESTS.c.fence).where(STOP_REQUESTS.c.pipeline == lease.pipeline)
         with (
             answers_within(ASIDE_TIMEOUT_S),
             self._database.reading(since=STOP_REQUESTS_SINCE) as connection,
         ):
-            return connection is not None and bool(connection.scalar(asked) == lease.fence)
+            return connection is not None and _is_asked_to_stop(connection, lease)
 
     def report_job(self, lease: Lease, report: JobReport) -> None:
         """Store the job report of a lease's holder; a store without a table for it ignores it."""
@@ -182,6 +181,12 @@ def _request_stop(connection: Connection, pipeline: str) -> Claim | None:
         row = {"pipeline": pipeline, "fence": claim.lease.fence}
         connection.execute(insert(STOP_REQUESTS).values(row))
     return claim
+
+
+def _is_asked_to_stop(connection: Connection, lease: Lease) -> bool:
+    """Return whether this grant, and not an earlier one of the pipeline, is asked to end."""
+    asked = select(STOP_REQUESTS.c.fence).where(STOP_REQUESTS.c.pipeline == lease.pipeline)
+    return bool(connection.scalar(asked) == lease.fence)
 
 
 def _report_job(connection: Connection, lease: Lease, report: JobReport) -> None:

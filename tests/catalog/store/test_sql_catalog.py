@@ -483,7 +483,7 @@ def test_what_is_asked_between_renewals_has_a_deadline(
     catalog, left_s = SqlCatalog(f"sqlite:///{tmp_path / 'main.db'}"), []
     lease = catalog.leases.acquire("p", this_process())
     monkeypatch.setattr(
-        f"penstock.catalog.store.sql_catalog.lease_rows.{call}",
+        f"penstock.catalog.store.leases._{call}",
         lambda *_: left_s.append(DEADLINE_S.get() - time.monotonic()),
     )
     if call == "report_job":

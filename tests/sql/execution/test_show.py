@@ -239,7 +239,7 @@ def test_suspending_ends_the_jobs_of_the_table() -> None:
     stop_refreshes(where.namespace.resolve(("live",)), where)
 
     assert (job.stops, other.stops, over.stops) == (1, 0, 0)
-    assert all(map(where.namespace.catalog.is_asked_to_stop, leases))
+    assert all(map(where.namespace.catalog.leases.is_asked_to_stop, leases))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from penstock.catalog.definitions.leases import this_process
 from penstock.catalog.migrations import HEAD
-from penstock.catalog.store.leases import acquire
+from penstock.catalog.store.leases import _acquire
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.cli.commands.app import app
 from penstock.sql.cli.commands.doctor import Level, _catalog
@@ -40,8 +40,8 @@ def penstock(store):
 
 def claim(store: SqlCatalog) -> None:
     """Let a pipeline run, without a change of the store in passing."""
-    with store._writing_leases() as connection:
-        acquire(connection, "etl/orders", this_process())
+    with store.leases._writing() as connection:
+        _acquire(connection, "etl/orders", this_process())
 
 
 def test_running_pipelines_are_named_before_anything_is_done(store, penstock):
