@@ -146,8 +146,7 @@ def _maintained(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
     )
 
     wanted = read.keyed
-    tables = tuple(map(narrowed_input, read.inputs, wanted))
-    plan = plan_incremental(read.query, tables)
+    plan = plan_incremental(placed, tuple(map(narrowed_input, read.inputs, wanted)))
     timed = plan.waiting | plan.timed
     leaves = tuple(
         replace(

@@ -11,10 +11,14 @@ from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_sets
 from penstock.sql.incremental.planning.planner import IncrementalPlan, plan_incremental
 from penstock.sql.incremental.stages import Calc, ChangelogNormalize, RecomputeOperator
+from penstock.sql.plan.builder.builder import build
+from penstock.sql.plan.placement.place import PlacementOptions, place_on_stages
+from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.flow import Arrival, ScanFlow
 from penstock.sql.plan.rules.inline import find_relations, number_scans
 from penstock.sql.plan.rules.prune_columns import narrowed_input, wanted_columns
 from penstock.sql.statements.statement import Select
+from penstock.sql.syntax.refusal import Refusal
 from tests.sql.plan.changing import CHANGES, NAMESPACE
 from tests.sql.sql_objects import run
 
@@ -44,7 +48,11 @@ def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> Planned:
     keys = frozenset[str]().union(*(table.key or () for table in whole))
     wanted = wanted_columns(relations.query, whole, keys)
     inputs = list(map(narrowed_input, whole, wanted))
-    planned = plan_incremental(relations.query, inputs)
+    logical = build(relations.query, inputs)
+    placed = place_on_stages(logical, SparkTraits(logical.scans), PlacementOptions(sink=None))
+    if isinstance(placed, Refusal):
+        raise placed.error()
+    planned = plan_incremental(placed, inputs)
     return Planned(plan=planned, tables=tuple(t.name for t in inputs))
 
 

@@ -6,7 +6,7 @@ condition of an inner query that names columns of the outer one becomes a condit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -246,16 +246,13 @@ def _is_unique(side: ChangelogRelation, compared: Sequence[str]) -> bool:
     return side.key is not None and set(side.key) <= set(compared)
 
 
-Plan = Callable[[exp.Select], ChangelogRelation]
-"""Plans an inner query, and returns its rows as changes."""
-
-
-def filter_by_query(condition: exp.Expr, outer: ChangelogSource, plan: Plan) -> ChangelogSource:
-    """Keep the rows of `outer` for which a condition with a query holds. Raises UnsupportedError for other forms."""
+def filter_by_query(
+    condition: exp.Expr, outer: ChangelogSource, rows: ChangelogRelation
+) -> ChangelogSource:
+    """Keep the rows of `outer` for which a condition with a query holds, which gives `rows`."""
     found = accepted(read_query_condition(condition))
     apart = accepted(read_correlated(found, outer.knows))
     inner = inner_query(found, apart, outer.knows)
-    rows = plan(inner.select)
     source = ChangelogSource.of(outer.stages, rows, INNER, rows.columns, {})
     return join(found.kind, outer, source, inner.conditions, condition)
 

@@ -10,39 +10,20 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from penstock.sql.incremental.planning.accepted import accepted
-from penstock.sql.incremental.planning.clauses import NamedRelation
 from penstock.sql.incremental.planning.join import Join, keyed, pair_of
 from penstock.sql.incremental.planning.relation import column
 from penstock.sql.incremental.planning.source import ChangelogSource
 from penstock.sql.incremental.planning.versions import VersionedRelation
 from penstock.sql.incremental.stages import VALID_FROM, VALID_TO, TemporalJoin
 from penstock.sql.plan.clauses.joins import read_join_kind
-from penstock.sql.plan.clauses.rowtimes import rowtime_sources, version_leaves
 from penstock.sql.plan.clauses.temporal_joins import (
     refuse_kind_or_updates,
-    refuse_left_without_rowtime,
     refuse_missing_key,
 )
-from penstock.sql.plan.rules.flow import OperatorKind, ScanFlow, UpdatingOperator
+from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
 
-__all__ = ["plan_temporal_join", "waits_for"]
-
-
-def waits_for(
-    node: exp.Join, joined: Sequence[NamedRelation], tables: Sequence[ScanFlow]
-) -> frozenset[int]:
-    """Return the scans whose watermarks a temporal join waits for; `joined` are the relations up to its own.
-
-    Raises UnsupportedError where the column that it names is no rowtime of its left side.
-    """
-    version, first = node.this.args["version"], joined[0]
-    point, found = version.expression, None
-    if point.table in ("", first.alias) and all(n.versions is not None for n in joined[1:]):
-        found = rowtime_sources(first.node, point.name, tables)
-    if not found:
-        raise refuse_left_without_rowtime(version).error()
-    return found.union(*(version_leaves(n.node) for n in joined[1:]))
+__all__ = ["plan_temporal_join"]
 
 
 def plan_temporal_join(

@@ -30,7 +30,7 @@ from penstock.sql.plan.rules.row_number import RowNumberQuery, check_row_number
 from penstock.sql.plan.rules.tie_break import TieBreak
 from penstock.sql.syntax.positions import span_of
 
-__all__ = ["Ties", "plan_top_n", "reads_row_number"]
+__all__ = ["Ties", "plan_top_n"]
 
 _START = WINDOW_COLUMNS[0]
 
@@ -44,14 +44,6 @@ class Ties:
 
     winner: TieBreak
     by_record: bool
-
-
-def reads_row_number(reader: exp.Select, numbered: RowNumberQuery) -> bool:
-    """Return whether the enclosing query reads the number, beside its bound (which was removed)."""
-    if any(item.find(exp.Star) and not item.find(exp.Count) for item in reader.expressions):
-        return True
-    names = [c.name for c in reader.find_all(exp.Column) if c.find_ancestor(exp.Select) is reader]
-    return numbered.shown in names
 
 
 def plan_top_n(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from sqlglot import exp
@@ -32,7 +32,7 @@ from penstock.sql.plan.logical.nodes import (
     WindowAssign,
 )
 
-__all__ = ["Plan", "StateHint", "inputs", "walk", "with_inputs"]
+__all__ = ["Plan", "StateHint", "inputs", "walk"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,35 +85,6 @@ def inputs(node: Node) -> tuple[Node, ...]:
             return node.left, node.right
         case Refused():
             return () if node.input is None else (node.input,)
-        case _:
-            assert_never(node)
-
-
-def with_inputs(node: Node, new: Sequence[Node]) -> Node:
-    """Return the operator over other inputs, of which the same is true."""
-    old = inputs(node)
-    assert len(old) == len(new), "an input for each"
-    if all(one is two for one, two in zip(old, new, strict=True)):
-        return node
-    match node:
-        case Scan() | Values() | TableFunction() | Opaque():
-            return node
-        case (
-            SubqueryAlias()
-            | WindowAssign()
-            | Unnest()
-            | Filter()
-            | Project()
-            | Aggregate()
-            | Distinct()
-            | TopN()
-            | Over()
-            | Limit()
-            | Refused()
-        ):
-            return replace(node, input=new[0])
-        case Join() | LookupJoin() | TemporalJoin() | SetOp():
-            return replace(node, left=new[0], right=new[1])
         case _:
             assert_never(node)
 

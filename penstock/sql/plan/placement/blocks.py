@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -28,7 +28,7 @@ from penstock.sql.plan.logical.nodes import (
 )
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["BlockRelation", "QueryBlock", "query_block"]
+__all__ = ["BlockRelation", "QueryBlock", "query_block", "rowtimes_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +84,18 @@ class QueryBlock:
     def select(self) -> exp.Select:
         """The SELECT."""
         return self.block.select
+
+
+def rowtimes_of(
+    core: Project | Aggregate | Over | TopN,
+) -> Callable[[exp.Column], frozenset[int] | None]:
+    """Return what gives the scans whose watermarks bound a column of FROM; None for one that is no rowtime."""
+
+    def sources(order: exp.Column) -> frozenset[int] | None:
+        of_first = order.table in ("", core.block.first)
+        return core.input.facts.sources(order.name) if of_first else None
+
+    return sources
 
 
 def query_block(node: Node) -> QueryBlock | None:

@@ -23,7 +23,7 @@ from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
 from penstock.sql.plan.rules.streaming_checks import in_processing_time, unequal_joins
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["PlacementOptions", "place_operators"]
+__all__ = ["PlacementOptions", "place_on_stages", "place_operators"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ def _place(plan: Plan, options: PlacementOptions) -> PhysicalPlan | Refusal:
     changing = any(scan.changes is not ChangelogMode.INSERT_ONLY for scan in plan.scans)
     spark = SparkTraits(plan.scans)
     if options.temporal:
-        return _staged(plan, spark, options)
+        return place_on_stages(plan, spark, options)
     if len(options.at_rest) == len(plan.scans) or not (options.sink is not None or changing):
         flow = Flow(columns=None)
         root = on_one_engine(plan.root, flow)
@@ -72,7 +72,7 @@ def _place(plan: Plan, options: PlacementOptions) -> PhysicalPlan | Refusal:
         return found
     if found is not None and plan.lookups:
         return found  # stages follow their tables, and a lookup does not
-    return _staged(plan, spark, options)
+    return place_on_stages(plan, spark, options)
 
 
 def _streamed(
@@ -91,7 +91,9 @@ def _streamed(
     return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark)
 
 
-def _staged(plan: Plan, spark: SparkTraits, options: PlacementOptions) -> PhysicalPlan | Refusal:
+def place_on_stages(
+    plan: Plan, spark: SparkTraits, options: PlacementOptions
+) -> PhysicalPlan | Refusal:
     """Run a plan by stages, over what Spark streams for them."""
     for index in sorted(plan.lookups):
         return _refuse_lookup(plan.scans[index])

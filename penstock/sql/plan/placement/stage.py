@@ -48,7 +48,7 @@ from penstock.sql.plan.logical.nodes import (
     WindowAssign,
 )
 from penstock.sql.plan.logical.plan import inputs
-from penstock.sql.plan.placement.blocks import BlockRelation, QueryBlock, query_block
+from penstock.sql.plan.placement.blocks import BlockRelation, QueryBlock, query_block, rowtimes_of
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.placement.stage_from import (
     Shown,
@@ -80,6 +80,7 @@ from penstock.sql.plan.placement.stage_streams import StreamedParts
 from penstock.sql.plan.placement.trait import StageTrait
 from penstock.sql.plan.rules.aggregate import is_same, own_aggregates
 from penstock.sql.plan.rules.changelog_mode import check_over, is_aggregation
+from penstock.sql.plan.rules.changelog_project import QualifiedRelation
 from penstock.sql.plan.rules.flow import Flow, OperatorKind
 from penstock.sql.plan.rules.joins import is_temporal
 from penstock.sql.plan.rules.row_number import (
@@ -104,6 +105,7 @@ class StageTraits:
         self._found: dict[int, StageTrait | Refusal] = {}
         self._streams = StreamedParts(spark)
         self._native: set[int] = set()
+        self._whole: set[int] = set()
         self.kept: set[int] = set()
 
     def of(self, node: Node) -> StageTrait | Refusal:
@@ -125,9 +127,18 @@ class StageTraits:
         """Return whether Spark streams FROM and WHERE of a SELECT that a stage runs."""
         return id(block.block) in self._native
 
+    def streamed(self, node: Node) -> StageTrait | None:
+        """Return the rows of a query, or of a windowing function, that Spark streams as the user wrote it."""
+        return self.known(node) if id(node) in self._whole else None
+
+    def streamed_relations(self, block: QueryBlock) -> list[QualifiedRelation]:
+        """Return the relations of a FROM that Spark streams, with the columns that stars stand for."""
+        return self._streams.relations(block)
+
     def _of(self, node: Node) -> StageTrait | Refusal:
         streamed = self._streams.query(node)
         if streamed is not None:
+            self._whole.add(id(node))
             return streamed
         match node:
             case SetOp():
@@ -197,6 +208,7 @@ class StageTraits:
         if isinstance(flow, Flow) and self._streams.gives(node, flow):
             found = StageTrait(columns=flow.columns or (), stays=True, native=True)
             self._found[id(node)] = found
+            self._whole.add(id(node))
             return found
         given = node.input
         bare = given.input if isinstance(given, SubqueryAlias) else given
@@ -227,8 +239,11 @@ class StageTraits:
             late = relation.refused.message == left.message
             return StageTrait(columns=(), stays=False) if late else relation.refused
         view = relation.place
-        if isinstance(view, exp.Subquery) and not self._streams.has_from(_last_rows(join.right)):
-            return refuse_unversioned(view)
+        if isinstance(view, exp.Subquery):
+            block = _last_rows(join.right)
+            if not self._streams.has_from(block):
+                return refuse_unversioned(view)
+            self._native.add(id(block.block))
         return version_rows(join, view, needed)
 
     def _top_n(self, node: TopN, numbered: RowNumberQuery) -> StageTrait | Refusal:
@@ -372,12 +387,7 @@ class StageTraits:
         refusal = check_over(select) if grouped or not calls else None
         if refusal is not None:
             return refusal
-
-        def sources(order: exp.Column) -> frozenset[int] | None:
-            of_first = order.table in ("", block.block.first)
-            return core.input.facts.sources(order.name) if of_first else None
-
-        window = read_window(select, calls, sources, self._proctimes)
+        window = read_window(select, calls, rowtimes_of(core), self._proctimes)
         if isinstance(window, Refusal):
             return window
         source = self._source(block)

@@ -90,17 +90,20 @@ class StreamedParts:
         ons = (q for join in select.args.get("joins") or [] for q in _queries(join.args.get("on")))
         return any(map(is_regular, inner)) or any(map(is_regular, ons))
 
-    def refuse_stars(self, block: QueryBlock) -> Refusal | None:
-        """Return why the stars of a SELECT cannot be written out over what Spark streams."""
+    def relations(self, block: QueryBlock) -> list[QualifiedRelation]:
+        """Return the relations of a FROM that Spark streams, with the columns that stars stand for."""
         clause = self._spark.of_from(block)
         assert not isinstance(clause, Refusal), "Spark streams it"
-        relations = [
+        return [
             given
             if isinstance(relation.place, exp.Table | exp.Subquery)
             else QualifiedRelation(alias=given.alias, flow=Flow(columns=_alias_names(relation)))
             for given, relation in zip(clause.relations, block.relations, strict=True)
         ]
-        items = expanded(block.select, relations)
+
+    def refuse_stars(self, block: QueryBlock) -> Refusal | None:
+        """Return why the stars of a SELECT cannot be written out over what Spark streams."""
+        items = expanded(block.select, self.relations(block))
         return items if isinstance(items, Refusal) else None
 
 

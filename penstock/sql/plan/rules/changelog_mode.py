@@ -1,7 +1,7 @@
-"""Changelog modes of a query: those of its tables, of each operator, and of the sink.
+"""Changelog modes of a SELECT and of a set operation in Spark, from those of what they read.
 
-As Flink's planner (FlinkChangelogModeInferenceProgram) this refuses, at the operator, what cannot run correctly. All of
-it is done on syntax trees, before any JVM; `plan/spark_text` writes the query.
+As Flink's planner (FlinkChangelogModeInferenceProgram) this refuses, at the operator, what cannot run correctly.
+`plan/placement` asks for each operator; `plan/spark_text` writes the query.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from sqlglot import exp
 
 from penstock.catalog.errors import Span
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.dialect import window_tables
-from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, WindowKind
 from penstock.sql.plan.rules.aggregate import (
     aggregate_flow,
@@ -22,7 +20,7 @@ from penstock.sql.plan.rules.aggregate import (
     is_windowed,
     own_aggregates,
 )
-from penstock.sql.plan.rules.changelog_join import JoinedFlow, joined_flow
+from penstock.sql.plan.rules.changelog_join import JoinedFlow
 from penstock.sql.plan.rules.changelog_project import (
     QualifiedRelation,
     changes_flow,
@@ -30,152 +28,28 @@ from penstock.sql.plan.rules.changelog_project import (
     rows_flow,
 )
 from penstock.sql.plan.rules.flow import Flow, ScanFlow, renamed
-from penstock.sql.plan.rules.inline import inline_ctes
-from penstock.sql.plan.rules.joins import check_temporal, updates
+from penstock.sql.plan.rules.joins import updates
 from penstock.sql.plan.rules.row_number import (
     RowNumberQuery,
     check_limit,
-    find_row_number,
 )
 from penstock.sql.plan.rules.top_n import top_n_flow
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
-from penstock.sql.syntax.traversal import copy_tree, find_nodes
+from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = [
     "FromClause",
-    "SparkFlows",
     "check_numbered",
     "check_over",
     "is_aggregation",
     "is_of_windows",
     "numbered_flow",
     "select_flow",
-    "spark_flow",
     "union_flow",
     "windows_flow",
 ]
-
-
-def spark_flow(query: exp.Expr, tables: Sequence[ScanFlow]) -> Flow | Refusal:
-    """Return the rows that Spark gives of `query`, in append or update mode; the query stays as it is.
-
-    `query` has no views, and its tables are numbered as `tables`. Refused at the first operator that cannot process
-    its input.
-    """
-    return SparkFlows(tables).of(inline_ctes(copy_tree(query)))
-
-
-class SparkFlows:
-    """The flows of queries without WITH and of the relations in them, each found once."""
-
-    def __init__(self, tables: Sequence[ScanFlow]) -> None:
-        self._tables = tables
-        self._found: dict[int, Flow | Refusal] = {}
-        self._clauses: dict[int, FromClause | Refusal] = {}
-
-    def of(self, node: exp.Expr) -> Flow | Refusal:
-        """Return the flow of a query, or of a relation in FROM that numbers no rows."""
-        found = self._found.get(id(node))
-        if found is None:
-            found = self._found[id(node)] = self._of(node)
-        return found
-
-    def of_from(self, select: exp.Select) -> FromClause | Refusal:
-        """Return the relations of a FROM clause, and the joined one."""
-        found = self._clauses.get(id(select))
-        if found is None:
-            found = self._clauses[id(select)] = self._from(select)
-        return found
-
-    def _of(self, node: exp.Expr) -> Flow | Refusal:
-        match node:
-            case exp.Select():
-                found = self.of_from(node)
-                return found if isinstance(found, Refusal) else select_flow(node, found)
-            case exp.SetOperation():
-                return self._union(node)
-            case exp.Subquery():
-                return _aliased(node, self.of(node.this))
-            case exp.Table() if isinstance(node.this, exp.Anonymous):
-                return self._window(node)
-            case ScanTable():
-                return _aliased(node, self._leaf(node))
-            case _:
-                return Flow(columns=None)
-
-    def _union(self, node: exp.SetOperation) -> Flow | Refusal:
-        flows: list[Flow] = []
-        for side in (node.this, node.expression):
-            flow = self.of(side)
-            if isinstance(flow, Refusal):
-                return flow
-            flows.append(flow)
-        return union_flow(node, flows)
-
-    # --- relations ---
-
-    def _top_n(self, numbered: RowNumberQuery) -> Flow | Refusal:
-        refusal = check_numbered(numbered, self._tables)
-        if refusal is not None:
-            return refusal
-        found = self.of_from(numbered.select)
-        if isinstance(found, Refusal):
-            return found
-        return _aliased(numbered.subquery, numbered_flow(numbered, found))
-
-    def _leaf(self, node: ScanTable) -> Flow:
-        table = self._tables[node.scan]
-        if table.changes is ChangelogMode.INSERT_ONLY:
-            return Flow(columns=table.columns)
-        return Flow(
-            columns=table.columns, changes=table.changes, key=table.key, kinds=True, origin=node
-        )
-
-    def _window(self, node: exp.Table) -> Flow | Refusal:
-        if node.this.name.upper() not in WINDOW_FUNCTIONS:
-            return Flow(columns=None)
-        window = next(w for w in window_tables(node) if w.node is node)
-        flow = self.of(window.input)
-        return flow if isinstance(flow, Refusal) else windows_flow(flow, window.kind, window.span)
-
-    def _from(self, select: exp.Select) -> FromClause | Refusal:
-        from_, where = select.args.get("from_"), select.args.get("where")
-        if from_ is None:
-            return FromClause(relations=[], joined=JoinedFlow(flow=Flow(columns=None)), where=where)
-        joins: list[exp.Expr] = [
-            *(select.args.get("joins") or []), *(select.args.get("laterals") or []),
-        ]  # fmt: skip
-        nodes = [from_.this, *(join.this if isinstance(join, exp.Join) else join for join in joins)]
-        for node in nodes:
-            refusal = check_temporal(node)
-            if refusal is not None:
-                return refusal
-        relations: list[QualifiedRelation] = []
-        for node in nodes:
-            numbered = find_row_number(where, node)
-            where = where if numbered is None else numbered.rest
-            flow = self.of(node) if numbered is None else self._top_n(numbered)
-            if isinstance(flow, Refusal):
-                return flow
-            relations.append(QualifiedRelation(alias=node.alias_or_name, flow=flow))
-        joined = joined_flow(select, nodes, joins, relations, self._static_leaf)
-        if isinstance(joined, Refusal):
-            return joined
-        return FromClause(relations=relations, joined=joined, where=where)
-
-    def _static_leaf(self, node: exp.Expr) -> tuple[int, ScanFlow] | None:
-        """Return the leaf that a join may read once a batch; None for any other relation."""
-        if not isinstance(node, ScanTable) or not self._tables[node.scan].static:
-            return None
-        return node.scan, self._tables[node.scan]
-
-
-def _aliased(node: exp.Expr, flow: Flow | Refusal) -> Flow | Refusal:
-    alias = node.args.get("alias")
-    names = [column.name for column in alias.columns] if alias is not None else []
-    return renamed(flow, names) if isinstance(flow, Flow) and names else flow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

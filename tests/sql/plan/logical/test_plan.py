@@ -9,7 +9,7 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.logical.block import Block
 from penstock.sql.plan.logical.column import Facts
 from penstock.sql.plan.logical.nodes import Filter, Limit, Opaque, Refused, Scan, SetOp, Values
-from penstock.sql.plan.logical.plan import Plan, inputs, walk, with_inputs
+from penstock.sql.plan.logical.plan import Plan, inputs, walk
 from penstock.sql.syntax.refusal import Refusal
 from tests.sql.plan.logical.operators import bid, block_of, join, project, union
 
@@ -32,16 +32,11 @@ def test_a_walk_goes_as_deep_as_the_plan() -> None:
     assert sum(1 for _ in walk(node)) == 6001
 
 
-def test_an_operator_over_other_inputs_is_another() -> None:
-    """The same inputs give the same operator."""
-    selected = project(bid(), "auction")
-
-    assert with_inputs(selected, inputs(selected)) is selected
-    assert inputs(with_inputs(selected, [bid(1)])) == (bid(1),)
-    assert inputs(with_inputs(union(bid(), bid()), [bid(), bid(2)])) == (bid(), bid(2))
+def test_operators_tell_their_inputs() -> None:
+    """From left to right; none for one that was refused with what it reads."""
+    assert inputs(union(bid(), bid(2))) == (bid(), bid(2))
     refused = Refused(facts=Facts(columns=None), input=None, stage=Refusal(message="no"))
     assert inputs(refused) == ()
-    assert with_inputs(refused, []) is refused
 
 
 def test_plans_of_one_text_are_equal() -> None:
