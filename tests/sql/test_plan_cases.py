@@ -38,6 +38,8 @@ from penstock.sql.errors.render import render
 from penstock.sql.incremental.describe import state_of, text_of
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.explain.document import explain_query
+from penstock.sql.plan.explain.text import plan_lines
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.statements.statement import Select
@@ -47,6 +49,7 @@ FOLDER = Path(__file__).parent / "cases" / "plan"
 CASES = sorted(FOLDER.rglob("*.sql"))
 LINE = "-- ----- expected"
 AND = "-- and:"
+READS = ("- columns: ", "- computed: ", "- watermark: ", "- looked up: ")
 SINK = re.compile(r"upsert\((?P<key>[^)]*)\)(?: of (?P<columns>.*))?")
 
 
@@ -118,16 +121,20 @@ def planned(case: Case, tables: str) -> AnalysedQuery:
     (statement,) = parse_script(case.sql, "case.sql", namespace(tables))
     assert isinstance(statement, Select)
     into = sink_of(case.sink)
-    number, _, unit = case.ttl.partition(" ")
     return analyse(
         statement.query,
         namespace(tables),
         Path("/nowhere"),
         appends=into is not None,
         sink=into,
-        state_ttl_ms=int(number or 0) * {"": 0, "h": 3_600_000}[unit],
+        state_ttl_ms=_milliseconds(case.ttl),
         breaks_ties=case.form != "ties-open",
     )
+
+
+def _milliseconds(ttl: str) -> int:
+    number, _, unit = ttl.partition(" ")
+    return int(number or 0) * {"": 0, "h": 3_600_000}[unit]
 
 
 def outcome(case: Case, tables: str) -> list[str]:
@@ -152,7 +159,8 @@ def outcome(case: Case, tables: str) -> list[str]:
     names = [name.rpartition(".")[2] for name in shape.sources]
     whole = text if maintained is None else f"{text}\n{stages}"
     return [
-        f"placement: {query.plan.root.engine}",
+        "plan:",
+        *_indented("\n".join(_plan(query, case))),
         f"flow: {_said(flow)}",
         "reads:",
         *_indented("\n".join(map(_read, query.leaves))),
@@ -163,6 +171,12 @@ def outcome(case: Case, tables: str) -> list[str]:
         *_indented("\n".join(shape.state)),
         f"digest: {sha256(whole.encode()).hexdigest()[:16]}",
     ]
+
+
+def _plan(query: AnalysedQuery, case: Case) -> list[str]:
+    """The operators of a query as EXPLAIN shows them, without how tables are read."""
+    root = explain_query(query, None, state_ttl_ms=_milliseconds(case.ttl))
+    return [line for line in plan_lines(root) if not line.lstrip().startswith(READS)]
 
 
 def _said(flow: Flow) -> str:

@@ -69,11 +69,16 @@ def operator_words(node: Node) -> OperatorWords:
             return _of_window(node)
         case Unnest(call=call, alias=alias, names=names, outer=outer):
             columns = f" ({', '.join(names)})" if names else ""
-            text = f"{plain_text(_bare(call))} AS {alias}{columns}"
+            named = f" AS {alias}{columns}" if alias else ""
+            text = f"{plain_text(_bare(call))}{named}"
             return OperatorWords(
                 name="Unnest",
                 text=f"LEFT {text}" if outer else text,
-                details={"call": plain_text(_bare(call)), "alias": alias, "columns": names},
+                details={
+                    "call": plain_text(_bare(call)),
+                    "alias": alias or None,
+                    "columns": names or None,
+                },
             )
         case Filter(condition=condition, clause=clause):
             text = plain_text(condition)

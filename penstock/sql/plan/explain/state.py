@@ -131,10 +131,14 @@ def state_in_spark(node: PhysicalNode, watermarks: Mapping[int, str]) -> Operato
         return OperatorState(keeps=keeps, by=mechanism.key)
     bound = _watermark(logical, watermarks)
     match logical:
-        case nodes.Aggregate():
+        case nodes.Aggregate(windowed=True):
             return OperatorState(keeps="groups of open windows", bound=bound)
-        case nodes.Distinct():
+        case nodes.Distinct(windowed=True):
             return OperatorState(keeps="rows of open windows", bound=bound)
+        case nodes.Aggregate():
+            return OperatorState(keeps="every group")
+        case nodes.Distinct():
+            return OperatorState(keeps="every row")
         case nodes.Join(block=block) if block.bounded:
             kept = {
                 nodes.JoinBound.WINDOW: "rows of open windows of both sides",

@@ -5,7 +5,14 @@ SELECT k, n FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) WHERE n > 1
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] a filter around an aggregation deletes too
---   placement: update
+--   plan:
+--     Project k, n [spark update mode] [I,UA,D]
+--       Filter n > 1 [spark update mode] [I,UA,D]
+--         Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
+--         - key: k
+--         - state: COUNT(*), for each key that was ever seen
+--         - bound: none
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, n), key (k), kinds, aggregate
 --   reads:
 --     events (k)
@@ -23,7 +30,14 @@ SELECT k, n FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) WHERE n > 1
 --       |                                                                ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project k, n [stage rows_1] [I,UB,UA,D]
+--       Filter n > 1 [stage rows_1] [I,UB,UA,D]
+--         Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--         - key: k
+--         - state: COUNT(*)
+--         - bound: table.exec.state.ttl, 3600 s after the last change
+--           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k), kinds, aggregate
 --   reads:
 --     events (k)

@@ -5,7 +5,12 @@ SELECT k, 1 / (COUNT(*) - 1) AS s FROM events GROUP BY k HAVING COUNT(*) > 1
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] a group that no longer passes having is deleted
---   placement: update
+--   plan:
+--     Aggregate by k: COUNT(*), having COUNT(*) > 1 [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, s), key (k), kinds, aggregate
 --   reads:
 --     events (k)
@@ -23,7 +28,12 @@ SELECT k, 1 / (COUNT(*) - 1) AS s FROM events GROUP BY k HAVING COUNT(*) > 1
 --       |                                                        ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(*), having COUNT(*) > 1 [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, s), key (k), kinds, aggregate
 --   reads:
 --     events (k)

@@ -16,7 +16,12 @@ SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
 -- and: sink: append
 -- ----- expected
 -- [1] aggregations that cannot be updated are refused
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: none
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (__column0), key unknown, kinds, aggregate
 --   reads:
 --     events (k)
@@ -37,7 +42,13 @@ SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
 --       |                                      ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] another
---   placement: incremental
+--   plan:
+--     Aggregate by k, the grouping set [stage group_0] [I,D]
+--     - key: none
+--     - grouping sets: (k), (); each row counts in every one
+--     - state: its rows
+--     - bound: none
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (COALESCE(k, 'a')), key unknown, kinds, aggregate
 --   reads:
 --     events (k)
@@ -59,7 +70,13 @@ SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
 --       |                                                      ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [5] another
---   placement: incremental
+--   plan:
+--     Aggregate by k, the grouping set: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - grouping sets: (k), (); each row counts in every one
+--     - state: COUNT(*)
+--     - bound: none
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key unknown, kinds, aggregate
 --   reads:
 --     events (k)
@@ -81,7 +98,12 @@ SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
 --       |                                                ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [7] another
---   placement: incremental
+--   plan:
+--     Aggregate by k: SUM(DISTINCT id + 0.5) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: its rows
+--     - bound: none
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key (k), kinds, aggregate
 --   reads:
 --     events (id, k)
@@ -102,7 +124,12 @@ SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
 --       |                                                       ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [9] another
---   placement: incremental
+--   plan:
+--     Aggregate by k: ARRAY_AGG(DISTINCT x) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: its rows
+--     - bound: none
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key (k), kinds, aggregate
 --   reads:
 --     events (k, x)

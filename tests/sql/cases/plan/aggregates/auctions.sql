@@ -129,7 +129,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 -- and: sink: append
 -- ----- expected
 -- [1] aggregates over tables of every kind: agg
---   placement: update
+--   plan:
+--     Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: auction
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, c), key (auction), aggregate
 --   reads:
 --     bid (auction)
@@ -147,7 +152,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                              ^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: auction
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -168,7 +178,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                              ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [5] agg distinct
---   placement: update
+--   plan:
+--     Aggregate by auction: COUNT(DISTINCT bidder) [spark update mode] [I,UA,D]
+--     - key: auction
+--     - state: COUNT(DISTINCT bidder), for each key that was ever seen
+--     - bound: none
+--       Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, c), key (auction), aggregate
 --   reads:
 --     bid (auction, bidder)
@@ -186,7 +201,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                            ^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [7] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by auction: COUNT(DISTINCT bidder) [stage group_0] [I,UB,UA,D]
+--     - key: auction
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction, bidder)
@@ -207,7 +227,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                            ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [9] agg unselected key
---   placement: incremental
+--   plan:
+--     Aggregate by auction: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: none
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (c), key unknown, kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -228,7 +253,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                     ^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [11] agg cdc sum
---   placement: update
+--   plan:
+--     Aggregate by region: SUM(amount) [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: SUM(amount), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (region, c), key (region), kinds, retracting aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -246,7 +276,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [13] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by region: SUM(amount) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: SUM(amount)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, c), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -267,7 +302,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                ^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [15] agg cdc max
---   placement: incremental
+--   plan:
+--     Aggregate by region: MAX(amount) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, c), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -296,7 +336,16 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                ^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [18] agg upsert
---   placement: incremental
+--   plan:
+--     Aggregate by region: SUM(amount) [stage group_1] [I,UB,UA,D]
+--     - key: region
+--     - state: SUM(amount)
+--     - bound: none
+--       ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the last row of each key
+--       - bound: none
+--         Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region, c), key (region), kinds, aggregate
 --   reads:
 --     latest (id, region, amount, __row_kind)
@@ -327,7 +376,16 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                   ^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [21] agg of agg
---   placement: incremental
+--   plan:
+--     Aggregate by c: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: c
+--     - state: COUNT(*)
+--     - bound: none
+--       Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--       - key: auction
+--       - state: COUNT(*)
+--       - bound: none
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (c, n), key (c), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -358,7 +416,14 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                                                           ^
 --       = help: the PRIMARY KEY has to be the columns filled by (c); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [24] filter of agg
---   placement: update
+--   plan:
+--     Project auction, c [spark update mode] [I,UA,D]
+--       Filter c > 3 [spark update mode] [I,UA,D]
+--         Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
+--         - key: auction
+--         - state: COUNT(*), for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -376,7 +441,14 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                                     ^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [26] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, c [stage rows_1] [I,UB,UA,D]
+--       Filter c > 3 [stage rows_1] [I,UB,UA,D]
+--         Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--         - key: auction
+--         - state: COUNT(*)
+--         - bound: table.exec.state.ttl, 3600 s after the last change
+--           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -398,7 +470,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                                     ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [28] distinct
---   placement: incremental
+--   plan:
+--     Distinct [stage distinct_0] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project auction [spark, feed_0] [I]
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction), key (auction), distinct rows
 --   reads:
 --     bid (auction)
@@ -419,7 +496,13 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                    ^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [30] agg limit
---   placement: update
+--   plan:
+--     Limit LIMIT 3 [spark update mode] [I,UA,D]
+--       Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: COUNT(*), for each key that was ever seen
+--       - bound: none
+--         Scan nowm (kafka) [spark] [I]
 --   flow: upsert, columns (k, c), key (k), aggregate
 --   reads:
 --     nowm (k)
@@ -437,7 +520,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                 ^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [32] having
---   placement: update
+--   plan:
+--     Aggregate by k: COUNT(*), having COUNT(*) > 3 [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan nowm (kafka) [spark] [I]
 --   flow: upsert, columns (k, c), key (k), kinds, aggregate
 --   reads:
 --     nowm (k)
@@ -455,7 +543,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                         ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [34] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(*), having COUNT(*) > 3 [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, c), key (k), kinds, aggregate
 --   reads:
 --     nowm (k)
@@ -476,7 +569,13 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                         ^
 --       = help: the PRIMARY KEY has to be the columns filled by (k); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [36] rollup
---   placement: update
+--   plan:
+--     Aggregate by k, id, GROUPING_ID(k, id), the grouping set: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: k, id, g
+--     - grouping sets: (k, id), (k), (); each row counts in every one
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan nowm (kafka) [spark] [I]
 --   flow: upsert, columns (k, id, c, g), key (k, id, g), aggregate
 --   reads:
 --     nowm (id, k)
@@ -495,7 +594,13 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                                         ^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [38] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k, id, GROUPING_ID(k, id), the grouping set: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: k, id, g
+--     - grouping sets: (k, id), (k), (); each row counts in every one
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id, c, g), key (k, id, g), kinds, aggregate
 --   reads:
 --     nowm (id, k)
@@ -517,7 +622,13 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                                         ^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (k, id, g); or choose one row for each (g) in the query: ROW_NUMBER() OVER (PARTITION BY g ORDER BY ...) AS n, WHERE n = 1
 -- [40] rollup w/o set
---   placement: incremental
+--   plan:
+--     Aggregate by k, id, the grouping set: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - grouping sets: (k, id), (k), (); each row counts in every one
+--     - state: COUNT(*)
+--     - bound: none
+--       Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id, c), key unknown, kinds, aggregate
 --   reads:
 --     nowm (id, k)
@@ -539,7 +650,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                    ^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [42] first_value
---   placement: update
+--   plan:
+--     Aggregate by k: FIRST_VALUE(x) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: FIRST_VALUE(x), for each key that was ever seen
+--     - bound: none
+--       Scan nowm (kafka) [spark] [I]
 --   flow: upsert, columns (k, c), key (k), aggregate
 --   reads:
 --     nowm (k, x)
@@ -565,7 +681,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                ^^^^^^^^^^^^^^^^^^
 --       = help: number the rows: ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n in a query in FROM, and WHERE n = 1 in the query around it
 -- [45] rand agg
---   placement: update
+--   plan:
+--     Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan nowm (kafka) [spark] [I]
 --   flow: upsert, columns (k, r, c), key (k), aggregate
 --   reads:
 --     nowm (k)
@@ -583,7 +704,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |           ^^^^
 --       = help: call it in the query that reads the table, where it is computed once for each row
 -- [47] avg decimal cdc
---   placement: update
+--   plan:
+--     Aggregate by region: AVG(CAST(price AS DECIMAL(10, 2))) [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: AVG(CAST(price AS DECIMAL(10, 2))), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (region, c), key (region), kinds, retracting aggregate
 --   reads:
 --     cdc (region, price, __row_kind)
@@ -601,7 +727,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                                      ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [49] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by region: AVG(CAST(price AS DECIMAL(10, 2))) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, c), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, price, __row_kind)
@@ -622,7 +753,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                                      ^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [51] sum double cdc
---   placement: update
+--   plan:
+--     Aggregate by region: SUM(price) [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: SUM(price), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (region, c), key (region), kinds, retracting aggregate
 --   reads:
 --     cdc (region, price, __row_kind)
@@ -640,7 +776,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                               ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [53] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by region: SUM(price) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, c), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, price, __row_kind)
@@ -661,7 +802,15 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                               ^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [55] cte agg
---   placement: update
+--   plan:
+--     Project auction, c [spark update mode] [I,UA,D]
+--       Filter c > 1 [spark update mode] [I,UA,D]
+--         SubqueryAlias w [spark update mode] [I,UA,D]
+--           Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
+--           - key: auction
+--           - state: COUNT(*), for each key that was ever seen
+--           - bound: none
+--             Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -679,7 +828,15 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                         ^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [57] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, c [stage rows_1] [I,UB,UA,D]
+--       Filter c > 1 [stage rows_1] [I,UB,UA,D]
+--         SubqueryAlias w [stage rows_1] [I,UB,UA,D]
+--           Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: auction
+--           - state: COUNT(*)
+--           - bound: table.exec.state.ttl, 3600 s after the last change
+--             Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -701,7 +858,22 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                         ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [59] q4
---   placement: incremental
+--   plan:
+--     Aggregate by Q.category: AVG(Q.final) [stage group_1] [I,UB,UA,D]
+--     - key: category
+--     - state: AVG(Q.final)
+--     - bound: none
+--       SubqueryAlias Q [stage group_0] [I,D]
+--         Aggregate by A.id, A.category: MAX(B.price) [stage group_0] [I,D]
+--         - key: none
+--         - state: its rows
+--         - bound: none
+--           Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
+--             Join INNER; bounded by an interval [spark] [I]
+--             - state: rows of both sides that may still match
+--             - bound: the lowest watermark of auction, bid
+--               Scan auction AS A (kafka) [spark] [I]
+--               Scan bid AS B (kafka) [spark] [I]
 --   flow: all, columns (category, __column1), key (category), kinds, aggregate
 --   reads:
 --     auction (id, category, dateTime, expires), rowtime dateTime, marked
@@ -734,7 +906,17 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                                                                               ^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (category); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
 -- [62] distinct agg
---   placement: incremental
+--   plan:
+--     Distinct [stage distinct_1] [I,UB,UA,D]
+--     - key: c
+--     - state: how many rows there are
+--     - bound: none
+--       Project c [stage group_0] [I,D]
+--         Aggregate by auction: COUNT(*) [stage group_0] [I,D]
+--         - key: none
+--         - state: COUNT(*)
+--         - bound: none
+--           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (c), key (c), kinds, distinct rows
 --   reads:
 --     bid (auction)
@@ -757,7 +939,13 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [64] distinct cdc
---   placement: incremental
+--   plan:
+--     Distinct [stage distinct_0] [I,UB,UA,D]
+--     - key: region
+--     - state: how many rows there are
+--     - bound: none
+--       Project region [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region), key (region), kinds, distinct rows
 --   reads:
 --     cdc (region, __row_kind)
@@ -778,7 +966,13 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                 ^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [66] agg star
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
+--       - key: auction
+--       - state: COUNT(*), for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, c), key (auction), aggregate
 --   reads:
 --     bid (auction)
@@ -796,7 +990,13 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                             ^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [68] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project * [stage group_0] [I,UB,UA,D]
+--       Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--       - key: auction
+--       - state: COUNT(*)
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -817,7 +1017,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                             ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [70] global agg
---   placement: update
+--   plan:
+--     Aggregate: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: none: one row in all
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (c), key (), aggregate
 --   reads:
 --     bid ()
@@ -835,7 +1040,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |        ^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [72] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate: COUNT(*) [stage group_0] [I,D]
+--     - key: none: one row in all
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (c), key (), kinds, aggregate
 --   reads:
 --     bid ()
@@ -848,7 +1058,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `c` FROM feed_0
 --   digest: a3ef1def06eacae2
 -- [73] count distinct two
---   placement: update
+--   plan:
+--     Aggregate: COUNT(DISTINCT auction), COUNT(DISTINCT bidder) [spark update mode] [I,UA,D]
+--     - key: none: one row in all
+--     - state: COUNT(DISTINCT auction), COUNT(DISTINCT bidder), for each key that was ever seen
+--     - bound: none
+--       Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (COUNT(DISTINCT auction), COUNT(DISTINCT bidder)), key (), aggregate
 --   reads:
 --     bid (auction, bidder)
@@ -866,7 +1081,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [75] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate: COUNT(DISTINCT auction), COUNT(DISTINCT bidder) [stage group_0] [I,D]
+--     - key: none: one row in all
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (__column0, __column1), key (), kinds, aggregate
 --   reads:
 --     bid (auction, bidder)
@@ -879,7 +1099,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT COUNT(DISTINCT `auction`) AS `__column0`, COUNT(DISTINCT `bidder`) AS `__column1` FROM feed_0
 --   digest: 7c88cda5a38bf229
 -- [76] sum distinct decimal
---   placement: incremental
+--   plan:
+--     Aggregate by auction: SUM(DISTINCT CAST(price AS DECIMAL(10, 2))) [stage group_0] [I,UB,UA,D]
+--     - key: auction
+--     - state: its rows
+--     - bound: none
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, __column1), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction, price)
@@ -908,7 +1133,9 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                                              ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
 -- [79] case sub
---   placement: native
+--   plan:
+--     Project (SELECT COUNT(*) FROM bid AS bid) [spark] [I,UB,UA,D]
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (), key unknown, kinds
 --   reads:
 --     bid (), rowtime dateTime, marked
@@ -927,7 +1154,13 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                ^^^^^^^^^^^^^^^^^
 --       = help: join it in FROM; or write x IN (SELECT ...) or EXISTS (SELECT ...) as a condition of its own
 -- [81] agg over alias list
---   placement: update
+--   plan:
+--     Aggregate by a1: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: a1
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       SubqueryAlias b (a1, a2, a3, a4, a5) [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (a1, *), key (a1), aggregate
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -945,7 +1178,13 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                            ^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [83] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by a1: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: a1
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       SubqueryAlias b (a1, a2, a3, a4, a5) [spark, feed_0] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: all, columns (a1, __column1), key (a1), kinds, aggregate
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -958,7 +1197,13 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     MAINTAINED group_0 KEEP feed_0 BY (a1) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `a1` AS `a1`, `__m0` AS `__column1` FROM feed_0
 --   digest: 1f8b2c926899dcd6
 -- [84] alias list incr
---   placement: incremental
+--   plan:
+--     Distinct [stage distinct_0] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project a1 [spark, feed_0] [I]
+--         SubqueryAlias b (a1, a2, a3, a4, a5) [spark, feed_0] [I]
+--           Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (a1), key (a1), distinct rows
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -971,7 +1216,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     MAINTAINED distinct_0 KEEP feed_0 BY (a1) rows COMPUTE SELECT DISTINCT `a1` FROM feed_0
 --   digest: 61958bba07ee2f1d
 -- [85] dup names incr
---   placement: incremental
+--   plan:
+--     Distinct [stage distinct_0] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project id, id [spark, feed_0] [I]
+--         Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (id, id__2), key (id, id__2), distinct rows
 --   reads:
 --     nowm (id)
@@ -984,7 +1234,14 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     MAINTAINED distinct_0 KEEP feed_0 BY (id, id__2) rows COMPUTE SELECT DISTINCT `id`, `id__2` FROM feed_0
 --   digest: f3919fdf4d64e40f
 -- [86] update + where other
---   placement: update
+--   plan:
+--     Project auction, c / 0 AS q [spark update mode] [I,UA,D]
+--       Filter c <> 0 [spark update mode] [I,UA,D]
+--         Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
+--         - key: auction
+--         - state: COUNT(*), for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, q), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -1002,7 +1259,14 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                                          ^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [88] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, c / 0 AS q [stage rows_1] [I,UB,UA,D]
+--       Filter c <> 0 [stage rows_1] [I,UB,UA,D]
+--         Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--         - key: auction
+--         - state: COUNT(*)
+--         - bound: table.exec.state.ttl, 3600 s after the last change
+--           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, q), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -1024,7 +1288,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                                          ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (q) in the query: ROW_NUMBER() OVER (PARTITION BY q ORDER BY ...) AS n, WHERE n = 1
 -- [90] group by ordinal
---   placement: update
+--   plan:
+--     Aggregate by 1: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: none: one row in all
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, *), key (), aggregate
 --   reads:
 --     bid (auction)
@@ -1042,7 +1311,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                            ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [92] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by 1: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, __column1), key unknown, kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -1055,7 +1329,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     MAINTAINED group_0 KEEP feed_0 BY (__group0) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `__column1` FROM feed_0
 --   digest: 4914bbe60ec19edf
 -- [93] group by alias
---   placement: incremental
+--   plan:
+--     Aggregate by a: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: none
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (a, c), key unknown, kinds, aggregate
 --   reads:
 --     bid (auction)

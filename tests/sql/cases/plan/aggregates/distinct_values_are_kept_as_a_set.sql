@@ -21,7 +21,12 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] distinct values are kept as a set
---   placement: update
+--   plan:
+--     Aggregate by k: COUNT(DISTINCT x) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(DISTINCT x), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, v), key (k), aggregate
 --   reads:
 --     events (k, x)
@@ -39,7 +44,12 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --       |                                                       ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(DISTINCT x) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
 --   reads:
 --     events (k, x)
@@ -52,7 +62,12 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
 --   digest: f26fefb4652f3009
 -- [4] another
---   placement: update
+--   plan:
+--     Aggregate by k: COUNT(DISTINCT x) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(DISTINCT x), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, v), key (k), aggregate
 --   reads:
 --     events (k, x, y)
@@ -70,7 +85,12 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --       |                                                                            ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [6] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(DISTINCT x) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
 --   reads:
 --     events (k, x, y)
@@ -83,7 +103,12 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) FILTER(WHERE `y` > 1) AS `v` FROM feed_0 GROUP BY `k`
 --   digest: 23802845f5c7cdb0
 -- [7] another
---   placement: update
+--   plan:
+--     Aggregate by k: COUNT(DISTINCT x, y) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(DISTINCT x, y), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, v), key (k), aggregate
 --   reads:
 --     events (k, x, y)
@@ -101,7 +126,12 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --       |                                                          ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [9] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(DISTINCT x, y) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
 --   reads:
 --     events (k, x, y)
@@ -114,7 +144,12 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`, `y`) AS `v` FROM feed_0 GROUP BY `k`
 --   digest: 0a9399777889d9d6
 -- [10] another
---   placement: update
+--   plan:
+--     Aggregate by k: MAX(DISTINCT x) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: MAX(DISTINCT x), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, v), key (k), aggregate
 --   reads:
 --     events (k, x)
@@ -132,7 +167,12 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --       |                                                     ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [12] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k: MAX(DISTINCT x) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
 --   reads:
 --     events (k, x)
@@ -145,7 +185,12 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, MAX(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
 --   digest: eb6fec64594236f9
 -- [13] another
---   placement: update
+--   plan:
+--     Aggregate by k: SUM(DISTINCT x) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: SUM(DISTINCT x), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, v), key (k), aggregate
 --   reads:
 --     events (k, x)
@@ -163,7 +208,12 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --       |                                                     ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [15] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k: SUM(DISTINCT x) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
 --   reads:
 --     events (k, x)

@@ -5,7 +5,13 @@ SELECT k AS name, COUNT(DISTINCT k) AS n, GROUPING(k) AS g FROM events GROUP BY 
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] grouping sets are updated by their columns and the set
---   placement: update
+--   plan:
+--     Aggregate by k, GROUPING(k), the grouping set: COUNT(DISTINCT k) [spark update mode] [I,UA,D]
+--     - key: name, g
+--     - grouping sets: (k), (); each row counts in every one
+--     - state: COUNT(DISTINCT k), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (name, n, g), key (name, g), aggregate
 --   reads:
 --     events (k)
@@ -24,7 +30,13 @@ SELECT k AS name, COUNT(DISTINCT k) AS n, GROUPING(k) AS g FROM events GROUP BY 
 --       |                                                                                         ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k, GROUPING(k), the grouping set: COUNT(DISTINCT k) [stage group_0] [I,UB,UA,D]
+--     - key: name, g
+--     - grouping sets: (k), (); each row counts in every one
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (name, n, g), key (name, g), kinds, aggregate
 --   reads:
 --     events (k)

@@ -5,7 +5,13 @@ SELECT region, GROUPING(region) AS g, SUM(amount) AS s FROM cdc GROUP BY ROLLUP 
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] grouping sets take rows back from every set
---   placement: update
+--   plan:
+--     Aggregate by region, GROUPING(region), the grouping set: SUM(amount) [spark update mode] [I,UA,D]
+--     - key: region, g
+--     - grouping sets: (region), (); each row counts in every one
+--     - state: SUM(amount), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (region, g, s), key (region, g), kinds, retracting aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -24,7 +30,13 @@ SELECT region, GROUPING(region) AS g, SUM(amount) AS s FROM cdc GROUP BY ROLLUP 
 --       |                                                                                  ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by region, GROUPING(region), the grouping set: SUM(amount) [stage group_1] [I,UB,UA,D]
+--     - key: region, g
+--     - grouping sets: (region), (); each row counts in every one
+--     - state: SUM(amount)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, g, s), key (region, g), kinds, aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)

@@ -54,7 +54,15 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 -- and: sink: upsert(n) of r, n
 -- ----- expected
 -- [1] other aggregates: view
---   placement: update
+--   plan:
+--     Project auction, c [spark update mode] [I,UA,D]
+--       Filter c > 2 [spark update mode] [I,UA,D]
+--         SubqueryAlias busy [spark update mode] [I,UA,D]
+--           Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
+--           - key: auction
+--           - state: COUNT(*), for each key that was ever seen
+--           - bound: none
+--             Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -68,7 +76,15 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
 --     help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, c [stage rows_1] [I,UB,UA,D]
+--       Filter c > 2 [stage rows_1] [I,UB,UA,D]
+--         SubqueryAlias busy [stage rows_1] [I,UB,UA,D]
+--           Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: auction
+--           - state: COUNT(*)
+--           - bound: table.exec.state.ttl, 3600 s after the last change
+--             Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -86,7 +102,17 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     error[PEN-5001]: the query gives one row for each (auction), and the sink keeps one for each (c), which the query fills with (c)
 --     help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [5] view twice
---   placement: incremental
+--   plan:
+--     Aggregate by c: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: c
+--     - state: COUNT(*)
+--     - bound: none
+--       SubqueryAlias busy [stage group_0] [I,UB,UA,D]
+--         Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--         - key: auction
+--         - state: COUNT(*)
+--         - bound: none
+--           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (c, n), key (c), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -117,7 +143,12 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |                                            ^
 --       = help: the PRIMARY KEY has to be the columns filled by (c); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [8] AVG of arithmetic
---   placement: update
+--   plan:
+--     Aggregate by auction: AVG(price * 2 + 1), SUM(price / 2), SUM(DISTINCT price) [spark update mode] [I,UA,D]
+--     - key: auction
+--     - state: AVG(price * 2 + 1), SUM(DISTINCT price), SUM(price / 2), for each key that was ever seen
+--     - bound: none
+--       Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, a, h, d), key (auction), aggregate
 --   reads:
 --     bid (auction, price)
@@ -135,7 +166,12 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |                                                                                                          ^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [10] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by auction: AVG(price * 2 + 1), SUM(price / 2), SUM(DISTINCT price) [stage group_0] [I,UB,UA,D]
+--     - key: auction
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, a, h, d), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction, price)
@@ -156,7 +192,16 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |                                                                                                          ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (d) in the query: ROW_NUMBER() OVER (PARTITION BY d ORDER BY ...) AS n, WHERE n = 1
 -- [12] over inner join
---   placement: incremental
+--   plan:
+--     Aggregate by a.category: MAX(b.price) [stage group_2] [I,UB,UA,D]
+--     - key: category
+--     - state: its rows
+--     - bound: none
+--       Join INNER on b.auction = a.id [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan bid AS b (kafka) [spark, feed_0] [I]
+--         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (category, m), key (category), kinds, aggregate
 --   reads:
 --     bid (auction, price)
@@ -191,7 +236,16 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |                                                                                                   ^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (category); or choose one row for each (m) in the query: ROW_NUMBER() OVER (PARTITION BY m ORDER BY ...) AS n, WHERE n = 1
 -- [15] over a table at rest too
---   placement: incremental
+--   plan:
+--     Aggregate by d.name: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: name
+--     - state: COUNT(*)
+--     - bound: none
+--       Join INNER on b.auction = d.id [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan bid AS b (kafka) [spark, feed_0] [I]
+--         Scan dim AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (name, n), key (name), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -224,7 +278,13 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |                                                                                       ^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (name); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [18] limited
---   placement: update
+--   plan:
+--     Limit LIMIT 3 [spark update mode] [I,UA,D]
+--       Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
+--       - key: auction
+--       - state: COUNT(*), for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, c), key (auction), aggregate
 --   reads:
 --     bid (auction)
@@ -258,7 +318,13 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |                                                                ^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [22] distinct over updates
---   placement: update
+--   plan:
+--     Distinct [spark update mode] [I,UA,D]
+--       Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
+--       - key: auction
+--       - state: COUNT(*), for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, c), key (auction), aggregate
 --   reads:
 --     bid (auction)
@@ -277,7 +343,13 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |                                                          ^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [24] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Distinct [stage group_0] [I,UB,UA,D]
+--       Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--       - key: auction
+--       - state: COUNT(*)
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -298,7 +370,12 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |                                                          ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [26] of decimals taken back
---   placement: update
+--   plan:
+--     Aggregate by region: SUM(CAST(price AS DECIMAL(10, 2))), AVG(CAST(price AS DECIMAL(10, 2))) [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: AVG(CAST(price AS DECIMAL(10, 2))), SUM(CAST(price AS DECIMAL(10, 2))), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (region, s, a), key (region), kinds, retracting aggregate
 --   reads:
 --     cdc (region, price, __row_kind)
@@ -316,7 +393,12 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |                                                                                                                   ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [28] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by region: SUM(CAST(price AS DECIMAL(10, 2))), AVG(CAST(price AS DECIMAL(10, 2))) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, s, a), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, price, __row_kind)
@@ -337,7 +419,12 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |                                                                                                                   ^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (a) in the query: ROW_NUMBER() OVER (PARTITION BY a ORDER BY ...) AS n, WHERE n = 1
 -- [30] constant beside
---   placement: update
+--   plan:
+--     Aggregate: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: none: one row in all
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (name, n), key (), constants (name), aggregate
 --   reads:
 --     bid ()
@@ -355,7 +442,12 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [32] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate: COUNT(*) [stage group_0] [I,D]
+--     - key: none: one row in all
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (name, n), key (), constants (name), kinds, aggregate
 --   reads:
 --     bid ()
@@ -368,7 +460,12 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT 'all' AS `name`, `__m0` AS `n` FROM feed_0
 --   digest: d972b23545561192
 -- [33] having over cdc
---   placement: update
+--   plan:
+--     Aggregate by region: SUM(amount), having SUM(amount) > 3 [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: SUM(amount), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (region, s), key (region), kinds, retracting aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -386,7 +483,12 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |                                                   ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [35] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by region: SUM(amount), having SUM(amount) > 3 [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: SUM(amount)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, s), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -407,7 +509,12 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |                                                   ^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (region); or choose one row for each (s) in the query: ROW_NUMBER() OVER (PARTITION BY s ORDER BY ...) AS n, WHERE n = 1
 -- [37] expression key
---   placement: update
+--   plan:
+--     Aggregate by auction % 3: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: r
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (r, n), key (r), aggregate
 --   reads:
 --     bid (auction)
@@ -425,7 +532,12 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       |                                                          ^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [39] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by auction % 3: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: r
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (r, n), key (r), kinds, aggregate
 --   reads:
 --     bid (auction)

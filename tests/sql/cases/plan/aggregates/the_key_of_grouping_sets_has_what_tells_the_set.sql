@@ -21,7 +21,13 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] the key of grouping sets has what tells the set
---   placement: update
+--   plan:
+--     Aggregate by k, x, GROUPING_ID(x, k), the grouping set [spark update mode] [I,UA,D]
+--     - key: k, x, g
+--     - grouping sets: (k, x), (k), (x), (); each row counts in every one
+--     - state: that it was there, for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, x, g), key (k, x, g), aggregate
 --   reads:
 --     events (k, x)
@@ -40,7 +46,13 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --       |                                                                ^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k, x, GROUPING_ID(x, k), the grouping set [stage group_0] [I,UB,UA,D]
+--     - key: k, x, g
+--     - grouping sets: (k, x), (k), (x), (); each row counts in every one
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, x, g), key (k, x, g), kinds, aggregate
 --   reads:
 --     events (k, x)
@@ -54,7 +66,13 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __group2, __set) rows COMPUTE SELECT `__group0` AS `k`, `__group1` AS `x`, `__group2` AS `g` FROM feed_0 GROUP BY `__group0`, `__group1`, `__group2`, `__set`
 --   digest: 386eae3cc9ae2be0
 -- [4] another
---   placement: update
+--   plan:
+--     Aggregate by k, x, GROUPING(k), GROUPING(x), the grouping set [spark update mode] [I,UA,D]
+--     - key: k, x, a, b
+--     - grouping sets: (k, x), (k), (x), (); each row counts in every one
+--     - state: that it was there, for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (x, k, a, b), key (k, x, a, b), aggregate
 --   reads:
 --     events (k, x)
@@ -73,7 +91,13 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --       |                                                                      ^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [6] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k, x, GROUPING(k), GROUPING(x), the grouping set [stage group_0] [I,UB,UA,D]
+--     - key: k, x, a, b
+--     - grouping sets: (k, x), (k), (x), (); each row counts in every one
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (x, k, a, b), key (k, x, a, b), kinds, aggregate
 --   reads:
 --     events (k, x)
@@ -87,7 +111,13 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __group2, __group3, __set) rows COMPUTE SELECT `__group1` AS `x`, `__group0` AS `k`, `__group2` AS `a`, `__group3` AS `b` FROM feed_0 GROUP BY `__group0`, `__group1`, `__group2`, `__group3`, `__set`
 --   digest: f4961ca672357b2e
 -- [7] another
---   placement: update
+--   plan:
+--     Aggregate by k, GROUP_ID(), the grouping set [spark update mode] [I,UA,D]
+--     - key: k, g
+--     - grouping sets: (), (); each row counts in every one
+--     - state: that it was there, for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, g), key (k, g), aggregate
 --   reads:
 --     events (k)
@@ -106,7 +136,13 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --       |                                                               ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [9] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k, GROUP_ID(), the grouping set [stage group_0] [I,UB,UA,D]
+--     - key: k, g
+--     - grouping sets: (), (); each row counts in every one
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, g), key (k, g), kinds, aggregate
 --   reads:
 --     events (k)
@@ -120,7 +156,12 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --     MAINTAINED group_0 KEEP feed_0 BY (k, __group1, __set) rows COMPUTE SELECT `k` AS `k`, `__group1` AS `g` FROM feed_0 GROUP BY `k`, `__group1`, `__set`
 --   digest: 06a381c408bf9f42
 -- [10] another
---   placement: update
+--   plan:
+--     Aggregate by k, x [spark update mode] [I,UA,D]
+--     - key: k, x
+--     - state: that it was there, for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, x), key (k, x), aggregate
 --   reads:
 --     events (k, x)
@@ -138,7 +179,12 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --       |                                                  ^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [12] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k, x [stage group_0] [I,UB,UA,D]
+--     - key: k, x
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, x), key (k, x), kinds, aggregate
 --   reads:
 --     events (k, x)
@@ -151,7 +197,13 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --     MAINTAINED group_0 KEEP feed_0 BY (k, x) rows COMPUTE SELECT `k` AS `k`, `x` AS `x` FROM feed_0 GROUP BY `k`, `x`
 --   digest: aef7da04c11c8118
 -- [13] another
---   placement: update
+--   plan:
+--     Aggregate by 1, GROUPING(1), the grouping set [spark update mode] [I,UA,D]
+--     - key: g
+--     - grouping sets: (1), (); each row counts in every one
+--     - state: that it was there, for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (one, g), key (g), aggregate
 --   reads:
 --     events ()
@@ -170,7 +222,13 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --       |                                                                ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [15] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by 1, GROUPING(1), the grouping set [stage group_0] [I,UB,UA,D]
+--     - key: g
+--     - grouping sets: (1), (); each row counts in every one
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (one, g), key (g), kinds, aggregate
 --   reads:
 --     events ()

@@ -5,7 +5,12 @@ SELECT k, COUNT(*) AS n FROM events GROUP BY k
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] the lines name mechanism key and state
---   placement: update
+--   plan:
+--     Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, n), key (k), aggregate
 --   reads:
 --     events (k)
@@ -23,7 +28,12 @@ SELECT k, COUNT(*) AS n FROM events GROUP BY k
 --       |                                              ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k), kinds, aggregate
 --   reads:
 --     events (k)

@@ -10,7 +10,12 @@ SELECT region, ARRAY_AGG(amount) FROM cdc GROUP BY region
 -- and: sink: append
 -- ----- expected
 -- [1] what cannot be subtracted is refused
---   placement: incremental
+--   plan:
+--     Aggregate by region: MIN(amount) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -31,7 +36,12 @@ SELECT region, ARRAY_AGG(amount) FROM cdc GROUP BY region
 --       |                                              ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] another
---   placement: incremental
+--   plan:
+--     Aggregate by region: COUNT(DISTINCT amount) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -52,7 +62,12 @@ SELECT region, ARRAY_AGG(amount) FROM cdc GROUP BY region
 --       |                                                         ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [5] another
---   placement: incremental
+--   plan:
+--     Aggregate by region: ARRAY_AGG(amount) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)

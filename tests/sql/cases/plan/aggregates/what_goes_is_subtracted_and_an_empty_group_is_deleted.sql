@@ -17,7 +17,12 @@ SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] what goes is subtracted and an empty group is deleted
---   placement: update
+--   plan:
+--     Aggregate by region: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: COUNT(*), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (region, v), key (region), kinds, retracting aggregate
 --   reads:
 --     cdc (region, __row_kind)
@@ -35,7 +40,12 @@ SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
 --       |                                                ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, v), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, __row_kind)
@@ -48,7 +58,12 @@ SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
 --     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `region` AS `region`, `__m0` AS `v` FROM feed_0
 --   digest: dbcc0fa3f50f01a4
 -- [4] another
---   placement: update
+--   plan:
+--     Aggregate by region: COUNT(amount) [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: COUNT(amount), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (region, v), key (region), kinds, retracting aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -66,7 +81,12 @@ SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
 --       |                                                     ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [6] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by region: COUNT(amount) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: COUNT(amount)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, v), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -79,7 +99,12 @@ SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
 --     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, `__m0` AS `v` FROM feed_0
 --   digest: af8fb765f68cacd1
 -- [7] another
---   placement: update
+--   plan:
+--     Aggregate by region: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: COUNT(*), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (region, v), key (region), kinds, retracting aggregate
 --   reads:
 --     cdc (id, region, __row_kind)
@@ -97,7 +122,12 @@ SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
 --       |                                                                      ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [9] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, v), key (region), kinds, aggregate
 --   reads:
 --     cdc (id, region, __row_kind)
@@ -110,7 +140,12 @@ SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
 --     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CASE WHEN (`id` > 1) THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, `__m0` AS `v` FROM feed_0
 --   digest: 9505f79a04e9e8fc
 -- [10] another
---   placement: update
+--   plan:
+--     Aggregate by region: SUM(amount) [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: SUM(amount), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (region, v), key (region), kinds, retracting aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -128,7 +163,12 @@ SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
 --       |                                                   ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [12] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by region: SUM(amount) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: SUM(amount)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, v), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)

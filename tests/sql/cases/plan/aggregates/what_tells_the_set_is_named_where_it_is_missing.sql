@@ -4,7 +4,13 @@ SELECT k, x FROM events GROUP BY GROUPING SETS ((k, x), (k, x), x, ())
 -- and: sink: append
 -- ----- expected
 -- [1] what tells the set is named where it is missing
---   placement: incremental
+--   plan:
+--     Aggregate by k, x, the grouping set [stage group_0] [I,D]
+--     - key: none
+--     - grouping sets: (k, x), (k, x), (x), (); each row counts in every one
+--     - state: its rows
+--     - bound: none
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, x), key unknown, kinds, aggregate
 --   reads:
 --     events (k, x)

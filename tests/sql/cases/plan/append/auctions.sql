@@ -33,7 +33,10 @@ SELECT a1 FROM bid AS b(a1,a2,a3,a4,a5)
 SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 -- ----- expected
 -- [1] append over tables of every kind: proj
---   placement: native
+--   plan:
+--     Project auction, price [spark] [I]
+--       Filter price > 3 [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, price), key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -42,7 +45,10 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --   checkpoint: bid
 --   digest: 72e57a0b8cff02d9
 -- [2] sink: none
---   placement: native
+--   plan:
+--     Project auction, price [spark] [I]
+--       Filter price > 3 [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -59,7 +65,10 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --       |                                ^^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [4] sink: none
---   placement: native
+--   plan:
+--     Limit ORDER BY id [spark] [I]
+--       Project id [spark] [I]
+--         Scan orders (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     orders (id), marked
@@ -76,7 +85,10 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --       |                                ^^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [6] sink: none
---   placement: native
+--   plan:
+--     Limit ORDER BY id LIMIT 3 [spark] [I]
+--       Project id [spark] [I]
+--         Scan orders (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     orders (id), marked
@@ -85,7 +97,10 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --   checkpoint: orders
 --   digest: 313135ac085f0535
 -- [7] limit
---   placement: native
+--   plan:
+--     Limit LIMIT 3 [spark] [I]
+--       Project id [spark] [I]
+--         Scan orders (kafka) [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     orders (id), marked
@@ -94,7 +109,10 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --   checkpoint: orders
 --   digest: 6beca23a4781dcfc
 -- [8] sink: none
---   placement: native
+--   plan:
+--     Limit LIMIT 3 [spark] [I]
+--       Project id [spark] [I]
+--         Scan orders (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     orders (id), marked
@@ -111,7 +129,10 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --       |                              ^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [10] sink: none
---   placement: native
+--   plan:
+--     Limit OFFSET 3 [spark] [I]
+--       Project id [spark] [I]
+--         Scan orders (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     orders (id), marked
@@ -120,7 +141,8 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --   checkpoint: orders
 --   digest: c7bbbcd086befe1c
 -- [11] values
---   placement: native
+--   plan:
+--     Values [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --   query:
@@ -128,7 +150,9 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --   checkpoint: no sources
 --   digest: 75afd75c823c32cc
 -- [12] dim only
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       Scan dim (delta) [spark] [I]
 --   flow: insert-only, columns (id, name), key unknown
 --   reads:
 --     dim (id, name), marked
@@ -137,7 +161,9 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --   checkpoint: dim
 --   digest: 227bc019436a3cfe
 -- [13] sink: none
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       Scan dim (delta) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     dim (id, name), marked
@@ -146,7 +172,9 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --   checkpoint: dim
 --   digest: 227bc019436a3cfe
 -- [14] select without from
---   placement: native
+--   plan:
+--     Project 1 [spark] [I]
+--       Values [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --   query:
@@ -162,7 +190,12 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --       |                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: interval joins and LAG over a table at rest find pairs of rows
 -- [16] deep filter
---   placement: native
+--   plan:
+--     Project auction [spark] [I]
+--       Filter auction > 1 [spark] [I]
+--         Project auction, price [spark] [I]
+--           Filter price > 3 [spark] [I]
+--             Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -171,7 +204,12 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --   checkpoint: bid
 --   digest: c50d7517629e884a
 -- [17] sink: none
---   placement: native
+--   plan:
+--     Project auction [spark] [I]
+--       Filter auction > 1 [spark] [I]
+--         Project auction, price [spark] [I]
+--           Filter price > 3 [spark] [I]
+--             Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -180,7 +218,10 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --   checkpoint: bid
 --   digest: c50d7517629e884a
 -- [18] column alias list
---   placement: native
+--   plan:
+--     Project a1 [spark] [I]
+--       SubqueryAlias b (a1, a2, a3, a4, a5) [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (a1), key unknown
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), marked
@@ -189,7 +230,10 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --   checkpoint: bid
 --   digest: e39ff5d19d6e5198
 -- [19] sink: none
---   placement: native
+--   plan:
+--     Project a1 [spark] [I]
+--       SubqueryAlias b (a1, a2, a3, a4, a5) [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), marked

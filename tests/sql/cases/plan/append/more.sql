@@ -41,7 +41,9 @@ SELECT nothing FROM bid
 SELECT 1 FROM nowhere
 -- ----- expected
 -- [1] other append: star
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, bidder, price, channel, dateTime), key unknown
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), marked
@@ -50,7 +52,9 @@ SELECT 1 FROM nowhere
 --   checkpoint: bid
 --   digest: c6ece8e124618f53
 -- [2] sink: none
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), marked
@@ -59,7 +63,14 @@ SELECT 1 FROM nowhere
 --   checkpoint: bid
 --   digest: c6ece8e124618f53
 -- [3] cte kept
---   placement: native
+--   plan:
+--     Project x [spark] [I]
+--       SubqueryAlias b (x, y) [spark] [I]
+--         Project auction, price [spark] [I]
+--           SubqueryAlias a [spark] [I]
+--             Project auction, price [spark] [I]
+--               Filter price > 1 [spark] [I]
+--                 Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (x), key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -68,7 +79,14 @@ SELECT 1 FROM nowhere
 --   checkpoint: bid
 --   digest: 6f2cbb5c7486a33a
 -- [4] sink: none
---   placement: native
+--   plan:
+--     Project x [spark] [I]
+--       SubqueryAlias b (x, y) [spark] [I]
+--         Project auction, price [spark] [I]
+--           SubqueryAlias a [spark] [I]
+--             Project auction, price [spark] [I]
+--               Filter price > 1 [spark] [I]
+--                 Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -77,7 +95,13 @@ SELECT 1 FROM nowhere
 --   checkpoint: bid
 --   digest: 6f2cbb5c7486a33a
 -- [5] view
---   placement: native
+--   plan:
+--     Project a [spark] [I]
+--       Filter p > 200 [spark] [I]
+--         SubqueryAlias dear (a, p) [spark] [I]
+--           Project auction, price [spark] [I]
+--             Filter price > 100 [spark] [I]
+--               Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (a), key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -86,7 +110,13 @@ SELECT 1 FROM nowhere
 --   checkpoint: bid
 --   digest: 5e707b9d51b6f026
 -- [6] sink: none
---   placement: native
+--   plan:
+--     Project a [spark] [I]
+--       Filter p > 200 [spark] [I]
+--         SubqueryAlias dear (a, p) [spark] [I]
+--           Project auction, price [spark] [I]
+--             Filter price > 100 [spark] [I]
+--               Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -95,7 +125,10 @@ SELECT 1 FROM nowhere
 --   checkpoint: bid
 --   digest: 5e707b9d51b6f026
 -- [7] unnest
---   placement: native
+--   plan:
+--     Project auction, v [spark] [I]
+--       Unnest UNNEST(ARRAY[1, 2]) AS t (v) [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, v), key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -105,7 +138,10 @@ SELECT 1 FROM nowhere
 --     CROSS JOIN UNNEST(ARRAY[1, 2]) AS t(v)
 --   digest: 8d63b43c91d3d6c5
 -- [8] sink: none
---   placement: native
+--   plan:
+--     Project auction, v [spark] [I]
+--       Unnest UNNEST(ARRAY[1, 2]) AS t (v) [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -115,7 +151,10 @@ SELECT 1 FROM nowhere
 --     CROSS JOIN UNNEST(ARRAY[1, 2]) AS t(v)
 --   digest: 8d63b43c91d3d6c5
 -- [9] values
---   placement: native
+--   plan:
+--     Project v.a [spark] [I]
+--       SubqueryAlias v (a, b) [spark] [I]
+--         Values [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --   query:
@@ -131,7 +170,10 @@ SELECT 1 FROM nowhere
 --       |                                                            ^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [11] sink: none
---   placement: native
+--   plan:
+--     Limit ORDER BY n LIMIT 2 [spark] [I]
+--       Aggregate by name: COUNT(*) [spark] [I]
+--         Scan dim (delta) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     dim (name), marked
@@ -141,7 +183,10 @@ SELECT 1 FROM nowhere
 --     GROUP BY name COMPUTE COUNT(*) FROM dim AS `dim`
 --   digest: 07e8488bd04fcf97
 -- [12] jdbc at rest
---   placement: native
+--   plan:
+--     Limit ORDER BY id [spark] [I]
+--       Project name [spark] [I]
+--         Scan shop (jdbc) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     shop (id, name), looked up, marked
@@ -158,7 +203,13 @@ SELECT 1 FROM nowhere
 --       |                                                  ^^^^^^^^^
 --       = help: INSERT it into a Delta table first, and read that
 -- [14] sink: none
---   placement: native
+--   plan:
+--     Project b.auction, s.name [spark] [I]
+--       Join LEFT on b.auction = s.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan bid AS b (kafka) [spark] [I]
+--         Scan shop AS s (jdbc) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -169,7 +220,13 @@ SELECT 1 FROM nowhere
 --     LEFT JOIN shop AS s ON b.auction = s.id
 --   digest: 93ebe3b39ceff560
 -- [15] rest and grouping sets
---   placement: incremental
+--   plan:
+--     Aggregate by name, the grouping set: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - grouping sets: (name), (name), (); each row counts in every one
+--     - state: COUNT(*)
+--     - bound: none
+--       Scan dim (delta) [spark, feed_0] [I]
 --   flow: all, columns (name, n, g), key unknown, kinds, aggregate
 --   reads:
 --     dim (name)
@@ -191,7 +248,10 @@ SELECT 1 FROM nowhere
 --       |                                                                               ^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [17] sink: none
---   placement: native
+--   plan:
+--     Aggregate by name, the grouping set: COUNT(*) [spark] [I]
+--     - grouping sets: (name), (name), (); each row counts in every one
+--       Scan dim (delta) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     dim (name), marked
@@ -202,7 +262,10 @@ SELECT 1 FROM nowhere
 --     GROUPING SETS (name), (name), ()
 --   digest: 1a849c53804a4d75
 -- [18] fetch
---   placement: native
+--   plan:
+--     Limit FETCH FIRST 3 ROWS ONLY [spark] [I]
+--       Project auction [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction), marked
@@ -211,7 +274,10 @@ SELECT 1 FROM nowhere
 --   checkpoint: bid
 --   digest: 045f4f5f49d12712
 -- [19] sink: none
---   placement: native
+--   plan:
+--     Limit FETCH FIRST 3 ROWS ONLY [spark] [I]
+--       Project auction [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), marked
@@ -227,7 +293,9 @@ SELECT 1 FROM nowhere
 --     1 | SELECT * FROM bid PIVOT (SUM(price) FOR channel IN ('a', 'b'))
 --       |                             ^
 -- [21] arithmetic
---   placement: native
+--   plan:
+--     Project auction / 2 AS h, price % 7 AS m, CAST(price AS INT) / 3 AS t, CAST(price AS DECIMAL(10, 2)) * 1.5 AS d [spark] [I]
+--       Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (h, m, t, d), key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -236,7 +304,9 @@ SELECT 1 FROM nowhere
 --   checkpoint: bid
 --   digest: 51cf320e2e28dbf2
 -- [22] sink: none
---   placement: native
+--   plan:
+--     Project auction / 2 AS h, price % 7 AS m, CAST(price AS INT) / 3 AS t, CAST(price AS DECIMAL(10, 2)) * 1.5 AS d [spark] [I]
+--       Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), marked

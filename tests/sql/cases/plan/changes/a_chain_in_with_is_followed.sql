@@ -5,7 +5,17 @@ WITH a AS (SELECT id, amount FROM cdc), b AS (SELECT id, SUM(amount) AS s FROM a
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] a chain in with is followed
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       Filter s > 3 [spark update mode] [I,UA,D]
+--         SubqueryAlias b [spark update mode] [I,UA,D]
+--           Aggregate by id: SUM(amount) [spark update mode] [I,UA,D]
+--           - key: id
+--           - state: SUM(amount), and how many rows there are, for each key that was ever seen
+--           - bound: none
+--             SubqueryAlias a [spark] [I,UB,UA,D]
+--               Project id, amount [spark] [I,UB,UA,D]
+--                 Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (id, s), key (id), kinds, retracting aggregate
 --   reads:
 --     cdc (id, amount, __row_kind)
@@ -23,7 +33,17 @@ WITH a AS (SELECT id, amount FROM cdc), b AS (SELECT id, SUM(amount) AS s FROM a
 --       |                                                                                          ^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project * [stage rows_1] [I,UB,UA,D]
+--       Filter s > 3 [stage rows_1] [I,UB,UA,D]
+--         SubqueryAlias b [stage rows_1] [I,UB,UA,D]
+--           Aggregate by id: SUM(amount) [stage group_0] [I,UB,UA,D]
+--           - key: id
+--           - state: SUM(amount)
+--           - bound: table.exec.state.ttl, 3600 s after the last change
+--             SubqueryAlias a [spark, feed_0] [I,UB,UA,D]
+--               Project id, amount [spark, feed_0] [I,UB,UA,D]
+--                 Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, s), key (id), kinds, aggregate
 --   reads:
 --     cdc (id, amount, __row_kind)

@@ -4,7 +4,10 @@ SELECT id, amount FROM latest WHERE id > 3
 -- and: sink: append
 -- ----- expected
 -- [1] a filter by the key keeps or drops all rows of a key
---   placement: native
+--   plan:
+--     Project id, amount [spark] [I,UA,D]
+--       Filter id > 3 [spark] [I,UA,D]
+--         Scan latest (upsert-kafka) [spark] [I,UA,D]
 --   flow: upsert, columns (id, amount), key (id), kinds
 --   reads:
 --     latest (id, amount, __row_kind), marked

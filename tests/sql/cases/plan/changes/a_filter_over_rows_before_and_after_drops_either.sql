@@ -4,7 +4,10 @@ SELECT id FROM cdc WHERE amount > 3
 -- and: sink: append
 -- ----- expected
 -- [1] a filter over rows before and after drops either
---   placement: native
+--   plan:
+--     Project id [spark] [I,UB,UA,D]
+--       Filter amount > 3 [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id), key (id), kinds
 --   reads:
 --     cdc (id, amount, __row_kind), marked

@@ -4,7 +4,9 @@ SELECT id AS i, upper(region) AS r FROM cdc
 -- and: sink: append
 -- ----- expected
 -- [1] a projection carries the kind as its last column
---   placement: native
+--   plan:
+--     Project id AS i, UPPER(region) AS r [spark] [I,UB,UA,D]
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (i, r), key (i), kinds
 --   reads:
 --     cdc (id, region, __row_kind), marked

@@ -11,7 +11,10 @@ SELECT e.id FROM events AS e JOIN countries AS c ON e.k = c.code
 SELECT id FROM events UNION ALL SELECT id FROM events
 -- ----- expected
 -- [1] a query whose rows stay is left as it is
---   placement: native
+--   plan:
+--     Project id, x [spark] [I]
+--       Filter x > 1 [spark] [I]
+--         Scan events (kafka) [spark] [I]
 --   flow: insert-only, columns (id, x), key unknown
 --   reads:
 --     events (id, x), marked
@@ -20,7 +23,11 @@ SELECT id FROM events UNION ALL SELECT id FROM events
 --   checkpoint: events
 --   digest: fe09d12f5e8b828f
 -- [2] another
---   placement: native
+--   plan:
+--     Project id [spark] [I]
+--       SubqueryAlias e [spark] [I]
+--         Project * [spark] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     events (id), marked
@@ -29,7 +36,12 @@ SELECT id FROM events UNION ALL SELECT id FROM events
 --   checkpoint: events
 --   digest: 7aeb47dc8eb45e7b
 -- [3] another
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of events
+--       WindowAssign TUMBLE ts, size 1 min [spark] [I]
+--         Scan events (kafka) [spark] [I]
 --   flow: insert-only, columns (window_start, window_end, *), key unknown
 --   reads:
 --     events (ts), rowtime ts, marked
@@ -39,7 +51,13 @@ SELECT id FROM events UNION ALL SELECT id FROM events
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
 --   digest: 1c83d52e65e45d5f
 -- [4] another
---   placement: native
+--   plan:
+--     Project e.id [spark] [I]
+--       Join INNER on e.k = c.code [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan events AS e (kafka) [spark] [I]
+--         Scan countries AS c (delta) [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     events (id, k), rowtime ts, marked
@@ -50,7 +68,12 @@ SELECT id FROM events UNION ALL SELECT id FROM events
 --     JOIN countries AS c ON e.k = c.code
 --   digest: 35da3f5d1bb573fe
 -- [5] another
---   placement: native
+--   plan:
+--     Union ALL [spark] [I]
+--       Project id [spark] [I]
+--         Scan events (kafka) [spark] [I]
+--       Project id [spark] [I]
+--         Scan events (kafka), as above [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     events (id), marked

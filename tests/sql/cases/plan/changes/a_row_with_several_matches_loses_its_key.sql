@@ -10,7 +10,14 @@ SELECT id, v FROM cdc, LATERAL TABLE(parts(region)) AS t (v)
 -- and: sink: append
 -- ----- expected
 -- [1] a row with several matches loses its key
---   placement: native
+--   plan:
+--     Project c.id, d.note [spark] [I,UB,UA,D]
+--       Join INNER on c.region = d.code [spark] [I,UB,UA,D]
+--       - key: none
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark] [I,UB,UA,D]
+--         Scan notes AS d (delta) [spark] [I]
 --   flow: all, columns (id, note), key unknown, kinds
 --   reads:
 --     cdc (id, region, __row_kind), marked
@@ -29,7 +36,10 @@ SELECT id, v FROM cdc, LATERAL TABLE(parts(region)) AS t (v)
 --       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] another
---   placement: native
+--   plan:
+--     Project id, v [spark] [I,UB,UA,D]
+--       Unnest UNNEST(arr) AS t (v) [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id, v), key unknown, kinds
 --   reads:
 --     cdc (id, arr, __row_kind), marked
@@ -47,7 +57,10 @@ SELECT id, v FROM cdc, LATERAL TABLE(parts(region)) AS t (v)
 --       |                   ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [5] another
---   placement: native
+--   plan:
+--     Project id, v [spark] [I,UB,UA,D]
+--       Unnest LATERAL TABLE(PARTS(region)) AS t (v) [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id, v), key unknown, kinds
 --   reads:
 --     cdc (id, region, __row_kind), marked

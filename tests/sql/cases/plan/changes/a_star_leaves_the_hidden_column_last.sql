@@ -4,7 +4,9 @@ SELECT * FROM latest
 -- and: sink: append
 -- ----- expected
 -- [1] a star leaves the hidden column last
---   placement: native
+--   plan:
+--     Project * [spark] [I,UA,D]
+--       Scan latest (upsert-kafka) [spark] [I,UA,D]
 --   flow: upsert, columns (id, region, amount), key (id), kinds
 --   reads:
 --     latest (id, region, amount, __row_kind), marked

@@ -4,7 +4,12 @@ SELECT id, region FROM cdc UNION ALL SELECT id, k FROM events
 -- and: sink: append
 -- ----- expected
 -- [1] a union carries the kinds of each part
---   placement: native
+--   plan:
+--     Union ALL [spark] [I,UB,UA,D]
+--       Project id, region [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
+--       Project id, k [spark] [I]
+--         Scan events (kafka) [spark] [I]
 --   flow: all, columns (id, region), key unknown, kinds
 --   reads:
 --     cdc (id, region, __row_kind), marked

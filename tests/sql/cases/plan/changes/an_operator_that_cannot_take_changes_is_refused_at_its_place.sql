@@ -35,7 +35,16 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 -- and: sink: append
 -- ----- expected
 -- [1] an operator that cannot take changes is refused at its place
---   placement: incremental
+--   plan:
+--     Aggregate by n: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: n
+--     - state: COUNT(*)
+--     - bound: none
+--       Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--       - key: k
+--       - state: COUNT(*)
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (n, __column1), key (n), kinds, aggregate
 --   reads:
 --     events (k)
@@ -58,7 +67,16 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --       |                                                                                   ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] another
---   placement: incremental
+--   plan:
+--     Aggregate by x: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: x
+--     - state: COUNT(*)
+--     - bound: none
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (x, __column1), key (x), kinds, aggregate
 --   reads:
 --     events (k, x, ts)
@@ -81,7 +99,16 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --       |                                                                                                                        ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [5] form: ties-open
---   placement: incremental
+--   plan:
+--     Aggregate by x: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: x
+--     - state: COUNT(*)
+--     - bound: none
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (x, __column1), key (x), kinds, aggregate
 --   reads:
 --     events (k, x, ts)
@@ -96,7 +123,16 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --     MAINTAINED group_1 KEEP ranks_0 BY (x) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `x` AS `x`, `__m0` AS `__column1` FROM ranks_0
 --   digest: 7ef1ecef7b7344cc
 -- [6] another
---   placement: incremental
+--   plan:
+--     Aggregate by region: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: region
+--     - state: COUNT(*)
+--     - bound: none
+--       ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the last row of each key
+--       - bound: none
+--         Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region, __column1), key (region), kinds, aggregate
 --   reads:
 --     latest (id, region, __row_kind)
@@ -119,7 +155,16 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --       |                                              ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [8] another
---   placement: incremental
+--   plan:
+--     Aggregate by e.k: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*)
+--     - bound: none
+--       Join INNER on e.k = c.code [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan events AS e (kafka) [spark, feed_0] [I]
+--         Scan countries AS c (delta) [spark, feed_1] [I]
 --   flow: all, columns (k, __column1), key (k), kinds, aggregate
 --   reads:
 --     events (k)
@@ -152,7 +197,10 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --       |                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
 -- [11] another
---   placement: incremental
+--   plan:
+--     Distinct [spark, feed_0] [I,UB,UA,D]
+--       Project id [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id), key (id), kinds
 --   reads:
 --     cdc (id, __row_kind)
@@ -178,7 +226,15 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --       |                          ^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [14] another
---   placement: incremental
+--   plan:
+--     Project id [stage join_0] [I,UB,UA,D]
+--       Join SEMI on id = __inner.id [stage join_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Project id [spark, feed_1] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: all, columns (id), key (id), kinds, join
 --   reads:
 --     cdc (id, __row_kind)
@@ -201,7 +257,15 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [16] another
---   placement: incremental
+--   plan:
+--     Union DISTINCT [stage distinct_1] [I,UB,UA,D]
+--     - key: id
+--     - state: how many rows there are
+--     - bound: none
+--       Project id [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--       Project id [spark, feed_1] [I]
+--         Scan events (kafka) [spark] [I]
 --   flow: all, columns (id), key (id), kinds, distinct rows
 --   reads:
 --     cdc (id, __row_kind)
@@ -226,7 +290,16 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [18] another
---   placement: incremental
+--   plan:
+--     Union ALL [stage rows_1] [I,UB,UA,D]
+--       Project id [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--       Project id [stage normalize_0] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
 --     cdc (id, __row_kind)
@@ -250,7 +323,11 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --       |                ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [20] another
---   placement: incremental
+--   plan:
+--     Over SUM(x) OVER (ORDER BY ts) [stage over_0] [I]
+--     - state: SUM(x), and rows until the watermark has passed their ts
+--     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (id, __column1), key unknown, OVER aggregation
 --   reads:
 --     events (id, x, ts), rowtime ts
@@ -264,7 +341,18 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0) KEEP __total0 = sum(`x`) COMPUTE SELECT `ts`, `x`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
 --   digest: 08cd214b42859cfb
 -- [21] another
---   placement: incremental
+--   plan:
+--     Union ALL [stage rows_1] [I,UB,UA,D]
+--       Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--       - key: k
+--       - state: COUNT(*)
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
+--       Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--       - key: k
+--       - state: COUNT(*)
+--       - bound: none
+--         Scan events (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key unknown, kinds, aggregate
 --   reads:
 --     events (k)

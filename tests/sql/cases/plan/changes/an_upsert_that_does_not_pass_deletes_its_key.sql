@@ -4,7 +4,10 @@ SELECT id, 10 / amount AS share FROM latest WHERE amount <> 0
 -- and: sink: append
 -- ----- expected
 -- [1] an upsert that does not pass deletes its key
---   placement: native
+--   plan:
+--     Project id, 10 / amount AS share [spark] [I,UA,D]
+--       Filter amount <> 0 [spark] [I,UA,D]
+--         Scan latest (upsert-kafka) [spark] [I,UA,D]
 --   flow: upsert, columns (id, share), key (id), kinds
 --   reads:
 --     latest (id, amount, __row_kind), marked

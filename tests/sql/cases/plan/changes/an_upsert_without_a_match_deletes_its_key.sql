@@ -4,7 +4,14 @@ SELECT c.id, d.name FROM latest AS c JOIN countries AS d ON c.region = d.code
 -- and: sink: append
 -- ----- expected
 -- [1] an upsert without a match deletes its key
---   placement: native
+--   plan:
+--     Project c.id, d.name [spark] [I,UA,D]
+--       Join INNER on c.region = d.code [spark] [I,UA,D]
+--       - key: id
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan latest AS c (upsert-kafka) [spark] [I,UA,D]
+--         Scan countries AS d (delta) [spark] [I]
 --   flow: upsert, columns (id, name), key (id), kinds
 --   reads:
 --     latest (id, region, __row_kind), marked

@@ -22,7 +22,10 @@ SELECT id, id FROM cdc
 SELECT * EXCEPT(id) FROM cdc
 -- ----- expected
 -- [1] changes over tables of every kind: cdc proj
---   placement: native
+--   plan:
+--     Project id, amount [spark] [I,UB,UA,D]
+--       Filter amount > 3 [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id, amount), key (id), kinds
 --   reads:
 --     cdc (id, amount, __row_kind), marked
@@ -47,7 +50,10 @@ SELECT * EXCEPT(id) FROM cdc
 --       |                        ^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (amount) in the query: ROW_NUMBER() OVER (PARTITION BY amount ORDER BY ...) AS n, WHERE n = 1
 -- [4] upsert proj
---   placement: native
+--   plan:
+--     Project id, amount [spark] [I,UA,D]
+--       Filter amount > 3 [spark] [I,UA,D]
+--         Scan latest (upsert-kafka) [spark] [I,UA,D]
 --   flow: upsert, columns (id, amount), key (id), kinds
 --   reads:
 --     latest (id, amount, __row_kind), marked
@@ -64,7 +70,14 @@ SELECT * EXCEPT(id) FROM cdc
 --       |                        ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [6] sink: before
---   placement: incremental
+--   plan:
+--     Project id, amount [stage rows_1] [I,UB,UA,D]
+--       Filter amount > 3 [stage rows_1] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, amount), key (id), kinds
 --   reads:
 --     latest (id, amount, __row_kind)
@@ -86,7 +99,14 @@ SELECT * EXCEPT(id) FROM cdc
 --       |                        ^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (amount) in the query: ROW_NUMBER() OVER (PARTITION BY amount ORDER BY ...) AS n, WHERE n = 1
 -- [8] upsert proj nokey
---   placement: incremental
+--   plan:
+--     Project amount [stage rows_1] [I,UB,UA,D]
+--       Filter amount > 3 [stage rows_1] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (amount), key unknown, kinds
 --   reads:
 --     latest (id, amount, __row_kind)
@@ -124,7 +144,9 @@ SELECT * EXCEPT(id) FROM cdc
 --       |                             ^^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [12] dup names
---   placement: native
+--   plan:
+--     Project id, id [spark] [I,UB,UA,D]
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id, id), key (id), kinds
 --   reads:
 --     cdc (id, __row_kind), marked

@@ -4,7 +4,14 @@ SELECT c.id, d.name FROM cdc AS c JOIN countries AS d ON c.region = d.code
 -- and: sink: append
 -- ----- expected
 -- [1] changes are joined with a table that is looked up
---   placement: native
+--   plan:
+--     Project c.id, d.name [spark] [I,UB,UA,D]
+--       Join INNER on c.region = d.code [spark] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark] [I,UB,UA,D]
+--         Scan countries AS d (delta) [spark] [I]
 --   flow: all, columns (id, name), key (id), kinds
 --   reads:
 --     cdc (id, region, __row_kind), marked

@@ -4,7 +4,12 @@ WITH c (a, b) AS (SELECT id, amount FROM latest) SELECT a FROM c WHERE a > 1
 -- and: sink: append
 -- ----- expected
 -- [1] changes go through with and views of other column names
---   placement: native
+--   plan:
+--     Project a [spark] [I,UA,D]
+--       Filter a > 1 [spark] [I,UA,D]
+--         SubqueryAlias c (a, b) [spark] [I,UA,D]
+--           Project id, amount [spark] [I,UA,D]
+--             Scan latest (upsert-kafka) [spark] [I,UA,D]
 --   flow: upsert, columns (a), key (a), kinds
 --   reads:
 --     latest (id, __row_kind), marked

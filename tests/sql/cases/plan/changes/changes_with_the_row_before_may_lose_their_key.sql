@@ -4,7 +4,9 @@ SELECT region FROM cdc
 -- and: sink: append
 -- ----- expected
 -- [1] changes with the row before may lose their key
---   placement: native
+--   plan:
+--     Project region [spark] [I,UB,UA,D]
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (region), key unknown, kinds
 --   reads:
 --     cdc (region, __row_kind), marked

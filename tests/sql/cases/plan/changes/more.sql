@@ -37,7 +37,10 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 -- and: sink: before
 -- ----- expected
 -- [1] other changes: delete
---   placement: native
+--   plan:
+--     Project id [spark] [I,UB,UA,D]
+--       Filter amount > 3 AND region = 'x' [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id), key (id), kinds
 --   reads:
 --     cdc (id, region, amount, __row_kind), marked
@@ -62,7 +65,9 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 --       |                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
 -- [4] no key
---   placement: native
+--   plan:
+--     Project region, amount [spark] [I,UB,UA,D]
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (region, amount), key unknown, kinds
 --   reads:
 --     cdc (region, amount, __row_kind), marked
@@ -79,7 +84,13 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 --       |                            ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [6] constant
---   placement: incremental
+--   plan:
+--     Project 1 AS one, region [stage rows_1] [I,UB,UA,D]
+--       ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the last row of each key
+--       - bound: none
+--         Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (one, region), key unknown, constants (one), kinds
 --   reads:
 --     latest (id, region, __row_kind)
@@ -101,7 +112,10 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 --       |                              ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [8] unnest
---   placement: native
+--   plan:
+--     Project id, v [spark] [I,UB,UA,D]
+--       Unnest UNNEST(arr) AS t (v) [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id, v), key unknown, kinds
 --   reads:
 --     cdc (id, arr, __row_kind), marked
@@ -119,7 +133,10 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 --       |                   ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [10] unnest unnamed
---   placement: native
+--   plan:
+--     Project id [spark] [I,UB,UA,D]
+--       Unnest UNNEST(arr) [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
 --     cdc (id, arr, __row_kind), marked
@@ -137,7 +154,13 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 --       |                               ^^^^^^^^^^^
 --       = help: name them: CROSS JOIN UNNEST(a.items) AS t (item)
 -- [12] values beside
---   placement: incremental
+--   plan:
+--     Union ALL [stage rows_0] [I,UB,UA,D]
+--       Project id [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--       Project * [spark, feed_1] [I]
+--         SubqueryAlias _values [spark] [I]
+--           Values [spark] [I]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
 --     cdc (id, __row_kind)
@@ -158,7 +181,9 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 --       |                ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [14] query in select
---   placement: native
+--   plan:
+--     Project id, (SELECT 1) AS one [spark] [I,UA,D]
+--       Scan latest (upsert-kafka) [spark] [I,UA,D]
 --   flow: upsert, columns (id, one), key (id), kinds
 --   reads:
 --     latest (id, __row_kind), marked
@@ -175,7 +200,9 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 --       |                    ^
 --       = help: join it in FROM; or write x IN (SELECT ...) or EXISTS (SELECT ...) as a condition of its own
 -- [16] rand
---   placement: native
+--   plan:
+--     Project id, RAND() AS r [spark] [I,UB,UA,D]
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id, r), key (id), kinds
 --   reads:
 --     cdc (id, __row_kind), marked
@@ -216,7 +243,12 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 --       |                                ^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [21] nested
---   placement: native
+--   plan:
+--     Project i [spark] [I,UA,D]
+--       Filter a < 9 [spark] [I,UA,D]
+--         Project id AS i, amount AS a [spark] [I,UA,D]
+--           Filter amount > 1 [spark] [I,UA,D]
+--             Scan latest (upsert-kafka) [spark] [I,UA,D]
 --   flow: upsert, columns (i), key (i), kinds
 --   reads:
 --     latest (id, amount, __row_kind), marked
@@ -233,7 +265,16 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 --       |                                                 ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [23] sink: before
---   placement: incremental
+--   plan:
+--     Project i [stage rows_2] [I,UB,UA,D]
+--       Filter a < 9 [stage rows_2] [I,UB,UA,D]
+--         Project id AS i, amount AS a [stage rows_2] [I,UB,UA,D]
+--           Filter amount > 1 [stage rows_2] [I,UB,UA,D]
+--             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--             - key: id
+--             - state: the last row of each key
+--             - bound: none
+--               Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (i), key (i), kinds
 --   reads:
 --     latest (id, amount, __row_kind)

@@ -22,7 +22,14 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 -- and: sink: append
 -- ----- expected
 -- [1] other joins of changes are refused
---   placement: incremental
+--   plan:
+--     Project c.id [stage rows_1] [I,D]
+--       Join INNER on c.id = e.id [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Scan events AS e (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id), key unknown, kinds, join
 --   reads:
 --     cdc (id, __row_kind)
@@ -46,7 +53,18 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 --       |                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] another
---   placement: incremental
+--   plan:
+--     Project c.id [stage rows_2] [I,UB,UA,D]
+--       Join INNER on c.id = l.id [stage join_1] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id), key (id), kinds, join
 --   reads:
 --     cdc (id, __row_kind)
@@ -72,7 +90,14 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 --       |                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [5] another
---   placement: incremental
+--   plan:
+--     Project c.id [stage rows_1] [I,D]
+--       Join INNER on d.code = c.region [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan countries AS d (delta) [spark, feed_1] [I]
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id), key unknown, kinds, join
 --   reads:
 --     cdc (id, region, __row_kind)
@@ -96,7 +121,14 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 --       |                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [7] another
---   placement: incremental
+--   plan:
+--     Project c.id [stage rows_1] [I,D]
+--       Join FULL on c.region = d.code [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (FULL join)
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Scan countries AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (id), key unknown, kinds, join
 --   reads:
 --     cdc (id, region, __row_kind)
@@ -120,7 +152,14 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 --       |                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [9] another
---   placement: incremental
+--   plan:
+--     Project id, v [stage rows_1] [I,UB,UA,D]
+--       Unnest LATERAL TABLE(PARTS(region)) AS t (v) [stage rows_1] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, v), key unknown, kinds
 --   reads:
 --     latest (id, region, __row_kind)
@@ -142,7 +181,18 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 --       |                   ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [11] another
---   placement: incremental
+--   plan:
+--     Project c.id [stage rows_2] [I,D]
+--       Join INNER on c.region = d.code [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS c (upsert-kafka) [spark, feed_0] [I,UA,D]
+--         Scan notes AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (id), key unknown, kinds, join
 --   reads:
 --     latest (id, region, __row_kind)
@@ -168,7 +218,19 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 --       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [13] another
---   placement: incremental
+--   plan:
+--     Project t.k [stage rows_2] [I,D]
+--       Join INNER on t.k = d.code [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias t [stage group_0] [I,UB,UA,D]
+--           Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: k
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan events (kafka) [spark, feed_0] [I]
+--         Scan countries AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (k), key unknown, kinds, join
 --   reads:
 --     events (k)

@@ -4,7 +4,13 @@ SELECT region FROM latest
 -- and: sink: append
 -- ----- expected
 -- [1] the key of upserts has to be selected
---   placement: incremental
+--   plan:
+--     Project region [stage rows_1] [I,UB,UA,D]
+--       ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the last row of each key
+--       - bound: none
+--         Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region), key unknown, kinds
 --   reads:
 --     latest (id, region, __row_kind)

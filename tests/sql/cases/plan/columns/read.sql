@@ -75,7 +75,9 @@ SELECT 1 AS one FROM stock
 -- and: sink: append
 -- ----- expected
 -- [1] which columns and fields of the tables are read
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (id, item, price, note, ts, twice), key unknown
 --   reads:
 --     bids (id, item, price, note, ts), marked
@@ -84,7 +86,9 @@ SELECT 1 AS one FROM stock
 --   checkpoint: bids
 --   digest: 12c1a669a18ec9a2
 -- [2] sink: none
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bids (id, item, price, note, ts), marked
@@ -93,7 +97,9 @@ SELECT 1 AS one FROM stock
 --   checkpoint: bids
 --   digest: 12c1a669a18ec9a2
 -- [3] another
---   placement: native
+--   plan:
+--     Project b.* [spark] [I]
+--       Scan bids AS b (kafka) [spark] [I]
 --   flow: insert-only, columns (id, item, price, note, ts, twice), key unknown
 --   reads:
 --     bids (id, item, price, note, ts), marked
@@ -102,7 +108,9 @@ SELECT 1 AS one FROM stock
 --   checkpoint: bids
 --   digest: 70cdc2f65a612fc7
 -- [4] sink: none
---   placement: native
+--   plan:
+--     Project b.* [spark] [I]
+--       Scan bids AS b (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bids (id, item, price, note, ts), marked
@@ -111,7 +119,10 @@ SELECT 1 AS one FROM stock
 --   checkpoint: bids
 --   digest: 70cdc2f65a612fc7
 -- [5] another
---   placement: native
+--   plan:
+--     Project id [spark] [I]
+--       Project * [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     bids (id), marked
@@ -120,7 +131,10 @@ SELECT 1 AS one FROM stock
 --   checkpoint: bids
 --   digest: f5ba16087986c153
 -- [6] sink: none
---   placement: native
+--   plan:
+--     Project id [spark] [I]
+--       Project * [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bids (id), marked
@@ -129,7 +143,11 @@ SELECT 1 AS one FROM stock
 --   checkpoint: bids
 --   digest: f5ba16087986c153
 -- [7] another
---   placement: native
+--   plan:
+--     Project id [spark] [I]
+--       SubqueryAlias all_bids [spark] [I]
+--         Project * [spark] [I]
+--           Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     bids (id), marked
@@ -138,7 +156,11 @@ SELECT 1 AS one FROM stock
 --   checkpoint: bids
 --   digest: c9fbe60c4ce96f08
 -- [8] sink: none
---   placement: native
+--   plan:
+--     Project id [spark] [I]
+--       SubqueryAlias all_bids [spark] [I]
+--         Project * [spark] [I]
+--           Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bids (id), marked
@@ -147,7 +169,11 @@ SELECT 1 AS one FROM stock
 --   checkpoint: bids
 --   digest: c9fbe60c4ce96f08
 -- [9] another
---   placement: native
+--   plan:
+--     Project i, j [spark] [I]
+--       SubqueryAlias renamed (i, j, k, l, m, n) [spark] [I]
+--         Project * [spark] [I]
+--           Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (i, j), key unknown
 --   reads:
 --     bids (id, item, price, note, ts), marked
@@ -156,7 +182,11 @@ SELECT 1 AS one FROM stock
 --   checkpoint: bids
 --   digest: b2978a15d15a07d1
 -- [10] sink: none
---   placement: native
+--   plan:
+--     Project i, j [spark] [I]
+--       SubqueryAlias renamed (i, j, k, l, m, n) [spark] [I]
+--         Project * [spark] [I]
+--           Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bids (id, item, price, note, ts), marked
@@ -165,7 +195,13 @@ SELECT 1 AS one FROM stock
 --   checkpoint: bids
 --   digest: b2978a15d15a07d1
 -- [11] another
---   placement: native
+--   plan:
+--     Project b.id, i.* [spark] [I]
+--       Join INNER on b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR; bounded by an interval [spark] [I]
+--       - state: rows of both sides that may still match
+--       - bound: the lowest watermark of bids, items
+--         Scan bids AS b (kafka) [spark] [I]
+--         Scan items AS i (kafka) [spark] [I]
 --   flow: insert-only, columns (id, item, name, hue, since), key unknown
 --   reads:
 --     bids (id, item, ts), rowtime ts, marked
@@ -176,7 +212,13 @@ SELECT 1 AS one FROM stock
 --     JOIN items AS i ON b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR
 --   digest: ab8c4041a60a4f91
 -- [12] sink: none
---   placement: native
+--   plan:
+--     Project b.id, i.* [spark] [I]
+--       Join INNER on b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR; bounded by an interval [spark] [I]
+--       - state: rows of both sides that may still match
+--       - bound: the lowest watermark of bids, items
+--         Scan bids AS b (kafka) [spark] [I]
+--         Scan items AS i (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bids (id, item, ts), rowtime ts, marked
@@ -187,7 +229,9 @@ SELECT 1 AS one FROM stock
 --     JOIN items AS i ON b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR
 --   digest: ab8c4041a60a4f91
 -- [13] another
---   placement: native
+--   plan:
+--     Project visit.page [spark] [I]
+--       Scan visits (kafka) [spark] [I]
 --   flow: insert-only, columns (page), key unknown
 --   reads:
 --     visits (visit), marked, fields visit: [('page',)]
@@ -196,7 +240,9 @@ SELECT 1 AS one FROM stock
 --   checkpoint: visits
 --   digest: 58bb351eb326174a
 -- [14] sink: none
---   placement: native
+--   plan:
+--     Project visit.page [spark] [I]
+--       Scan visits (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     visits (visit), marked, fields visit: [('page',)]
@@ -205,7 +251,9 @@ SELECT 1 AS one FROM stock
 --   checkpoint: visits
 --   digest: 58bb351eb326174a
 -- [15] another
---   placement: native
+--   plan:
+--     Project visit.host.port, more [spark] [I]
+--       Scan visits (kafka) [spark] [I]
 --   flow: insert-only, columns (port, more), key unknown
 --   reads:
 --     visits (visit, more), marked, fields visit: [('host', 'port')]
@@ -214,7 +262,9 @@ SELECT 1 AS one FROM stock
 --   checkpoint: visits
 --   digest: ea8bc0da60cc1ad1
 -- [16] sink: none
---   placement: native
+--   plan:
+--     Project visit.host.port, more [spark] [I]
+--       Scan visits (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     visits (visit, more), marked, fields visit: [('host', 'port')]
@@ -223,7 +273,9 @@ SELECT 1 AS one FROM stock
 --   checkpoint: visits
 --   digest: ea8bc0da60cc1ad1
 -- [17] another
---   placement: native
+--   plan:
+--     Project v.visit.host [spark] [I]
+--       Scan visits AS v (kafka) [spark] [I]
 --   flow: insert-only, columns (host), key unknown
 --   reads:
 --     visits (visit), marked, fields visit: [('host',)]
@@ -232,7 +284,9 @@ SELECT 1 AS one FROM stock
 --   checkpoint: visits
 --   digest: cef54cb5d50363dc
 -- [18] sink: none
---   placement: native
+--   plan:
+--     Project v.visit.host [spark] [I]
+--       Scan visits AS v (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     visits (visit), marked, fields visit: [('host',)]
@@ -241,7 +295,9 @@ SELECT 1 AS one FROM stock
 --   checkpoint: visits
 --   digest: cef54cb5d50363dc
 -- [19] another
---   placement: native
+--   plan:
+--     Project lot, amount [spark] [I,UA,D]
+--       Scan stock (upsert-kafka) [spark] [I,UA,D]
 --   flow: upsert, columns (lot, amount), key (lot), kinds
 --   reads:
 --     stock (lot, amount, __row_kind), marked
@@ -258,7 +314,13 @@ SELECT 1 AS one FROM stock
 --       |                         ^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [21] sink: before
---   placement: incremental
+--   plan:
+--     Project lot, amount [stage normalize_0] [I,UB,UA,D]
+--       ChangelogNormalize by lot [stage normalize_0] [I,UB,UA,D]
+--       - key: lot
+--       - state: the last row of each key
+--       - bound: none
+--         Scan stock (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (lot, amount), key (lot), kinds
 --   reads:
 --     stock (lot, amount, __row_kind)
@@ -279,7 +341,14 @@ SELECT 1 AS one FROM stock
 --       |                         ^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (lot); or choose one row for each (amount) in the query: ROW_NUMBER() OVER (PARTITION BY amount ORDER BY ...) AS n, WHERE n = 1
 -- [23] another
---   placement: native
+--   plan:
+--     Project * [spark] [I,UA,D]
+--       Join INNER on s.shelf = h.shelf [spark] [I,UA,D]
+--       - key: lot
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan stock AS s (upsert-kafka) [spark] [I,UA,D]
+--         Scan shelves AS h (delta) [spark] [I]
 --   flow: upsert, columns (lot, shelf, amount, who, shelf, room, keeper), key (lot), kinds
 --   reads:
 --     stock (lot, shelf, amount, who, __row_kind), marked
@@ -298,7 +367,18 @@ SELECT 1 AS one FROM stock
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [25] sink: before
---   placement: incremental
+--   plan:
+--     Project * [stage join_1] [I,D]
+--       Join INNER on s.shelf = h.shelf [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         ChangelogNormalize by lot [stage normalize_0] [I,UB,UA,D]
+--         - key: lot
+--         - state: the last row of each key
+--         - bound: none
+--           Scan stock AS s (upsert-kafka) [spark, feed_0] [I,UA,D]
+--         Scan shelves AS h (delta) [spark, feed_1] [I]
 --   flow: all, columns (lot, shelf, amount, who, shelf__2, room, keeper), key unknown, kinds, join
 --   reads:
 --     stock (lot, shelf, amount, who, __row_kind)
@@ -315,7 +395,15 @@ SELECT 1 AS one FROM stock
 --     MAINTAINED join_1 KEEP normalize_0 BY (shelf) rows; feed_1 BY (shelf) rows COMPUTE SELECT `normalize_0`.`lot` AS `lot`, `normalize_0`.`shelf` AS `shelf`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`who` AS `who`, `feed_1`.`shelf` AS `shelf__2`, `feed_1`.`room` AS `room`, `feed_1`.`keeper` AS `keeper` FROM normalize_0 JOIN feed_1 ON `normalize_0`.`shelf` = `feed_1`.`shelf`
 --   digest: b88c02ad86dd3b1c
 -- [26] another
---   placement: native
+--   plan:
+--     Project s.lot, h.room [spark] [I,UA,D]
+--       Filter s.amount > 1 [spark] [I,UA,D]
+--         Join INNER on s.shelf = h.shelf [spark] [I,UA,D]
+--         - key: lot
+--         - state: the rows of both sides
+--         - bound: none
+--           Scan stock AS s (upsert-kafka) [spark] [I,UA,D]
+--           Scan shelves AS h (delta) [spark] [I]
 --   flow: upsert, columns (lot, room), key (lot), kinds
 --   reads:
 --     stock (lot, shelf, amount, __row_kind), marked
@@ -334,7 +422,19 @@ SELECT 1 AS one FROM stock
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [28] sink: before
---   placement: incremental
+--   plan:
+--     Project s.lot, h.room [stage rows_3] [I,D]
+--       Filter s.amount > 1 [stage rows_3] [I,D]
+--         Join INNER on s.shelf = h.shelf [stage join_2] [I,D]
+--         - key: none
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           ChangelogNormalize by lot [stage normalize_0] [I,UB,UA,D]
+--           - key: lot
+--           - state: the last row of each key
+--           - bound: none
+--             Scan stock AS s (upsert-kafka) [spark, feed_0] [I,UA,D]
+--           Scan shelves AS h (delta) [spark, feed_1] [I]
 --   flow: all, columns (lot, room), key unknown, kinds, join
 --   reads:
 --     stock (lot, shelf, amount, __row_kind)
@@ -354,7 +454,12 @@ SELECT 1 AS one FROM stock
 --     MAINTAINED join_2 KEEP rows_1 BY (shelf) rows; feed_1 BY (shelf) rows COMPUTE SELECT `rows_1`.`lot` AS `lot`, `rows_1`.`shelf` AS `shelf`, `rows_1`.`amount` AS `amount`, `feed_1`.`shelf` AS `shelf__2`, `feed_1`.`room` AS `room` FROM rows_1 JOIN feed_1 ON `rows_1`.`shelf` = `feed_1`.`shelf`
 --   digest: b3fa921cd45fc2e7
 -- [29] another
---   placement: update
+--   plan:
+--     Aggregate by visit.page: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: page
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan visits (kafka) [spark] [I]
 --   flow: upsert, columns (page, n), key (page), aggregate
 --   reads:
 --     visits (visit), fields visit: [('page',)]
@@ -372,7 +477,12 @@ SELECT 1 AS one FROM stock
 --       |                                                       ^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [31] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by visit.page: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: page
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan visits (kafka) [spark, feed_0] [I]
 --   flow: all, columns (page, n), key (page), kinds, aggregate
 --   reads:
 --     visits (visit)
@@ -385,7 +495,11 @@ SELECT 1 AS one FROM stock
 --     MAINTAINED group_0 KEEP feed_0 BY (page) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `page` AS `page`, `__m0` AS `n` FROM feed_0
 --   digest: 57dc6f73ab656d1a
 -- [32] sink: none
---   placement: native
+--   plan:
+--     Aggregate by visit.page: COUNT(*) [spark] [I]
+--     - state: every group
+--     - bound: none
+--       Scan visits (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     visits (visit), marked, fields visit: [('page',)]
@@ -403,7 +517,13 @@ SELECT 1 AS one FROM stock
 --       |                                                       ^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (page); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [34] another
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each item, order by price [spark update mode] [I,UA,D]
+--       - key: item, n
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bids (kafka) [spark] [I]
 --   flow: upsert, columns (id, item, price, note, ts, twice, n), key (item, n), Top-N
 --   reads:
 --     bids (id, item, price, note, ts)
@@ -422,7 +542,13 @@ SELECT 1 AS one FROM stock
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [36] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project * [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each item, order by price [stage ranks_0] [I,UB,UA,D]
+--       - key: item, n
+--       - state: the 2 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id, item, price, note, ts, twice, n), key (item, n), kinds, Top-N
 --   reads:
 --     bids (id, item, price, note, ts)
@@ -436,7 +562,10 @@ SELECT 1 AS one FROM stock
 --     MAINTAINED ranks_0 KEEP feed_0 BY (item) result COMPUTE SELECT `id` AS `id`, `item` AS `item`, `price` AS `price`, `note` AS `note`, `ts` AS `ts`, `twice` AS `twice`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `id`, `item`, `price`, `note`, `ts`, `twice`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `item` ORDER BY `price`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
 --   digest: 84f1258a80d67f1c
 -- [37] sink: none
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       TopN ROW_NUMBER() <= 2 of each item, order by price [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bids (id, item, price, note, ts), marked
@@ -453,7 +582,13 @@ SELECT 1 AS one FROM stock
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (item, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [39] form: ties-open
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each item, order by price [spark update mode] [I,UA,D]
+--       - key: item, n
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bids (kafka) [spark] [I]
 --   flow: upsert, columns (id, item, price, note, ts, twice, n), key (item, n), Top-N
 --   reads:
 --     bids (id, item, price, note, ts)
@@ -464,7 +599,13 @@ SELECT 1 AS one FROM stock
 --     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT item AS __key0, NAMED_STRUCT('id', `bids`.`id`, 'item', `bids`.`item`, 'price', `bids`.`price`, 'note', `bids`.`note`, 'ts', `bids`.`ts`, 'twice', `bids`.`twice`) AS __row_of_key, STRUCT(price) AS __order FROM bids AS `bids`) AS __rows
 --   digest: 73ef00ad602f070b
 -- [40] another
---   placement: incremental
+--   plan:
+--     Project item, price [stage rows_1] [I,D]
+--       TopN ROW_NUMBER() <= 2 of each item, order by price [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the 2 best rows
+--       - bound: none
+--         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (item, price), key unknown, kinds, Top-N
 --   reads:
 --     bids (item, price)
@@ -486,7 +627,10 @@ SELECT 1 AS one FROM stock
 --       |                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [42] sink: none
---   placement: native
+--   plan:
+--     Project item, price [spark] [I]
+--       TopN ROW_NUMBER() <= 2 of each item, order by price [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bids (item, price), marked
@@ -495,7 +639,13 @@ SELECT 1 AS one FROM stock
 --   checkpoint: bids
 --   digest: 24847f8833066bf0
 -- [43] form: ties-open
---   placement: incremental
+--   plan:
+--     Project item, price [stage ranks_0] [I,D]
+--       TopN ROW_NUMBER() <= 2 of each item, order by price [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the 2 best rows
+--       - bound: none
+--         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (item, price), key unknown, kinds, Top-N
 --   reads:
 --     bids (item, price)
@@ -508,7 +658,12 @@ SELECT 1 AS one FROM stock
 --     MAINTAINED ranks_0 KEEP feed_0 BY (item) result COMPUTE SELECT `item` AS `item`, `price` AS `price` FROM (SELECT `item`, `price`, ROW_NUMBER() OVER (PARTITION BY `item` ORDER BY `price`, `item`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
 --   digest: 0847c4405a48077d
 -- [44] another
---   placement: incremental
+--   plan:
+--     Distinct [stage distinct_0] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project visit.page [spark, feed_0] [I]
+--         Scan visits (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (page), key (page), distinct rows
 --   reads:
 --     visits (visit)
@@ -521,7 +676,12 @@ SELECT 1 AS one FROM stock
 --     MAINTAINED distinct_0 KEEP feed_0 BY (page) rows COMPUTE SELECT DISTINCT `page` FROM feed_0
 --   digest: 41aa0b71ca58eeee
 -- [45] sink: none
---   placement: native
+--   plan:
+--     Distinct [spark] [I]
+--     - state: every row
+--     - bound: none
+--       Project visit.page [spark] [I]
+--         Scan visits (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     visits (visit), marked, fields visit: [('page',)]
@@ -531,7 +691,9 @@ SELECT 1 AS one FROM stock
 --     DISTINCT visit.page
 --   digest: 84deffa4f681788c
 -- [46] another
---   placement: native
+--   plan:
+--     Project twice [spark] [I]
+--       Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (twice), key unknown
 --   reads:
 --     bids (price), marked
@@ -540,7 +702,9 @@ SELECT 1 AS one FROM stock
 --   checkpoint: bids
 --   digest: 0fe4dc6bc52ac434
 -- [47] sink: none
---   placement: native
+--   plan:
+--     Project twice [spark] [I]
+--       Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bids (price), marked
@@ -549,7 +713,13 @@ SELECT 1 AS one FROM stock
 --   checkpoint: bids
 --   digest: 0fe4dc6bc52ac434
 -- [48] another
---   placement: incremental
+--   plan:
+--     Project b.id, v.hue [stage rows_1] [I]
+--       TemporalJoin INNER on b.item = v.item, as of b.ts [stage temporal_0] [I]
+--       - state: rows until the watermark has passed their ts; of versions the versions after it, and the last one before it
+--       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--         Scan bids AS b (kafka) [spark, feed_1] [I]
+--         Scan versions AS v (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: insert-only, columns (id, hue), key unknown, temporal join
 --   reads:
 --     versions (item, hue, since, __row_kind), rowtime since
@@ -565,7 +735,12 @@ SELECT 1 AS one FROM stock
 --     MAINTAINED temporal_0 TEMPORAL feed_1 BY (item) AT ts; feed_0 BY (item) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`item` AS `item`, `feed_1`.`ts` AS `ts`, `feed_0`.`item` AS `item__2`, `feed_0`.`hue` AS `hue`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`item` = `feed_0`.`item` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
 --   digest: 1b21c7d1204732b0
 -- [49] another
---   placement: update
+--   plan:
+--     Aggregate: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: none: one row in all
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan bids (kafka) [spark] [I]
 --   flow: upsert, columns (n), key (), aggregate
 --   reads:
 --     bids ()
@@ -583,7 +758,12 @@ SELECT 1 AS one FROM stock
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [51] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate: COUNT(*) [stage group_0] [I,D]
+--     - key: none: one row in all
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (n), key (), kinds, aggregate
 --   reads:
 --     bids ()
@@ -596,7 +776,11 @@ SELECT 1 AS one FROM stock
 --     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_0
 --   digest: cf9da58f56e327c0
 -- [52] sink: none
---   placement: native
+--   plan:
+--     Aggregate: COUNT(*) [spark] [I]
+--     - state: every group
+--     - bound: none
+--       Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bids (), rowtime ts, marked
@@ -606,7 +790,13 @@ SELECT 1 AS one FROM stock
 --     GROUP BY () COMPUTE COUNT(*) FROM bids AS `bids`
 --   digest: d69fbc4f60a95a9b
 -- [53] another
---   placement: incremental
+--   plan:
+--     Project 1 AS one [stage rows_1] [I,UB,UA,D]
+--       ChangelogNormalize by lot [stage normalize_0] [I,UB,UA,D]
+--       - key: lot
+--       - state: the last row of each key
+--       - bound: none
+--         Scan stock (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (one), key unknown, constants (one), kinds
 --   reads:
 --     stock (lot, __row_kind)

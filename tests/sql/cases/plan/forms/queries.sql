@@ -294,7 +294,10 @@ SELECT /*+ LOOKUP('table' = 'p', 'retry-predicate' = 'lookup_miss', 'retry-strat
 SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = q.id
 -- ----- expected
 -- [1] the forms of docs/flink-compatibility.md: SELECT ... FROM ... WHERE
---   placement: native
+--   plan:
+--     Project auction, price [spark] [I]
+--       Filter price > 100 [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, price), key unknown
 --   reads:
 --     bids (auction, price), marked
@@ -303,7 +306,9 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --   digest: fd9da7f750cc9d43
 -- [2] SELECT without FROM
---   placement: native
+--   plan:
+--     Project 1 AS one, 'a' AS letter [spark] [I]
+--       Values [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --   query:
@@ -311,7 +316,9 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: no sources
 --   digest: 7e12d76fb9eac81b
 -- [3] SELECT ALL
---   placement: native
+--   plan:
+--     Project auction [spark] [I]
+--       Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bids (auction), marked
@@ -320,7 +327,10 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --   digest: 10a2aab841a5fe7a
 -- [4] SELECT *
---   placement: native
+--   plan:
+--     Project *, price * 2 AS twice [spark] [I]
+--       Unnest VALUES (1) AS v (price) [spark] [I]
+--         Scan people (delta) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     people (id, name, since), marked
@@ -330,7 +340,9 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     CROSS JOIN (VALUES (1)) AS v(price)
 --   digest: f4ee6c72d9540ed8
 -- [5] aliases
---   placement: native
+--   plan:
+--     Project b.auction AS a, b.price AS p [spark] [I]
+--       Scan bids AS b (kafka) [spark] [I]
 --   flow: insert-only, columns (a, p), key unknown
 --   reads:
 --     bids (auction, price), marked
@@ -339,7 +351,9 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --   digest: a9b881a9d0ee3900
 -- [6] quoted names
---   placement: native
+--   plan:
+--     Project `auction` AS `the auction` [spark] [I]
+--       Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (the auction), key unknown
 --   reads:
 --     bids (auction), marked
@@ -348,7 +362,9 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --   digest: 5d5d3c154fd800fb
 -- [7] fields of rows
---   placement: native
+--   plan:
+--     Project b.item.id, item.name [spark] [I]
+--       Scan bids AS b (kafka) [spark] [I]
 --   flow: insert-only, columns (id, name), key unknown
 --   reads:
 --     bids (item), marked, fields item: [('id',), ('name',)]
@@ -357,7 +373,9 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --   digest: 594f03253ce6a6d0
 -- [8] elements of arrays and maps
---   placement: native
+--   plan:
+--     Project tags[1], attributes['x'] [spark] [I]
+--       Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (, ), key unknown
 --   reads:
 --     bids (tags, attributes), marked
@@ -366,7 +384,8 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --   digest: 1ac27ca330303e2d
 -- [9] VALUES
---   placement: native
+--   plan:
+--     Values [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --   query:
@@ -374,7 +393,10 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: no sources
 --   digest: 08c11fe3f37b0aac
 -- [10] VALUES in FROM
---   placement: native
+--   plan:
+--     Project v.id [spark] [I]
+--       SubqueryAlias v (id, name) [spark] [I]
+--         Values [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --   query:
@@ -382,7 +404,9 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: no sources
 --   digest: 7f3c3dc321664030
 -- [11] TABLE name
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       Scan people (delta) [spark] [I]
 --   flow: insert-only, columns (id, name, since), key unknown
 --   reads:
 --     people (id, name, since), marked
@@ -391,7 +415,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: people
 --   digest: ff16e9abddaa6025
 -- [12] subquery in FROM
---   placement: native
+--   plan:
+--     Project a [spark] [I]
+--       SubqueryAlias s [spark] [I]
+--         Project auction AS a [spark] [I]
+--           Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (a), key unknown
 --   reads:
 --     bids (auction), marked
@@ -400,7 +428,9 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --   digest: a21c66d8ca8eca9f
 -- [13] scalar subquery
---   placement: native
+--   plan:
+--     Project (SELECT MAX(id) FROM people AS people) AS m [spark] [I]
+--       Values [spark] [I]
 --   flow: insert-only, columns (m), key unknown
 --   reads:
 --     people (id), marked
@@ -410,7 +440,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY () COMPUTE MAX(id) FROM people AS `people`
 --   digest: 1bf21d05e8cf7a89
 -- [14] view
---   placement: native
+--   plan:
+--     Project auction [spark] [I]
+--       SubqueryAlias expensive [spark] [I]
+--         Project auction, price, ts [spark] [I]
+--           Filter price > 100 [spark] [I]
+--             Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bids (auction, price), marked
@@ -419,7 +454,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --   digest: 87a5fe9386a3c050
 -- [15] WITH
---   placement: native
+--   plan:
+--     Project x [spark] [I]
+--       SubqueryAlias b [spark] [I]
+--         Project x [spark] [I]
+--           SubqueryAlias a (x) [spark] [I]
+--             Project auction [spark] [I]
+--               Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (x), key unknown
 --   reads:
 --     bids (auction), marked
@@ -435,7 +476,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     1 | WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r) SELECT n FROM r
 --       | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 -- [17] SELECT DISTINCT
---   placement: incremental
+--   plan:
+--     Distinct [stage distinct_0] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project category [spark, feed_0] [I]
+--         Scan auctions (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (category), key (category), distinct rows
 --   reads:
 --     auctions (category)
@@ -464,7 +510,10 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                          ^^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [20] LIMIT
---   placement: native
+--   plan:
+--     Limit LIMIT 5 [spark] [I]
+--       Project id [spark] [I]
+--         Scan people (delta) [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     people (id), marked
@@ -473,7 +522,9 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: people
 --   digest: 74b0993974fcb96a
 -- [21] LIMIT ALL
---   placement: native
+--   plan:
+--     Project id [spark] [I]
+--       Scan people (delta) [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     people (id), marked
@@ -498,7 +549,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                ^^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [24] UNION ALL
---   placement: native
+--   plan:
+--     Union ALL [spark] [I]
+--       Project auction [spark] [I]
+--         Scan bids (kafka) [spark] [I]
+--       Project id [spark] [I]
+--         Scan auctions (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bids (auction), marked
@@ -508,7 +564,14 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids, auctions
 --   digest: 6afd895aef01cb73
 -- [25] UNION
---   placement: incremental
+--   plan:
+--     Union DISTINCT [stage distinct_1] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project id [spark, feed_0] [I]
+--         Scan people (delta) [spark] [I]
+--       Project 1 [spark, feed_1] [I]
+--         Values [spark] [I]
 --   flow: insert-only, columns (id), key (id), distinct rows
 --   reads:
 --     people (id)
@@ -524,7 +587,15 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED distinct_1 KEEP rows_0 BY (id) rows COMPUTE SELECT DISTINCT `id` FROM rows_0
 --   digest: 1c063565a4e1ed96
 -- [26] INTERSECT
---   placement: incremental
+--   plan:
+--     Intersect DISTINCT [stage intersect_0] [I,UB,UA,D]
+--     - key: id
+--     - state: the rows of both sides
+--     - bound: none
+--       Project id [spark, feed_0] [I]
+--         Scan people (delta) [spark] [I]
+--       Project 1 [spark, feed_1] [I]
+--         Values [spark] [I]
 --   flow: all, columns (id), key (id), kinds, set operation
 --   reads:
 --     people (id)
@@ -546,7 +617,15 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [28] INTERSECT ALL
---   placement: incremental
+--   plan:
+--     Intersect ALL [stage intersect_0] [I,D]
+--     - key: none
+--     - state: the rows of both sides
+--     - bound: none
+--       Project id [spark, feed_0] [I]
+--         Scan people (delta) [spark] [I]
+--       Project 1 [spark, feed_1] [I]
+--         Values [spark] [I]
 --   flow: all, columns (id), key unknown, kinds, set operation
 --   reads:
 --     people (id)
@@ -568,7 +647,15 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [30] EXCEPT
---   placement: incremental
+--   plan:
+--     Except DISTINCT [stage except_0] [I,UB,UA,D]
+--     - key: id
+--     - state: the rows of both sides
+--     - bound: none
+--       Project id [spark, feed_0] [I]
+--         Scan people (delta) [spark] [I]
+--       Project 1 [spark, feed_1] [I]
+--         Values [spark] [I]
 --   flow: all, columns (id), key (id), kinds, set operation
 --   reads:
 --     people (id)
@@ -590,7 +677,15 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [32] EXCEPT ALL
---   placement: incremental
+--   plan:
+--     Except ALL [stage except_0] [I,D]
+--     - key: none
+--     - state: the rows of both sides
+--     - bound: none
+--       Project id [spark, feed_0] [I]
+--         Scan people (delta) [spark] [I]
+--       Project 1 [spark, feed_1] [I]
+--         Values [spark] [I]
 --   flow: all, columns (id), key unknown, kinds, set operation
 --   reads:
 --     people (id)
@@ -612,7 +707,10 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [34] IN (list)
---   placement: native
+--   plan:
+--     Project auction [spark] [I]
+--       Filter channel IN ('a', 'b') [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bids (auction, channel), marked
@@ -621,7 +719,14 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --   digest: 4f83d03462f0e4be
 -- [35] IN (query)
---   placement: incremental
+--   plan:
+--     Project name [stage rows_1] [I]
+--       Join SEMI on id = __inner.`1` [stage join_0] [I]
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan people (delta) [spark, feed_0] [I]
+--         Project 1 AS `1` [spark, feed_1] [I]
+--           Values [spark] [I]
 --   flow: insert-only, columns (name), key unknown, join
 --   reads:
 --     people (id, name)
@@ -636,7 +741,14 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (1) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`1`
 --   digest: 03e5bdd810755de5
 -- [36] EXISTS
---   placement: incremental
+--   plan:
+--     Project name [stage rows_1] [I]
+--       Join SEMI on p.id = __inner.id [stage join_0] [I]
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan people AS p (delta) [spark, feed_0] [I]
+--         Project q.id [spark, feed_1] [I]
+--           Scan people AS q (delta), as above [spark] [I]
 --   flow: insert-only, columns (name), key unknown, join
 --   reads:
 --     people (id, name)
@@ -659,7 +771,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [38] GROUP BY
---   placement: update
+--   plan:
+--     Aggregate by auction: COUNT(*), MAX(price) [spark update mode] [I,UA,D]
+--     - key: auction
+--     - state: COUNT(*), MAX(price), for each key that was ever seen
+--     - bound: none
+--       Scan bids (kafka) [spark] [I]
 --   flow: upsert, columns (auction, bids, best), key (auction), aggregate
 --   reads:
 --     bids (auction, price)
@@ -677,7 +794,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                                                         ^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [40] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by auction: COUNT(*), MAX(price) [stage group_0] [I,UB,UA,D]
+--     - key: auction
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bids, best), key (auction), kinds, aggregate
 --   reads:
 --     bids (auction, price)
@@ -690,7 +812,9 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED group_0 KEEP feed_0 BY (auction) rows COMPUTE SELECT `auction` AS `auction`, COUNT(*) AS `bids`, MAX(`price`) AS `best` FROM feed_0 GROUP BY `auction`
 --   digest: 174352292432149e
 -- [41] aggregate without GROUP BY
---   placement: update
+--   plan:
+--     Aggregate: COUNT(*) [spark update mode] [I,UA,D]
+--       Scan people (delta) [spark] [I]
 --   flow: upsert, columns (n), key (), aggregate
 --   reads:
 --     people ()
@@ -708,7 +832,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [43] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate: COUNT(*) [stage group_0] [I,D]
+--     - key: none: one row in all
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan people (delta) [spark, feed_0] [I]
 --   flow: all, columns (n), key (), kinds, aggregate
 --   reads:
 --     people ()
@@ -721,7 +850,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_0
 --   digest: 2806fc721f0d587c
 -- [44] HAVING
---   placement: update
+--   plan:
+--     Aggregate by auction: COUNT(*), having COUNT(*) > 2 [spark update mode] [I,UA,D]
+--     - key: auction
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan bids (kafka) [spark] [I]
 --   flow: upsert, columns (auction, n), key (auction), kinds, aggregate
 --   reads:
 --     bids (auction)
@@ -739,7 +873,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                                  ^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [46] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by auction: COUNT(*), having COUNT(*) > 2 [stage group_0] [I,UB,UA,D]
+--     - key: auction
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction), kinds, aggregate
 --   reads:
 --     bids (auction)
@@ -752,7 +891,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `n` FROM feed_0 WHERE `__m0` > 2
 --   digest: 8fa23273106a6171
 -- [47] FILTER
---   placement: update
+--   plan:
+--     Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: auction
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan bids (kafka) [spark] [I]
 --   flow: upsert, columns (auction, n), key (auction), aggregate
 --   reads:
 --     bids (auction, price)
@@ -770,7 +914,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                                                           ^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [49] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: auction
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction), kinds, aggregate
 --   reads:
 --     bids (auction, price)
@@ -783,7 +932,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CASE WHEN (`price` > 9) THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `n` FROM feed_0
 --   digest: a8f9fd485ca0c12a
 -- [50] DISTINCT aggregate of a window
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(DISTINCT bidder) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign TUMBLE ts, size 10 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_start, bidders), key unknown
 --   reads:
 --     bids (bidder, ts), rowtime ts, marked
@@ -793,7 +947,9 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end COMPUTE COUNT(DISTINCT bidder) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
 --   digest: 4ef3b50b7094ea09
 -- [51] DISTINCT aggregate
---   placement: update
+--   plan:
+--     Aggregate: COUNT(DISTINCT name) [spark update mode] [I,UA,D]
+--       Scan people (delta) [spark] [I]
 --   flow: upsert, columns (names), key (), aggregate
 --   reads:
 --     people (name)
@@ -811,7 +967,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [53] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate: COUNT(DISTINCT name) [stage group_0] [I,D]
+--     - key: none: one row in all
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan people (delta) [spark, feed_0] [I]
 --   flow: all, columns (names), key (), kinds, aggregate
 --   reads:
 --     people (name)
@@ -824,7 +985,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT COUNT(DISTINCT `name`) AS `names` FROM feed_0
 --   digest: 4f09da88c4a1f54e
 -- [54] GROUPING SETS
---   placement: update
+--   plan:
+--     Aggregate by auction, channel, GROUPING_ID(auction, channel), the grouping set: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: auction, channel, g
+--     - grouping sets: (auction), (channel), (); each row counts in every one
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan bids (kafka) [spark] [I]
 --   flow: upsert, columns (auction, channel, g, n), key (auction, channel, g), aggregate
 --   reads:
 --     bids (auction, channel)
@@ -843,7 +1010,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                                                                                 ^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [56] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by auction, channel, GROUPING_ID(auction, channel), the grouping set: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: auction, channel, g
+--     - grouping sets: (auction), (channel), (); each row counts in every one
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, channel, g, n), key (auction, channel, g), kinds, aggregate
 --   reads:
 --     bids (auction, channel)
@@ -857,7 +1030,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __group2, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `auction`, `__group1` AS `channel`, `__group2` AS `g`, `__m0` AS `n` FROM feed_0
 --   digest: a0a7f642d0cbe4b4
 -- [57] ROLLUP
---   placement: incremental
+--   plan:
+--     Aggregate by auction, channel, the grouping set: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - grouping sets: (auction, channel), (auction), (); each row counts in every one
+--     - state: COUNT(*)
+--     - bound: none
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, channel, n), key unknown, kinds, aggregate
 --   reads:
 --     bids (auction, channel)
@@ -879,7 +1058,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                                                   ^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [59] CUBE
---   placement: incremental
+--   plan:
+--     Aggregate by auction, channel, the grouping set: COUNT(DISTINCT channel) [stage group_0] [I,D]
+--     - key: none
+--     - grouping sets: (channel), (); each row counts in every one
+--     - state: its rows
+--     - bound: none
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, channel, n), key unknown, kinds, aggregate
 --   reads:
 --     bids (auction, channel)
@@ -901,7 +1086,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                                                          ^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [61] GROUPING, GROUPING_ID, GROUP_ID
---   placement: incremental
+--   plan:
+--     Aggregate by auction, channel, GROUPING(auction), GROUPING_ID(channel, auction), GROUP_ID(), the grouping set: MIN(price), having CAST(CASE WHEN __sets.__set IN (0, 2) THEN 1 ELSE 0 END AS BIGINT) = 1 [stage group_0] [I,D]
+--     - key: none
+--     - grouping sets: (), (channel), (); each row counts in every one
+--     - state: its rows
+--     - bound: none
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, g, i, twice, least), key unknown, kinds, aggregate
 --   reads:
 --     bids (auction, price, channel)
@@ -939,7 +1130,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                                     ^^^^^
 --       = help: a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); regular joins and aggregations without a window give rows without one
 -- [65] OVER on a stream, RANGE of an interval
---   placement: incremental
+--   plan:
+--     Over SUM(price) OVER (PARTITION BY auction ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) [stage over_0] [I]
+--     - state: rows of the last 3600 s, and rows until the watermark has passed their ts
+--     - bound: the watermark of its table
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, s), key unknown, OVER aggregation
 --   reads:
 --     bids (auction, price, ts), rowtime ts
@@ -953,7 +1148,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP 3600000000 us COMPUTE SELECT `auction`, `ts`, `price`, SUM(`price`) OVER (PARTITION BY `auction` ORDER BY `ts` RANGE BETWEEN INTERVAL '3600.000000' SECOND(4) PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
 --   digest: 1c7e07c966092748
 -- [66] OVER on a stream, ROWS
---   placement: incremental
+--   plan:
+--     Over COUNT(*) OVER w, AVG(price) OVER w [stage over_0] [I]
+--     - state: the last 9 rows, and rows until the watermark has passed their ts
+--     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, n, mean), key unknown, OVER aggregation
 --   reads:
 --     bids (auction, price, ts), rowtime ts
@@ -967,7 +1166,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP last 9 COMPUTE SELECT `auction`, `ts`, `price`, COUNT(*) OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrival` ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS `__over0`, AVG(`price`) OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrival` ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS `__over1`, `__arrival` FROM feed_0
 --   digest: 6a2e80c4d122cd19
 -- [67] OVER on a stream, UNBOUNDED
---   placement: incremental
+--   plan:
+--     Over SUM(price) OVER w, MAX(price) OVER w [stage over_0] [I]
+--     - state: MAX(price), SUM(price), and rows until the watermark has passed their ts
+--     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, s, best), key unknown, OVER aggregation
 --   reads:
 --     bids (auction, price, ts), rowtime ts
@@ -981,7 +1184,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP __total0 = sum(`price`), __total1 = max(`price`) COMPUTE SELECT `auction`, `ts`, `price`, `__total0` AS `__over0`, `__total1` AS `__over1`, `__arrival` FROM feed_0
 --   digest: 5168e59465f18419
 -- [68] OVER on a stream by PROCTIME()
---   placement: incremental
+--   plan:
+--     Over COUNT(*) OVER (PARTITION BY auction ORDER BY pt ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) [stage over_0] [I]
+--     - state: the last 9 rows
+--     - bound: what is kept of each key that was ever seen stays
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, n), key unknown, OVER aggregation
 --   reads:
 --     bids (auction)
@@ -995,7 +1202,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED over_0 OVER feed_0 BY (auction) AT PROCTIME() WAITS FOR () KEEP last 9 COMPUTE SELECT `auction`, COUNT(*) OVER (PARTITION BY `auction` ORDER BY `__arrival` ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
 --   digest: 7e967a996b00afb2
 -- [69] ROW_NUMBER without a bound
---   placement: incremental
+--   plan:
+--     Over ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts) [stage over_0] [I]
+--     - state: ROW_NUMBER(), and rows until the watermark has passed their ts
+--     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, n), key unknown, OVER aggregation
 --   reads:
 --     bids (auction, ts), rowtime ts
@@ -1009,7 +1220,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) by row COMPUTE SELECT `auction`, `ts`, `__total0` AS `__over0`, `__arrival` FROM feed_0
 --   digest: ae8a926da1d8fe5a
 -- [70] LAG
---   placement: incremental
+--   plan:
+--     Over LAG(price, 1) OVER (PARTITION BY auction ORDER BY ts) [stage over_0] [I]
+--     - state: the last row, and rows until the watermark has passed their ts
+--     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, last), key unknown, OVER aggregation
 --   reads:
 --     bids (auction, price, ts), rowtime ts
@@ -1023,7 +1238,15 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED over_0 OVER feed_0 BY (auction) AT ts WAITS FOR (0) KEEP last 1 COMPUTE SELECT `auction`, `ts`, `price`, LAG(`price`, 1) OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrival`) AS `__over0`, `__arrival` FROM feed_0
 --   digest: 7c4dc01f46d8988c
 -- [71] window over OVER
---   placement: incremental
+--   plan:
+--     Aggregate by window_start, window_end: MAX(s) [stage windows_4] [I]
+--     - state: rows until the watermark has passed their window
+--     - bound: the watermark of its table
+--       WindowAssign TUMBLE ts, size 1 min [stage rows_3] [I]
+--         Over SUM(price) OVER (PARTITION BY auction ORDER BY ts) [stage over_0] [I]
+--         - state: SUM(price), and rows until the watermark has passed their ts
+--         - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--           Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (window_start, most), key unknown, aggregate
 --   reads:
 --     bids (auction, price, ts), rowtime ts
@@ -1092,7 +1315,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                                                                     ^^
 --       = help: a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); regular joins and aggregations without a window give rows without one
 -- [78] TopN
---   placement: update
+--   plan:
+--     Project auction, price, rn [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each auction, order by price DESC [spark update mode] [I,UA,D]
+--       - key: auction, rn
+--       - state: the 3 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bids (kafka) [spark] [I]
 --   flow: upsert, columns (auction, price, rn), key (auction, rn), Top-N
 --   reads:
 --     bids (auction, price)
@@ -1111,7 +1340,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [80] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, price, rn [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each auction, order by price DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: auction, rn
+--       - state: the 3 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price, rn), key (auction, rn), kinds, Top-N
 --   reads:
 --     bids (auction, price)
@@ -1125,7 +1360,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
 --   digest: 29f9b2e7bcec1fe2
 -- [81] form: ties-open
---   placement: update
+--   plan:
+--     Project auction, price, rn [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each auction, order by price DESC [spark update mode] [I,UA,D]
+--       - key: auction, rn
+--       - state: the 3 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bids (kafka) [spark] [I]
 --   flow: upsert, columns (auction, price, rn), key (auction, rn), Top-N
 --   reads:
 --     bids (auction, price)
@@ -1136,7 +1377,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price) AS __order FROM bids AS `bids`) AS __rows
 --   digest: 5346d52e97adecdf
 -- [82] deduplication, first row
---   placement: update
+--   plan:
+--     Project auction, price [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by ts [spark update mode] [I,UA,D]
+--       - key: auction
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan bids (kafka) [spark] [I]
 --   flow: upsert, columns (auction, price), key (auction), first row
 --   reads:
 --     bids (auction, price, ts)
@@ -1154,7 +1401,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [84] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, price [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by ts [stage ranks_0] [I,UB,UA,D]
+--       - key: auction
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price), key (auction), kinds, Top-N
 --   reads:
 --     bids (auction, price, ts)
@@ -1168,7 +1421,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: c9dd4281350a9f02
 -- [85] form: ties-open
---   placement: update
+--   plan:
+--     Project auction, price [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by ts [spark update mode] [I,UA,D]
+--       - key: auction
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan bids (kafka) [spark] [I]
 --   flow: upsert, columns (auction, price), key (auction), first row
 --   reads:
 --     bids (auction, price, ts)
@@ -1178,7 +1437,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts) AS __order FROM bids AS `bids`) AS __rows
 --   digest: 0c69177330a9638a
 -- [86] deduplication, first row that comes
---   placement: incremental
+--   plan:
+--     Project auction, price [stage ranks_0] [I]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by pt [stage ranks_0] [I]
+--       - state: the row of the result
+--       - bound: none
+--         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, price), key (auction), Top-N
 --   reads:
 --     bids (auction, price)
@@ -1191,7 +1455,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `__arrival`, `auction`, `price`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 4f01ea95d20faf39
 -- [87] deduplication, last row
---   placement: update
+--   plan:
+--     Project auction, price [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: auction
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan bids (kafka) [spark] [I]
 --   flow: upsert, columns (auction, price), key (auction), last row
 --   reads:
 --     bids (auction, price, ts)
@@ -1209,7 +1479,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [89] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, price [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by ts DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: auction
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price), key (auction), kinds, Top-N
 --   reads:
 --     bids (auction, price, ts)
@@ -1223,7 +1499,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 1e7d489437a217ca
 -- [90] form: ties-open
---   placement: update
+--   plan:
+--     Project auction, price [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: auction
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan bids (kafka) [spark] [I]
 --   flow: upsert, columns (auction, price), key (auction), last row
 --   reads:
 --     bids (auction, price, ts)
@@ -1233,7 +1515,16 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts) AS __order FROM bids AS `bids`) AS __rows
 --   digest: 8e9b84ba4faa72dd
 -- [91] aggregate of an aggregate
---   placement: incremental
+--   plan:
+--     Aggregate by n: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: n
+--     - state: COUNT(*)
+--     - bound: none
+--       Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--       - key: auction
+--       - state: COUNT(*)
+--       - bound: none
+--         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (n, auctions), key (n), kinds, aggregate
 --   reads:
 --     bids (auction)
@@ -1256,7 +1547,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                                                                                         ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [93] TUMBLE
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: SUM(price) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign TUMBLE ts, size 10 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_start, window_end, total), key unknown
 --   reads:
 --     bids (price, ts), rowtime ts, marked
@@ -1266,7 +1562,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end COMPUTE SUM(price) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
 --   digest: 948eb93dfd97f9b4
 -- [94] TUMBLE with an offset
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign TUMBLE ts, size 1 h, offset 5 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_start, n), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1276,7 +1577,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '5' MINUTE))
 --   digest: 4ed893d4de93cc4d
 -- [95] TUMBLE by names
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign TUMBLE ts, size 10 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_start, n), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1286,7 +1592,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '10' MINUTE))
 --   digest: 08521b598bf05b97
 -- [96] TUMBLE without TABLE(...)
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign TUMBLE ts, size 10 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_end, n), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1296,7 +1607,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
 --   digest: d374aa4c1f6e728c
 -- [97] HOP
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign HOP ts, size 10 min, slide 5 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_end, n), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1306,7 +1622,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE))
 --   digest: 48937c9043b81391
 -- [98] HOP with an offset
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign HOP ts, size 10 min, slide 5 min, offset 2 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_end, n), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1316,7 +1637,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE, INTERVAL '2' MINUTE))
 --   digest: 5d3e69ecc17f94a5
 -- [99] HOP by names
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign HOP ts, size 10 min, slide 5 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_end, n), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1326,7 +1652,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), SLIDE => INTERVAL '5' MINUTE, SIZE => INTERVAL '10' MINUTE))
 --   digest: 0a0e0ec5ccc3da5a
 -- [100] CUMULATE
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign CUMULATE ts, size 10 min, step 2 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_end, n), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1336,7 +1667,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE))
 --   digest: 2d4bb897b5d7384e
 -- [101] CUMULATE with an offset
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign CUMULATE ts, size 10 min, step 2 min, offset 1 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_end, n), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1346,7 +1682,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE, INTERVAL '1' MINUTE))
 --   digest: 6bbc2f984fa7ad9b
 -- [102] CUMULATE by names
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign CUMULATE ts, size 10 min, step 2 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_end, n), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1356,7 +1697,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(CUMULATE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), STEP => INTERVAL '2' MINUTE, SIZE => INTERVAL '10' MINUTE))
 --   digest: 97ab422ce6233d8c
 -- [103] SESSION
---   placement: native
+--   plan:
+--     Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign SESSION ts, gap 5 min, by auction [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, window_end, n), key unknown
 --   reads:
 --     bids (auction, ts), rowtime ts, marked
@@ -1366,7 +1712,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(SESSION(TABLE bids PARTITION BY (auction), DESCRIPTOR(ts), INTERVAL '5' MINUTE))
 --   digest: bbea05532e26c96a
 -- [104] SESSION by names
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign SESSION ts, gap 5 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_end, n), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1376,7 +1727,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(SESSION(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), GAP => INTERVAL '5' MINUTE))
 --   digest: e91c4cdbfa784559
 -- [105] GROUPING SETS of a window
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end, auction, GROUPING(auction), the grouping set: SUM(price) [spark] [I]
+--     - grouping sets: (auction), (); each row counts in every one
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign TUMBLE ts, size 10 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_start, auction, g, total), key unknown
 --   reads:
 --     bids (auction, price, ts), rowtime ts, marked
@@ -1395,7 +1752,17 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                                                                                                 ^^^^^^^
 --       = help: write a query for each set of columns
 -- [107] window over a window
---   placement: native
+--   plan:
+--     Aggregate by w.window_start, w.window_end: SUM(n) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       SubqueryAlias w [spark] [I]
+--         WindowAssign TUMBLE window_time, size 1 h [spark] [I]
+--           Aggregate by window_start, window_end, window_time: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bids
+--             WindowAssign TUMBLE ts, size 10 min [spark] [I]
+--               Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_start, total), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1406,7 +1773,19 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end, window_time COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
 --   digest: a28dee689fa85d37
 -- [108] window join
---   placement: native
+--   plan:
+--     Project l.auction, r.seller [spark] [I]
+--       Join INNER on l.auction = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bids, auctions
+--         SubqueryAlias l [spark] [I]
+--           Project * [spark] [I]
+--             WindowAssign TUMBLE ts, size 10 min [spark] [I]
+--               Scan bids (kafka) [spark] [I]
+--         SubqueryAlias r [spark] [I]
+--           Project * [spark] [I]
+--             WindowAssign TUMBLE ts, size 10 min [spark] [I]
+--               Scan auctions (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, seller), key unknown
 --   reads:
 --     bids (auction, ts), rowtime ts, marked
@@ -1417,7 +1796,14 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auctions, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS r ON l.auction = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end
 --   digest: b823259b90c744b3
 -- [109] window TopN
---   placement: incremental
+--   plan:
+--     Project auction, price, rn [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each window_start, window_end, order by price DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: window_start, window_end, rn
+--       - state: the 3 best rows
+--       - bound: none
+--         WindowAssign TUMBLE ts, size 10 min [spark, feed_0] [I]
+--           Scan bids (kafka) [spark] [I]
 --   flow: all, columns (auction, price, rn), key unknown, kinds, Top-N
 --   reads:
 --     bids (auction, price, ts), rowtime ts, marked
@@ -1439,7 +1825,14 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [111] form: ties-open
---   placement: incremental
+--   plan:
+--     Project auction, price, rn [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each window_start, window_end, order by price DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: window_start, window_end, rn
+--       - state: the 3 best rows
+--       - bound: none
+--         WindowAssign TUMBLE ts, size 10 min [spark, feed_0] [I]
+--           Scan bids (kafka) [spark] [I]
 --   flow: all, columns (auction, price, rn), key unknown, kinds, Top-N
 --   reads:
 --     bids (auction, price, ts), rowtime ts, marked
@@ -1453,7 +1846,14 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time`, `rn` AS `rn` FROM (SELECT `auction`, `price`, `ts`, `window_start`, `window_end`, `window_time`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end` ORDER BY `price` DESC, `auction`, `ts`, `window_start`, `window_end`, `window_time`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
 --   digest: d44394a55d4cae92
 -- [112] window deduplication
---   placement: incremental
+--   plan:
+--     Project auction, price [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each window_start, window_end, auction, order by ts DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: window_start, window_end, auction
+--       - state: the row of the result
+--       - bound: none
+--         WindowAssign TUMBLE ts, size 10 min [spark, feed_0] [I]
+--           Scan bids (kafka) [spark] [I]
 --   flow: all, columns (auction, price), key unknown, kinds, Top-N
 --   reads:
 --     bids (auction, price, ts), rowtime ts, marked
@@ -1475,7 +1875,14 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [114] form: ties-open
---   placement: incremental
+--   plan:
+--     Project auction, price [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each window_start, window_end, auction, order by ts DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: window_start, window_end, auction
+--       - state: the row of the result
+--       - bound: none
+--         WindowAssign TUMBLE ts, size 10 min [spark, feed_0] [I]
+--           Scan bids (kafka) [spark] [I]
 --   flow: all, columns (auction, price), key unknown, kinds, Top-N
 --   reads:
 --     bids (auction, price, ts), rowtime ts, marked
@@ -1489,7 +1896,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end, auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `window_start` AS `window_start`, `window_end` AS `window_end`, `window_time` AS `window_time` FROM (SELECT `auction`, `price`, `ts`, `window_start`, `window_end`, `window_time`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end`, `auction` ORDER BY `ts` DESC, `auction`, `price`, `window_start`, `window_end`, `window_time`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 349b0349a5330201
 -- [115] group window TUMBLE
---   placement: native
+--   plan:
+--     Aggregate by auction, `bids`.`window_start`, `bids`.`window_end`: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       SubqueryAlias bids [spark] [I]
+--         WindowAssign TUMBLE ts, size 1 h [spark] [I]
+--           Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, s, e, n), key unknown
 --   reads:
 --     bids (auction, ts), rowtime ts, marked
@@ -1499,7 +1912,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY auction, `bids`.`window_start`, `bids`.`window_end` COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS `bids`
 --   digest: 7dbd686fe30a2569
 -- [116] group window HOP
---   placement: native
+--   plan:
+--     Aggregate by `bids`.`window_start`, `bids`.`window_end`: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       SubqueryAlias bids [spark] [I]
+--         WindowAssign HOP ts, size 10 min, slide 5 min [spark] [I]
+--           Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (s, n), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1509,7 +1928,14 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY `bids`.`window_start`, `bids`.`window_end` COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)) AS `bids`
 --   digest: d2f3a6f69934e0bb
 -- [117] group window SESSION
---   placement: native
+--   plan:
+--     Aggregate by `bids`.`key`, `bids`.`window_start`, `bids`.`window_end`: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       SubqueryAlias bids [spark] [I]
+--         WindowAssign SESSION ts, gap 1 min, by key [spark] [I]
+--           Project ts, UPPER(channel) AS key [spark] [I]
+--             Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (c, e, n), key unknown
 --   reads:
 --     bids (channel, ts), rowtime ts, marked
@@ -1527,7 +1953,19 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: use a column with a WATERMARK; TUMBLE, HOP and CUMULATE take PROCTIME(), too
 -- [119] group window of group windows
---   placement: native
+--   plan:
+--     Aggregate by `grouped`.`window_start`, `grouped`.`window_end`: SUM(grouped.n) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       SubqueryAlias grouped [spark] [I]
+--         WindowAssign TUMBLE t, size 1 h [spark] [I]
+--           Project t, n [spark] [I]
+--             Aggregate by `bids`.`window_start`, `bids`.`window_end`, `bids`.`window_time`: COUNT(*) [spark] [I]
+--             - state: groups of open windows
+--             - bound: the watermark of bids
+--               SubqueryAlias bids [spark] [I]
+--                 WindowAssign TUMBLE ts, size 10 min [spark] [I]
+--                   Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (s, total), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1538,7 +1976,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY `bids`.`window_start`, `bids`.`window_end`, `bids`.`window_time` COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) AS `bids`
 --   digest: 1d27d7d2812832b7
 -- [120] group window with TUMBLE_PROCTIME
---   placement: native
+--   plan:
+--     Aggregate by `bids`.`window_start`, `bids`.`window_end`: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       SubqueryAlias bids [spark] [I]
+--         WindowAssign TUMBLE ts, size 1 h [spark] [I]
+--           Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (p, n), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1548,7 +1992,18 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY `bids`.`window_start`, `bids`.`window_end` COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS `bids`
 --   digest: af3bb7c996001e64
 -- [121] group window over a join
---   placement: native
+--   plan:
+--     Aggregate by `grouped`.`name`, `grouped`.`window_start`, `grouped`.`window_end`: SUM(grouped.price) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       SubqueryAlias grouped [spark] [I]
+--         WindowAssign TUMBLE ts, size 1 h [spark] [I]
+--           Project b.ts, p.name, b.price [spark] [I]
+--             Join INNER on b.bidder = p.id [spark] [I]
+--             - state: the rows of both sides
+--             - bound: none
+--               Scan bids AS b (kafka) [spark] [I]
+--               Scan people AS p (delta) [spark] [I]
 --   flow: insert-only, columns (name, e, total), key unknown
 --   reads:
 --     bids (bidder, price, ts), rowtime ts, marked
@@ -1568,7 +2023,14 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                                                       ^^^^^^^^^^^^^^^
 --       = help: write the windowing table function: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), size)) GROUP BY window_start, window_end
 -- [123] group window beside grouping sets
---   placement: native
+--   plan:
+--     Aggregate by `bids`.`window_start`, `bids`.`window_end`, auction, the grouping set: COUNT(*) [spark] [I]
+--     - grouping sets: (auction), (); each row counts in every one
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       SubqueryAlias bids [spark] [I]
+--         WindowAssign TUMBLE ts, size 1 h [spark] [I]
+--           Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, n), key unknown
 --   reads:
 --     bids (auction, ts), rowtime ts, marked
@@ -1587,7 +2049,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                                 ^^^^^^^
 --       = help: write a query for each set of columns
 -- [125] INNER JOIN
---   placement: native
+--   plan:
+--     Project b.auction, a.seller [spark] [I]
+--       Join INNER on b.auction = a.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan bids AS b (kafka) [spark] [I]
+--         Scan auctions AS a (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, seller), key unknown
 --   reads:
 --     bids (auction), rowtime ts, marked
@@ -1606,7 +2074,14 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: join ON a.x = b.x, with the other conditions behind AND
 -- [127] LEFT JOIN
---   placement: incremental
+--   plan:
+--     Project p.name, q.since [stage rows_2] [I,D]
+--       Join LEFT on p.id = q.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Scan people AS p (delta) [spark, feed_0] [I]
+--         Scan people AS q (delta), as above [spark, feed_0] [I]
 --   flow: all, columns (name, since), key unknown, kinds, join
 --   reads:
 --     people (id, name, since)
@@ -1630,7 +2105,14 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [129] RIGHT JOIN
---   placement: incremental
+--   plan:
+--     Project p.name, q.since [stage rows_2] [I,D]
+--       Join RIGHT on p.id = q.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (RIGHT join)
+--       - bound: none
+--         Scan people AS p (delta) [spark, feed_0] [I]
+--         Scan people AS q (delta), as above [spark, feed_0] [I]
 --   flow: all, columns (name, since), key unknown, kinds, join
 --   reads:
 --     people (id, name, since)
@@ -1654,7 +2136,14 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [131] FULL JOIN
---   placement: incremental
+--   plan:
+--     Project p.name, q.since [stage rows_2] [I,D]
+--       Join FULL on p.id = q.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (FULL join)
+--       - bound: none
+--         Scan people AS p (delta) [spark, feed_0] [I]
+--         Scan people AS q (delta), as above [spark, feed_0] [I]
 --   flow: all, columns (name, since), key unknown, kinds, join
 --   reads:
 --     people (id, name, since)
@@ -1678,7 +2167,10 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [133] CROSS JOIN
---   placement: native
+--   plan:
+--     Project p.name, v.x [spark] [I]
+--       Unnest VALUES (1), (2) AS v (x) [spark] [I]
+--         Scan people AS p (delta) [spark] [I]
 --   flow: insert-only, columns (name, x), key unknown
 --   reads:
 --     people (name), marked
@@ -1688,7 +2180,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     CROSS JOIN (VALUES (1), (2)) AS v(x)
 --   digest: a811998e3672b79f
 -- [134] NATURAL JOIN
---   placement: native
+--   plan:
+--     Project id [spark] [I]
+--       Join NATURAL [spark] [I]
+--         Scan people (delta) [spark] [I]
+--         SubqueryAlias one [spark] [I]
+--           Project 1 AS id [spark] [I]
+--             Values [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     people (id, name, since), marked
@@ -1698,7 +2196,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     NATURAL JOIN (SELECT 1 AS id) AS one
 --   digest: 316d3044eff6a048
 -- [135] JOIN ... USING
---   placement: native
+--   plan:
+--     Project p.name [spark] [I]
+--       Join INNER using id [spark] [I]
+--         Scan people AS p (delta) [spark] [I]
+--         Scan people AS q (delta), as above [spark] [I]
 --   flow: insert-only, columns (name), key unknown
 --   reads:
 --     people (id, name), marked
@@ -1708,7 +2210,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     JOIN people AS q USING (id)
 --   digest: c702aa533417e151
 -- [136] interval join
---   placement: native
+--   plan:
+--     Project b.auction, a.seller [spark] [I]
+--       Join INNER on b.auction = a.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR; bounded by an interval [spark] [I]
+--       - state: rows of both sides that may still match
+--       - bound: the lowest watermark of bids, auctions
+--         Scan bids AS b (kafka) [spark] [I]
+--         Scan auctions AS a (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, seller), key unknown
 --   reads:
 --     bids (auction, ts), rowtime ts, marked
@@ -1719,7 +2227,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     JOIN auctions AS a ON b.auction = a.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
 --   digest: 553a1fbcdd0b87e1
 -- [137] stream with a table at rest
---   placement: native
+--   plan:
+--     Project b.auction, p.name [spark] [I]
+--       Join INNER on b.bidder = p.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan bids AS b (kafka) [spark] [I]
+--         Scan people AS p (delta) [spark] [I]
 --   flow: insert-only, columns (auction, name), key unknown
 --   reads:
 --     bids (auction, bidder), rowtime ts, marked
@@ -1730,7 +2244,16 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     JOIN people AS p ON b.bidder = p.id
 --   digest: d20de467d46b1433
 -- [138] temporal join
---   placement: incremental
+--   plan:
+--     Project b.auction, r.reserve [stage rows_1] [I]
+--       TemporalJoin LEFT on b.auction = r.auction, as of b.ts [stage temporal_0] [I]
+--       - state: rows until the watermark has passed their ts; of r the versions after it, and the last one before it
+--       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--         Scan bids AS b (kafka) [spark, feed_1] [I]
+--         SubqueryAlias r [spark, feed_0] [I,UB,UA,D]
+--           Project auction, reserve, ts [spark, feed_0] [I,UB,UA,D]
+--             TopN ROW_NUMBER() <= 1 of each auction, order by ts DESC [spark, feed_0] [I,UB,UA,D]
+--               Scan reserves (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, reserve), key unknown, temporal join
 --   reads:
 --     reserves (auction, reserve, ts), rowtime ts
@@ -1754,7 +2277,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: declare WATERMARK FOR the column that says from when a version is valid; or join the rows of now, with a column `pt AS PROCTIME()`: FOR SYSTEM_TIME AS OF s.pt
 -- [140] lookup join
---   placement: native
+--   plan:
+--     Project b.auction, p.name [spark] [I]
+--       LookupJoin INNER on b.bidder = p.id [spark] [I]
+--         Scan bids AS b (kafka) [spark] [I]
+--         Scan people AS p (delta) [spark] [I]
 --   flow: insert-only, columns (auction, name), key unknown
 --   reads:
 --     bids (auction, bidder), rowtime ts, marked
@@ -1764,7 +2291,10 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --   digest: d20de467d46b1433
 -- [141] UNNEST an array
---   placement: native
+--   plan:
+--     Project b.auction, t.tag [spark] [I]
+--       Unnest UNNEST(b.tags) AS t (tag) [spark] [I]
+--         Scan bids AS b (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, tag), key unknown
 --   reads:
 --     bids (auction, tags), rowtime ts, marked
@@ -1774,7 +2304,10 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     CROSS JOIN UNNEST(b.tags) AS t(tag)
 --   digest: e92e5db33d73f1b3
 -- [142] UNNEST an array, without names of columns
---   placement: native
+--   plan:
+--     Project b.auction, tag [spark] [I]
+--       Unnest UNNEST(b.tags) AS tag (tag) [spark] [I]
+--         Scan bids AS b (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, tag), key unknown
 --   reads:
 --     bids (auction, tags), rowtime ts, marked
@@ -1784,7 +2317,10 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     CROSS JOIN UNNEST(b.tags) AS tag(tag)
 --   digest: aaff379073146fe7
 -- [143] LEFT JOIN UNNEST
---   placement: native
+--   plan:
+--     Project b.auction, t.tag [spark] [I]
+--       Unnest LEFT UNNEST(b.tags) AS t (tag) [spark] [I]
+--         Scan bids AS b (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, tag), key unknown
 --   reads:
 --     bids (auction, tags), rowtime ts, marked
@@ -1794,7 +2330,10 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     LEFT JOIN UNNEST(b.tags) AS t(tag) ON TRUE
 --   digest: 552729c49c885943
 -- [144] UNNEST a map
---   placement: native
+--   plan:
+--     Project b.auction, m.k, m.v [spark] [I]
+--       Unnest UNNEST(b.attributes) AS m (k, v) [spark] [I]
+--         Scan bids AS b (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, k, v), key unknown
 --   reads:
 --     bids (auction, attributes), rowtime ts, marked
@@ -1804,7 +2343,10 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     CROSS JOIN UNNEST(b.attributes) AS m(k, v)
 --   digest: 247c93870572129f
 -- [145] UNNEST WITH ORDINALITY
---   placement: native
+--   plan:
+--     Project b.auction, t.tag, t.n [spark] [I]
+--       Unnest UNNEST(b.tags) WITH ORDINALITY AS t (tag, n) [spark] [I]
+--         Scan bids AS b (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, tag, n), key unknown
 --   reads:
 --     bids (auction, tags), rowtime ts, marked
@@ -1814,7 +2356,10 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     CROSS JOIN UNNEST(b.tags) WITH ORDINALITY AS t(tag, n)
 --   digest: d983d619b18e56aa
 -- [146] LATERAL (query)
---   placement: native
+--   plan:
+--     Project p.name, l.x [spark] [I]
+--       Unnest LATERAL (SELECT p.id + 1 AS x) AS l [spark] [I]
+--         Scan people AS p (delta) [spark] [I]
 --   flow: insert-only, columns (name, x), key unknown
 --   reads:
 --     people (id, name), marked
@@ -1879,7 +2424,9 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: interval joins and LAG over a table at rest find pairs of rows
 -- [154] OPTIONS of a table
---   placement: native
+--   plan:
+--     Project auction [spark] [I]
+--       Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bids (auction), marked
@@ -1888,7 +2435,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --   digest: d65eaff273fec130
 -- [155] OPTIONS in a windowing function
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bids
+--       WindowAssign TUMBLE ts, size 10 min [spark] [I]
+--         Scan bids (kafka) [spark] [I]
 --   flow: insert-only, columns (window_end, n), key unknown
 --   reads:
 --     bids (ts), rowtime ts, marked
@@ -1898,7 +2450,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
 --   digest: 10f932b2144e6223
 -- [156] BROADCAST
---   placement: native
+--   plan:
+--     Project b.auction, p.name [spark] [I]
+--       Join INNER on b.bidder = p.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan bids AS b (kafka) [spark] [I]
+--         Scan people AS p (delta) [spark] [I]
 --   flow: insert-only, columns (auction, name), key unknown
 --   reads:
 --     bids (auction, bidder), rowtime ts, marked
@@ -1909,7 +2467,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     JOIN people AS p ON b.bidder = p.id
 --   digest: 4c7e374e65d2393a
 -- [157] SHUFFLE_HASH
---   placement: native
+--   plan:
+--     Project p.name [spark] [I]
+--       Join INNER on p.id = q.id [spark] [I]
+--         Scan people AS p (delta) [spark] [I]
+--         Scan people AS q (delta), as above [spark] [I]
 --   flow: insert-only, columns (name), key unknown
 --   reads:
 --     people (id, name), marked
@@ -1919,7 +2481,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     JOIN people AS q ON p.id = q.id
 --   digest: 4f7c00e899d9d42b
 -- [158] SHUFFLE_MERGE
---   placement: native
+--   plan:
+--     Project p.name [spark] [I]
+--       Join INNER on p.id = q.id [spark] [I]
+--         Scan people AS p (delta) [spark] [I]
+--         Scan people AS q (delta), as above [spark] [I]
 --   flow: insert-only, columns (name), key unknown
 --   reads:
 --     people (id, name), marked
@@ -1929,7 +2495,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     JOIN people AS q ON p.id = q.id
 --   digest: d2dca16a7b9fadd4
 -- [159] NEST_LOOP
---   placement: native
+--   plan:
+--     Project p.name [spark] [I]
+--       Join INNER on p.id = q.id [spark] [I]
+--         Scan people AS p (delta) [spark] [I]
+--         Scan people AS q (delta), as above [spark] [I]
 --   flow: insert-only, columns (name), key unknown
 --   reads:
 --     people (id, name), marked
@@ -1939,7 +2509,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     JOIN people AS q ON p.id = q.id
 --   digest: c25bff7de293ec2f
 -- [160] STATE_TTL
---   placement: incremental
+--   plan:
+--     Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: auction
+--     - state: COUNT(*)
+--     - bound: STATE_TTL, 86400 s after the last change
+--       Scan bids AS b (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction), kinds, aggregate
 --   reads:
 --     bids (auction)
@@ -1968,7 +2543,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |                      ^^^^^^^^^^
 --       = help: leave it out: the watermark bounds windows and joins in time, and SET 'table.exec.state.ttl' bounds all other state, that of Top-N too
 -- [163] LOOKUP
---   placement: native
+--   plan:
+--     Project b.auction, p.name [spark] [I]
+--       LookupJoin INNER on b.bidder = p.id [spark] [I]
+--         Scan bids AS b (kafka) [spark] [I]
+--         Scan people AS p (delta) [spark] [I]
 --   flow: insert-only, columns (auction, name), key unknown
 --   reads:
 --     bids (auction, bidder), rowtime ts, marked
@@ -1986,7 +2565,11 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       |            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: leave out the options of retrying
 -- [165] MULTI_JOIN
---   placement: native
+--   plan:
+--     Project p.id [spark] [I]
+--       Join INNER on p.id = q.id [spark] [I]
+--         Scan people AS p (delta) [spark] [I]
+--         Scan people AS q (delta), as above [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     people (id), marked

@@ -7,7 +7,12 @@ SELECT /*+ STATE_TTL('nowm'='1h') */ k, COUNT(*) c FROM nowm GROUP BY k
 SELECT /*+ STATE_TTL('nowm'='1h') */ k FROM nowm
 -- ----- expected
 -- [1] hints over tables of every kind: hint ttl agg
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*)
+--     - bound: STATE_TTL, 3600 s after the last change
+--       Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, c), key (k), kinds, aggregate
 --   reads:
 --     nowm (k)

@@ -17,7 +17,12 @@ SELECT /*+ STATE_TTL('zz' = '1 d') */ auction, COUNT(*) AS c FROM bid GROUP BY a
 SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS w GROUP BY window_start, window_end
 -- ----- expected
 -- [1] other hints: aggregation
---   placement: incremental
+--   plan:
+--     Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: auction
+--     - state: COUNT(*)
+--     - bound: STATE_TTL, 86400 s after the last change
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -46,7 +51,13 @@ SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, 
 --       |                                                                                 ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [4] join
---   placement: incremental
+--   plan:
+--     Project b.auction [stage rows_1] [I]
+--       Join INNER on b.auction = a.id [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: of the left side STATE_TTL, 86400 s after the last change; of the right side STATE_TTL, 172800 s after the last change
+--         Scan bid AS b (kafka) [spark, feed_0] [I]
+--         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (auction), key unknown, join
 --   reads:
 --     bid (auction)
@@ -62,7 +73,10 @@ SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, 
 --     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
 --   digest: bca6e34ed1f5a807
 -- [5] options
---   placement: native
+--   plan:
+--     Project auction [spark] [I]
+--       Filter price > 1 [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -71,7 +85,13 @@ SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, 
 --   checkpoint: bid
 --   digest: 2e6ae115c85d68ae
 -- [6] same table with other options
---   placement: native
+--   plan:
+--     Project a.auction [spark] [I]
+--       Join INNER on a.auction = b.bidder [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan bid AS a (kafka) [spark] [I]
+--         Scan bid AS b (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction, bidder), rowtime dateTime, marked
@@ -82,7 +102,13 @@ SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, 
 --     JOIN bid AS b ON a.auction = b.bidder
 --   digest: 2257815e9a1ece75
 -- [7] broadcast
---   placement: native
+--   plan:
+--     Project b.auction [spark] [I]
+--       Join INNER on b.auction = d.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan bid AS b (kafka) [spark] [I]
+--         Scan dim AS d (delta) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked

@@ -5,7 +5,13 @@ SELECT a.id FROM events AS a  JOIN events AS b ON a.id = b.id AND a.x < b.x
 SELECT a.id FROM events AS a  JOIN events AS b ON a.id = b.id AND a.ts > a.ts - INTERVAL '1' HOUR
 -- ----- expected
 -- [1] anything else is a regular join
---   placement: native
+--   plan:
+--     Project a.id [spark] [I]
+--       Join INNER on a.id = b.id AND a.x < b.x [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan events AS a (kafka) [spark] [I]
+--         Scan events AS b (kafka), as above [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     events (id, x), rowtime ts, marked
@@ -15,7 +21,13 @@ SELECT a.id FROM events AS a  JOIN events AS b ON a.id = b.id AND a.ts > a.ts - 
 --     JOIN events AS b ON a.id = b.id AND a.x < b.x
 --   digest: d405e1cb68fc5a7b
 -- [2] another
---   placement: native
+--   plan:
+--     Project a.id [spark] [I]
+--       Join INNER on a.id = b.id AND a.ts > a.ts - INTERVAL '1' HOUR [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan events AS a (kafka) [spark] [I]
+--         Scan events AS b (kafka), as above [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     events (id, ts), rowtime ts, marked

@@ -96,7 +96,13 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] joins over tables of every kind: regular inner
---   placement: native
+--   plan:
+--     Project b.auction, a.seller [spark] [I]
+--       Join INNER on b.auction = a.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan bid AS b (kafka) [spark] [I]
+--         Scan auction AS a (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, seller), key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -107,7 +113,14 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --     JOIN auction AS a ON b.auction = a.id
 --   digest: b3a9d51b2b287905
 -- [2] regular left
---   placement: incremental
+--   plan:
+--     Project b.auction, a.seller [stage rows_1] [I,D]
+--       Join LEFT on b.auction = a.id [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Scan bid AS b (kafka) [spark, feed_0] [I]
+--         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction, seller), key unknown, kinds, join
 --   reads:
 --     bid (auction)
@@ -131,7 +144,13 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [4] interval inner
---   placement: native
+--   plan:
+--     Project b.auction, a.seller [spark] [I]
+--       Join INNER on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires; bounded by an interval [spark] [I]
+--       - state: rows of both sides that may still match
+--       - bound: the lowest watermark of bid, auction
+--         Scan bid AS b (kafka) [spark] [I]
+--         Scan auction AS a (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, seller), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -142,7 +161,13 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --     JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires
 --   digest: e94bd8f4e3998678
 -- [5] interval left
---   placement: native
+--   plan:
+--     Project b.auction, a.seller [spark] [I]
+--       Join LEFT on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR; bounded by an interval [spark] [I]
+--       - state: rows of both sides that may still match
+--       - bound: the lowest watermark of bid, auction
+--         Scan bid AS b (kafka) [spark] [I]
+--         Scan auction AS a (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, seller), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -153,7 +178,13 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --     LEFT JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR
 --   digest: 0706dceb4279ca4e
 -- [6] interval full
---   placement: native
+--   plan:
+--     Project b.auction, a.seller [spark] [I]
+--       Join FULL on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR; bounded by an interval [spark] [I]
+--       - state: rows of both sides that may still match
+--       - bound: the lowest watermark of bid, auction
+--         Scan bid AS b (kafka) [spark] [I]
+--         Scan auction AS a (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, seller), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -188,7 +219,18 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: join ON a.x = b.x, with the other conditions behind AND
 -- [10] cdc join cdc
---   placement: incremental
+--   plan:
+--     Project a.id, b.region [stage rows_2] [I,UB,UA,D]
+--       Join INNER on a.id = b.id [stage join_1] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS b (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, region), key (id), kinds, join
 --   reads:
 --     cdc (id, region, __row_kind)
@@ -222,7 +264,14 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (region) in the query: ROW_NUMBER() OVER (PARTITION BY region ORDER BY ...) AS n, WHERE n = 1
 -- [13] cdc join dim
---   placement: native
+--   plan:
+--     Project a.id, b.name [spark] [I,UB,UA,D]
+--       Join INNER on a.id = b.id [spark] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan cdc AS a (kafka) [spark] [I,UB,UA,D]
+--         Scan dim AS b (delta) [spark] [I]
 --   flow: all, columns (id, name), key (id), kinds
 --   reads:
 --     cdc (id, __row_kind), marked
@@ -249,7 +298,14 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                ^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: declare the PRIMARY KEY of the tables that are read, and select its columns; or choose one row for each (name) in the query: ROW_NUMBER() OVER (PARTITION BY name ORDER BY ...) AS n, WHERE n = 1
 -- [16] upsert join dim
---   placement: native
+--   plan:
+--     Project a.id, b.name [spark] [I,UA,D]
+--       Join INNER on a.id = b.id [spark] [I,UA,D]
+--       - key: id
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan latest AS a (upsert-kafka) [spark] [I,UA,D]
+--         Scan dim AS b (delta) [spark] [I]
 --   flow: upsert, columns (id, name), key (id), kinds
 --   reads:
 --     latest (id, __row_kind), marked
@@ -268,7 +324,18 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                   ^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [18] sink: before
---   placement: incremental
+--   plan:
+--     Project a.id, b.name [stage rows_2] [I,D]
+--       Join INNER on a.id = b.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS a (upsert-kafka) [spark, feed_0] [I,UA,D]
+--         Scan dim AS b (delta) [spark, feed_1] [I]
 --   flow: all, columns (id, name), key unknown, kinds, join
 --   reads:
 --     latest (id, __row_kind)
@@ -286,7 +353,18 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --     MAINTAINED join_1 KEEP normalize_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `normalize_0`.`id` AS `id`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name` FROM normalize_0 JOIN feed_1 ON `normalize_0`.`id` = `feed_1`.`id`
 --   digest: 9a4de73056018001
 -- [19] upsert join dim nokey
---   placement: incremental
+--   plan:
+--     Project a.id, b.name [stage rows_2] [I,D]
+--       Join INNER on a.region = b.name [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS a (upsert-kafka) [spark, feed_0] [I,UA,D]
+--         Scan dim AS b (delta) [spark, feed_1] [I]
 --   flow: all, columns (id, name), key unknown, kinds, join
 --   reads:
 --     latest (id, region, __row_kind)
@@ -312,7 +390,13 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [21] stream join delta
---   placement: native
+--   plan:
+--     Project a.auction, b.name [spark] [I]
+--       Join INNER on a.auction = b.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan bid AS a (kafka) [spark] [I]
+--         Scan dim AS b (delta) [spark] [I]
 --   flow: insert-only, columns (auction, name), key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -323,7 +407,14 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --     JOIN dim AS b ON a.auction = b.id
 --   digest: d273d435956b612d
 -- [22] stream left join delta
---   placement: incremental
+--   plan:
+--     Project a.auction, b.name [stage rows_1] [I,D]
+--       Join LEFT on a.auction = b.id [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Scan bid AS a (kafka) [spark, feed_0] [I]
+--         Scan dim AS b (delta) [spark, feed_1] [I]
 --   flow: all, columns (auction, name), key unknown, kinds, join
 --   reads:
 --     bid (auction)
@@ -347,7 +438,14 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [24] in
---   placement: incremental
+--   plan:
+--     Project id [stage join_0] [I]
+--       Join SEMI on id = __inner.id [stage join_0] [I]
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan orders (kafka) [spark, feed_0] [I]
+--         Project id [spark, feed_1] [I]
+--           Scan nowm (kafka) [spark] [I]
 --   flow: insert-only, columns (id), key unknown, join
 --   reads:
 --     orders (id)
@@ -370,7 +468,14 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write NOT EXISTS (SELECT 1 FROM t WHERE t.x = ...)
 -- [26] exists
---   placement: incremental
+--   plan:
+--     Project id [stage join_0] [I]
+--       Join SEMI on o.id = __inner.id [stage join_0] [I]
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan orders AS o (kafka) [spark, feed_0] [I]
+--         Project n.id [spark, feed_1] [I]
+--           Scan nowm AS n (kafka) [spark] [I]
 --   flow: insert-only, columns (id), key unknown, join
 --   reads:
 --     orders (id)
@@ -393,7 +498,9 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: x IN (SELECT ...), EXISTS (SELECT ...) and NOT EXISTS (SELECT ...) are, with AND between them; or join the query in FROM
 -- [28] scalar subq select
---   placement: native
+--   plan:
+--     Project id, (SELECT MAX(id) FROM nowm AS n) [spark] [I]
+--       Scan orders AS o (kafka) [spark] [I]
 --   flow: insert-only, columns (id, ), key unknown
 --   reads:
 --     nowm (id), marked
@@ -404,7 +511,10 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --     GROUP BY () COMPUTE MAX(id) FROM nowm AS n
 --   digest: 89e8816c6f6588ab
 -- [29] unnest cdc
---   placement: native
+--   plan:
+--     Project id, x [spark] [I,UB,UA,D]
+--       Unnest UNNEST(arr) AS t (x) [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id, x), key unknown, kinds
 --   reads:
 --     cdc (id, arr, __row_kind), marked
@@ -422,7 +532,13 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                   ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [31] natural
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       Join NATURAL [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
+--         Scan auction (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, bidder, price, channel, dateTime, id, seller, category, dateTime, expires), key unknown
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
@@ -441,7 +557,14 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                           ^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write ON a.x = b.x, and COALESCE(a.x, b.x) in the SELECT
 -- [33] semi interval exists
---   placement: native
+--   plan:
+--     Project auction [spark] [I]
+--       Join SEMI on b.auction = __inner.id AND b.dateTime BETWEEN __inner.dateTime AND __inner.expires; bounded by an interval [spark] [I]
+--       - state: rows of both sides that may still match
+--       - bound: none
+--         Scan bid AS b (kafka) [spark] [I]
+--         Project a.id, a.dateTime, a.expires [spark] [I]
+--           Scan auction AS a (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction, dateTime), marked
@@ -451,7 +574,17 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --   checkpoint: bid, auction
 --   digest: 785d179ebfff476e
 -- [34] agg over interval
---   placement: incremental
+--   plan:
+--     Aggregate by seller: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: seller
+--     - state: COUNT(*)
+--     - bound: none
+--       Project b.auction, a.seller [spark, feed_0] [I]
+--         Join INNER on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires; bounded by an interval [spark] [I]
+--         - state: rows of both sides that may still match
+--         - bound: the lowest watermark of bid, auction
+--           Scan bid AS b (kafka) [spark] [I]
+--           Scan auction AS a (kafka) [spark] [I]
 --   flow: all, columns (seller, __column1), key (seller), kinds, aggregate
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -482,7 +615,16 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                                                                                                   ^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (seller); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
 -- [37] agg over regular
---   placement: incremental
+--   plan:
+--     Aggregate by a.seller: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: seller
+--     - state: COUNT(*)
+--     - bound: none
+--       Join INNER on b.auction = a.id [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan bid AS b (kafka) [spark, feed_0] [I]
+--         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (seller, __column1), key (seller), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -515,7 +657,24 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                                                                ^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (seller); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
 -- [40] cte read twice join
---   placement: incremental
+--   plan:
+--     Project a.auction [stage rows_3] [I,UB,UA,D]
+--       Join INNER on a.c = b.c [stage join_2] [I,UB,UA,D]
+--       - key: auction, auction__2
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias a [stage group_0] [I,UB,UA,D]
+--           Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: auction
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan bid (kafka) [spark, feed_0] [I]
+--         SubqueryAlias b [stage rows_1] [I,UB,UA,D]
+--           Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: auction
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan bid (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (auction), key unknown, kinds, join
 --   reads:
 --     bid (auction)
@@ -541,7 +700,14 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [42] comma where join
---   placement: native
+--   plan:
+--     Project b.auction [spark] [I]
+--       Filter b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires [spark] [I]
+--         Join INNER; bounded by an interval [spark] [I]
+--         - state: rows of both sides that may still match
+--         - bound: the lowest watermark of bid, auction
+--           Scan bid AS b (kafka) [spark] [I]
+--           Scan auction AS a (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -552,7 +718,13 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --     , auction AS a
 --   digest: 94fbc92bd4ac13fc
 -- [43] unnamed unnest cdc agg
---   placement: update
+--   plan:
+--     Aggregate by id: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: id
+--     - state: COUNT(*), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Unnest UNNEST(arr) [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (id, COUNT(*)), key (id), kinds, retracting aggregate
 --   reads:
 --     cdc (id, arr, __row_kind)
@@ -571,7 +743,17 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                         ^^^^^^^^^^^
 --       = help: name them: CROSS JOIN UNNEST(a.items) AS t (item)
 -- [45] agg over cdc join dim
---   placement: update
+--   plan:
+--     Aggregate by d.name: SUM(a.amount) [spark update mode] [I,UA,D]
+--     - key: name
+--     - state: SUM(a.amount), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Join INNER on a.id = d.id [spark] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan cdc AS a (kafka) [spark] [I,UB,UA,D]
+--         Scan dim AS d (delta) [spark] [I]
 --   flow: upsert, columns (name, SUM(a.amount)), key (name), kinds, retracting aggregate
 --   reads:
 --     cdc (id, amount, __row_kind)
@@ -591,7 +773,17 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                                                          ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [47] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by d.name: SUM(a.amount) [stage group_1] [I,UB,UA,D]
+--     - key: name
+--     - state: SUM(a.amount)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Join INNER on a.id = d.id [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Scan dim AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (name, __column1), key (name), kinds, aggregate
 --   reads:
 --     cdc (id, amount, __row_kind)
@@ -608,7 +800,21 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --     MAINTAINED group_1 KEEP join_0 BY (name) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `name` AS `name`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `__column1` FROM join_0
 --   digest: 886a2a5646d27041
 -- [48] agg over upsert join dim
---   placement: incremental
+--   plan:
+--     Aggregate by d.name: SUM(a.amount) [stage group_2] [I,UB,UA,D]
+--     - key: name
+--     - state: SUM(a.amount)
+--     - bound: none
+--       Join INNER on a.id = d.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS a (upsert-kafka) [spark, feed_0] [I,UA,D]
+--         Scan dim AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (name, __column1), key (name), kinds, aggregate
 --   reads:
 --     latest (id, amount, __row_kind)
@@ -643,7 +849,14 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                                                             ^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (name); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
 -- [51] cdc x stream
---   placement: incremental
+--   plan:
+--     Project a.id, b.auction [stage join_0] [I,D]
+--       Join INNER on a.id = b.auction [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Scan bid AS b (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id, auction), key unknown, kinds, join
 --   reads:
 --     cdc (id, __row_kind)
@@ -682,7 +895,18 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |        ^
 --       = help: write a.x or n.x
 -- [55] star join cdc
---   placement: incremental
+--   plan:
+--     Project * [stage join_1] [I,UB,UA,D]
+--       Join INNER on a.id = b.id [stage join_1] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS b (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, region, amount, price, arr, id__2, region__2, amount__2), key (id), kinds, join
 --   reads:
 --     cdc (id, region, amount, price, arr, __row_kind)
@@ -715,7 +939,13 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                     ^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (amount__2) in the query: ROW_NUMBER() OVER (PARTITION BY amount__2 ORDER BY ...) AS n, WHERE n = 1
 -- [58] cdc lateral agg
---   placement: update
+--   plan:
+--     Aggregate by region: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: COUNT(*), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Unnest UNNEST(arr) AS t (x) [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (region, COUNT(*)), key (region), kinds, retracting aggregate
 --   reads:
 --     cdc (region, arr, __row_kind)
@@ -734,7 +964,13 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                                                                          ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [60] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by region: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: region
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Unnest UNNEST(arr) AS t (x) [stage rows_0] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, arr, __row_kind)

@@ -11,7 +11,13 @@ SELECT e.id, v FROM events AS e LEFT JOIN UNNEST(e.arr) AS t (v) ON TRUE
 SELECT id FROM events WHERE x > 1
 -- ----- expected
 -- [1] event times of both sides are a bound
---   placement: native
+--   plan:
+--     Project a.id [spark] [I]
+--       Join LEFT on a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR; bounded by an interval [spark] [I]
+--       - state: rows of both sides that may still match
+--       - bound: the watermark of events
+--         Scan events AS a (kafka) [spark] [I]
+--         Scan events AS b (kafka), as above [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     events (id, ts), rowtime ts, marked
@@ -21,7 +27,13 @@ SELECT id FROM events WHERE x > 1
 --     LEFT JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
 --   digest: caa8ae3ab93d2c6f
 -- [2] another
---   placement: native
+--   plan:
+--     Project a.id [spark] [I]
+--       Join INNER on a.id = b.id AND b.ts > a.ts - INTERVAL '1' HOUR AND b.ts < a.ts; bounded by an interval [spark] [I]
+--       - state: rows of both sides that may still match
+--       - bound: the watermark of events
+--         Scan events AS a (kafka) [spark] [I]
+--         Scan events AS b (kafka), as above [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     events (id, ts), rowtime ts, marked
@@ -31,7 +43,14 @@ SELECT id FROM events WHERE x > 1
 --     JOIN events AS b ON a.id = b.id AND b.ts > a.ts - INTERVAL '1' HOUR AND b.ts < a.ts
 --   digest: aaf5e4afbae02a2b
 -- [3] another
---   placement: native
+--   plan:
+--     Project a.id [spark] [I]
+--       Filter a.id = b.id AND a.ts <= b.ts [spark] [I]
+--         Join INNER; bounded by an interval [spark] [I]
+--         - state: rows of both sides that may still match
+--         - bound: the watermark of events
+--           Scan events AS a (kafka) [spark] [I]
+--           Scan events AS b (kafka), as above [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     events (id, ts), rowtime ts, marked
@@ -41,7 +60,10 @@ SELECT id FROM events WHERE x > 1
 --     , events AS b
 --   digest: 86ea18fb3d4996de
 -- [4] another
---   placement: native
+--   plan:
+--     Project e.id, v [spark] [I]
+--       Unnest LEFT UNNEST(e.arr) AS t (v) [spark] [I]
+--         Scan events AS e (kafka) [spark] [I]
 --   flow: insert-only, columns (id, v), key unknown
 --   reads:
 --     events (id, arr), rowtime ts, marked
@@ -51,7 +73,10 @@ SELECT id FROM events WHERE x > 1
 --     LEFT JOIN UNNEST(e.arr) AS t(v) ON TRUE
 --   digest: f6426cc2a9fcb960
 -- [5] another
---   placement: native
+--   plan:
+--     Project id [spark] [I]
+--       Filter x > 1 [spark] [I]
+--         Scan events (kafka) [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     events (id, x), marked

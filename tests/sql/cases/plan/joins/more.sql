@@ -59,7 +59,17 @@ SELECT t.auction, d.name FROM busy AS t JOIN dim AS d ON t.auction = d.id
 SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 200
 -- ----- expected
 -- [1] other joins: three ways
---   placement: native
+--   plan:
+--     Project b.auction [spark] [I]
+--       Join LEFT on b.bidder = p.id; bounded by an interval [spark] [I]
+--       - state: rows of both sides that may still match
+--       - bound: the lowest watermark of bid, auction, person
+--         Join INNER on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires; bounded by an interval [spark] [I]
+--         - state: rows of both sides that may still match
+--         - bound: the lowest watermark of bid, auction
+--           Scan bid AS b (kafka) [spark] [I]
+--           Scan auction AS a (kafka) [spark] [I]
+--         Scan person AS p (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction, bidder, dateTime), rowtime dateTime, marked
@@ -72,7 +82,13 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --     LEFT JOIN person AS p ON p.id = b.bidder
 --   digest: 668c433edb7642f0
 -- [2] query inside ON
---   placement: native
+--   plan:
+--     Project b.auction [spark] [I]
+--       Join INNER on b.auction = a.id AND a.seller IN (SELECT id FROM person AS person) [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan bid AS b (kafka) [spark] [I]
+--         Scan auction AS a (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -91,7 +107,13 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --     1 | SELECT DISTINCT b.auction FROM bid AS b JOIN auction AS a ON b.auction = a.id AND a.seller IN (SELECT id FROM person)
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 -- [4] using
---   placement: native
+--   plan:
+--     Project id [spark] [I]
+--       Join INNER using id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan orders (kafka) [spark] [I]
+--         Scan nowm (kafka) [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     orders (id), rowtime ts, marked
@@ -102,7 +124,16 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --     JOIN nowm AS `nowm` USING (id)
 --   digest: 16c6db551509f35c
 -- [5] using, updates
---   placement: incremental
+--   plan:
+--     Distinct [stage distinct_2] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project id [stage rows_1] [I]
+--         Join INNER using id [stage join_0] [I]
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           Scan orders (kafka) [spark, feed_0] [I]
+--           Scan nowm (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (id), key (id), distinct rows
 --   reads:
 --     orders (id)
@@ -129,7 +160,14 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: name the columns
 -- [7] right
---   placement: incremental
+--   plan:
+--     Project b.auction, a.seller [stage rows_1] [I,D]
+--       Join RIGHT on b.auction = a.id [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (RIGHT join)
+--       - bound: none
+--         Scan bid AS b (kafka) [spark, feed_0] [I]
+--         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction, seller), key unknown, kinds, join
 --   reads:
 --     bid (auction)
@@ -153,7 +191,14 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       |                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [9] full
---   placement: incremental
+--   plan:
+--     Project b.auction, a.seller [stage rows_1] [I,D]
+--       Join FULL on b.auction = a.id [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (FULL join)
+--       - bound: none
+--         Scan bid AS b (kafka) [spark, feed_0] [I]
+--         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction, seller), key unknown, kinds, join
 --   reads:
 --     bid (auction)
@@ -185,7 +230,20 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       |                                  ^^^^^^^^^^^^^^^^^^^^
 --       = help: JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN ... ON a.x = b.x are
 -- [12] windows renamed, left
---   placement: incremental
+--   plan:
+--     Project L.auction [stage rows_1] [I,D]
+--       Join LEFT on L.auction = R.id AND L.s = R.s AND L.e = R.e [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         SubqueryAlias L [spark, feed_0] [I]
+--           Project auction, window_start AS s, window_end AS e [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias R [spark, feed_1] [I]
+--           Project id, window_start AS s, window_end AS e [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
 --   flow: all, columns (auction), key unknown, kinds, join
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -217,7 +275,13 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       |                                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: compare columns with a WATERMARK; or leave the interval out, and bound what is kept with SET 'table.exec.state.ttl' = '4 h'
 -- [15] proctime interval, inner
---   placement: native
+--   plan:
+--     Project a.id [spark] [I]
+--       Join INNER on a.id = b.id AND a.pt BETWEEN b.pt AND b.pt + INTERVAL '1' HOUR; bounded by an interval [spark] [I]
+--       - state: rows of both sides that may still match
+--       - bound: the watermark of person
+--         Scan nowm AS a (kafka) [spark] [I]
+--         Scan person AS b (kafka) [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     nowm (id), marked
@@ -243,7 +307,18 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --     1 | SELECT id FROM orders WHERE id IN (SELECT id, x FROM nowm)
 --       |                                           ^^^^^^^^^^^^^^^
 -- [18] in of an aggregation
---   placement: incremental
+--   plan:
+--     Project id [stage join_1] [I,D]
+--       Join SEMI on id = __inner.value [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan orders (kafka) [spark, feed_0] [I]
+--         Aggregate by k: MAX(id) [stage group_0] [I,D]
+--         - key: none
+--         - state: its rows
+--         - bound: none
+--           Scan nowm (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id), key unknown, kinds, join
 --   reads:
 --     orders (id)
@@ -268,7 +343,15 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [20] not exists
---   placement: incremental
+--   plan:
+--     Project id [stage rows_1] [I,UB,UA,D]
+--       Join ANTI on c.id = __inner.id AND __inner.x > c.amount [stage join_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (ANTI join)
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Project n.id, n.x [spark, feed_1] [I]
+--           Scan nowm AS n (kafka) [spark] [I]
 --   flow: all, columns (id), key (id), kinds, join
 --   reads:
 --     cdc (id, amount, __row_kind)
@@ -292,7 +375,21 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       |                                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [22] in beside equality
---   placement: incremental
+--   plan:
+--     Project id [stage rows_3] [I,D]
+--       Join SEMI on o.id = __inner.id [stage join_2] [I,D]
+--       - key: none
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Join SEMI on id = __inner.id AND o.currency = __inner.k [stage join_1] [I]
+--         - state: the rows of both sides (SEMI join)
+--         - bound: none
+--           Filter currency = 'x' [stage rows_0] [I]
+--             Scan orders AS o (kafka) [spark, feed_0] [I]
+--           Project id, k [spark, feed_1] [I]
+--             Scan nowm (kafka) [spark] [I]
+--         Project cdc.id [spark, feed_2] [I,UB,UA,D]
+--           Scan cdc (kafka) [spark, feed_2] [I,UB,UA,D]
 --   flow: all, columns (id), key unknown, kinds, join
 --   reads:
 --     orders (id, currency)
@@ -322,7 +419,14 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       |                                                                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [24] changes with jdbc
---   placement: native
+--   plan:
+--     Project c.id, s.name [spark] [I,UB,UA,D]
+--       Join LEFT on c.id = s.id [spark] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark] [I,UB,UA,D]
+--         Scan shop AS s (jdbc) [spark] [I]
 --   flow: all, columns (id, name), key (id), kinds
 --   reads:
 --     cdc (id, __row_kind), marked
@@ -357,7 +461,18 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       |                                                      ^^^^^^^^^
 --       = help: INSERT it into a Delta table first, and read that
 -- [28] with changes on the right
---   placement: incremental
+--   plan:
+--     Project b.auction, l.region [stage rows_2] [I,D]
+--       Join INNER on b.auction = l.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan bid AS b (kafka) [spark, feed_1] [I]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS l (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (auction, region), key unknown, kinds, join
 --   reads:
 --     latest (id, region, __row_kind)
@@ -383,7 +498,18 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       |                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [30] outer with changes
---   placement: incremental
+--   plan:
+--     Project b.auction, l.region [stage rows_2] [I,D]
+--       Join LEFT on b.auction = l.id AND l.amount > 3 [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Scan bid AS b (kafka) [spark, feed_1] [I]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS l (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (auction, region), key unknown, kinds, join
 --   reads:
 --     latest (id, region, amount, __row_kind)
@@ -409,7 +535,19 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       |                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [32] of updates with a table
---   placement: incremental
+--   plan:
+--     Project t.auction, d.name [stage rows_2] [I,D]
+--       Join INNER on t.auction = d.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias t [stage group_0] [I,UB,UA,D]
+--           Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: auction
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan bid (kafka) [spark, feed_0] [I]
+--         Scan dim AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (auction, name), key unknown, kinds, join
 --   reads:
 --     bid (auction)
@@ -435,7 +573,17 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [34] view of rows
---   placement: native
+--   plan:
+--     Project d.a, a.seller [spark] [I]
+--       Filter d.p > 200 [spark] [I]
+--         Join INNER on d.a = a.id [spark] [I]
+--         - state: the rows of both sides
+--         - bound: none
+--           SubqueryAlias d (a, p) [spark] [I]
+--             Project auction, price [spark] [I]
+--               Filter price > 100 [spark] [I]
+--                 Scan bid (kafka) [spark] [I]
+--           Scan auction AS a (kafka) [spark] [I]
 --   flow: insert-only, columns (a, seller), key unknown
 --   reads:
 --     bid (auction, price), rowtime dateTime, marked

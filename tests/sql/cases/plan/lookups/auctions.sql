@@ -33,7 +33,11 @@ SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTE
 -- and: sink: none
 -- ----- expected
 -- [1] lookups over tables of every kind: lookup
---   placement: native
+--   plan:
+--     Project a.auction, b.name [spark] [I]
+--       LookupJoin INNER on a.auction = b.id [spark] [I]
+--         Scan bid AS a (kafka) [spark] [I]
+--         Scan dim AS b (delta) [spark] [I]
 --   flow: insert-only, columns (auction, name), key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -43,7 +47,11 @@ SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTE
 --   checkpoint: bid
 --   digest: d273d435956b612d
 -- [2] sink: none
---   placement: native
+--   plan:
+--     Project a.auction, b.name [spark] [I]
+--       LookupJoin INNER on a.auction = b.id [spark] [I]
+--         Scan bid AS a (kafka) [spark] [I]
+--         Scan dim AS b (delta) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -61,7 +69,15 @@ SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTE
 --       |                                                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write these results into a Delta table with a PRIMARY KEY, and join that
 -- [4] sink: none
---   placement: native
+--   plan:
+--     Project a.auction, b.name [spark] [I]
+--       LookupJoin INNER on a.auction = b.id [spark] [I]
+--         SubqueryAlias a [spark] [I]
+--           Aggregate by auction: COUNT(*) [spark] [I]
+--           - state: every group
+--           - bound: none
+--             Scan bid (kafka) [spark] [I]
+--         Scan dim AS b (delta) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -72,7 +88,14 @@ SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTE
 --     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
 --   digest: 4f2c3a29c6a5cdca
 -- [5] agg over lookup
---   placement: update
+--   plan:
+--     Aggregate by b.name: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: name
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       LookupJoin INNER on a.auction = b.id [spark] [I]
+--         Scan bid AS a (kafka) [spark] [I]
+--         Scan dim AS b (delta) [spark] [I]
 --   flow: upsert, columns (name, c), key (name), aggregate
 --   reads:
 --     bid (auction)
@@ -103,7 +126,13 @@ SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTE
 --       |                                                                                                             ^^^^^^
 --       = help: write into connector = 'upsert-kafka', or a Delta table with a PRIMARY KEY
 -- [9] sink: none
---   placement: native
+--   plan:
+--     Aggregate by b.name: COUNT(*) [spark] [I]
+--     - state: every group
+--     - bound: none
+--       LookupJoin INNER on a.auction = b.id [spark] [I]
+--         Scan bid AS a (kafka) [spark] [I]
+--         Scan dim AS b (delta) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -130,7 +159,15 @@ SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTE
 --       |                                                                                                             ^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (name); or choose one row for each (name, c) in the query: ROW_NUMBER() OVER (PARTITION BY name, c ORDER BY ...) AS n, WHERE n = 1
 -- [12] regular over lookup
---   placement: native
+--   plan:
+--     Project b.name, c.seller [spark] [I]
+--       Join INNER on a.auction = c.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         LookupJoin INNER on a.auction = b.id [spark] [I]
+--           Scan bid AS a (kafka) [spark] [I]
+--           Scan dim AS b (delta) [spark] [I]
+--         Scan auction AS c (kafka) [spark] [I]
 --   flow: insert-only, columns (name, seller), key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -142,7 +179,15 @@ SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTE
 --     JOIN auction AS c ON c.id = a.auction
 --   digest: 54c750f980e34358
 -- [13] sink: none
---   placement: native
+--   plan:
+--     Project b.name, c.seller [spark] [I]
+--       Join INNER on a.auction = c.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         LookupJoin INNER on a.auction = b.id [spark] [I]
+--           Scan bid AS a (kafka) [spark] [I]
+--           Scan dim AS b (delta) [spark] [I]
+--         Scan auction AS c (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -162,7 +207,17 @@ SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTE
 --       |                                                                                                                   ^^^^^^
 --       = help: write the inner results into a Delta table, and read that in a second INSERT
 -- [15] sink: none
---   placement: native
+--   plan:
+--     Aggregate by b.name: COUNT(*) [spark] [I]
+--     - state: every group
+--     - bound: none
+--       Join INNER on a.auction = c.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         LookupJoin INNER on a.auction = b.id [spark] [I]
+--           Scan bid AS a (kafka) [spark] [I]
+--           Scan dim AS b (delta) [spark] [I]
+--         Scan auction AS c (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -175,7 +230,15 @@ SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTE
 --     JOIN auction AS c ON c.id = a.auction
 --   digest: 4a77edd467fddbfe
 -- [16] lookup left agg win
---   placement: native
+--   plan:
+--     Aggregate by d.name, window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       LookupJoin INNER on b.auction = d.id [spark] [I]
+--         SubqueryAlias b [spark] [I]
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
+--         Scan dim AS d (delta) [spark] [I]
 --   flow: insert-only, columns (name, *), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -186,7 +249,15 @@ SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTE
 --     GROUP BY d.name, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS b
 --   digest: c30e6d6fdb64c393
 -- [17] sink: none
---   placement: native
+--   plan:
+--     Aggregate by d.name, window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       LookupJoin INNER on b.auction = d.id [spark] [I]
+--         SubqueryAlias b [spark] [I]
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
+--         Scan dim AS d (delta) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -205,7 +276,11 @@ SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTE
 --       |              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: give it a SELECT of its own: aggregate or look up in a query in FROM or in a second INSERT, and filter on its result in the query around it
 -- [19] sink: none
---   placement: native
+--   plan:
+--     Over COUNT(*) OVER (PARTITION BY d.name ORDER BY o.ts) [spark] [I]
+--       LookupJoin INNER on o.id = d.id [spark] [I]
+--         Scan orders AS o (kafka) [spark] [I]
+--         Scan dim AS d (delta) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     orders (id, ts), rowtime ts, marked
@@ -223,7 +298,15 @@ SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTE
 --       |                                                                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: compare event times: b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
 -- [21] sink: none
---   placement: native
+--   plan:
+--     Project b.auction, d.name, c.seller [spark] [I]
+--       Join LEFT on b.auction = c.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         LookupJoin INNER on b.auction = d.id [spark] [I]
+--           Scan bid AS b (kafka) [spark] [I]
+--           Scan dim AS d (delta) [spark] [I]
+--         Scan auction AS c (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -239,7 +322,13 @@ SELECT /*+ STATE_TTL('b'='1h') */ d.name, COUNT(*) FROM bid b JOIN dim FOR SYSTE
 --     error[PEN-5001]: the results of this query are kept up to date, and a lookup in default_catalog.default_database.dim gives other rows each time
 --     help: INSERT the joined rows into a Delta table first, and read that
 -- [23] sink: none
---   placement: native
+--   plan:
+--     Aggregate by d.name: COUNT(*) [spark] [I]
+--     - state: every group
+--     - bound: none
+--       LookupJoin INNER on b.auction = d.id [spark] [I]
+--         Scan bid AS b (kafka) [spark] [I]
+--         Scan dim AS d (delta) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked

@@ -23,7 +23,11 @@ SELECT c.name, COUNT(*) FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] forms of lookup joins
---   placement: native
+--   plan:
+--     Project o.id, c.name [spark] [I]
+--       LookupJoin INNER on o.customer = c.id [spark] [I]
+--         Scan orders AS o (kafka) [spark] [I]
+--         Scan customers AS c (delta) [spark] [I]
 --   flow: insert-only, columns (id, name), key unknown
 --   reads:
 --     orders (id, customer), rowtime ts, marked
@@ -33,7 +37,11 @@ SELECT c.name, COUNT(*) FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.
 --   checkpoint: orders
 --   digest: c1f9618cda4c5172
 -- [2] another
---   placement: native
+--   plan:
+--     Project o.id, c.name [spark] [I]
+--       LookupJoin LEFT on o.customer = c.id [spark] [I]
+--         Scan orders AS o (kafka) [spark] [I]
+--         Scan customers AS c (delta) [spark] [I]
 --   flow: insert-only, columns (id, name), key unknown
 --   reads:
 --     orders (id, customer), rowtime ts, marked
@@ -43,7 +51,13 @@ SELECT c.name, COUNT(*) FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.
 --   checkpoint: orders
 --   digest: ac2ac4cdffad574b
 -- [3] another
---   placement: native
+--   plan:
+--     Project o.id, c.name [spark] [I]
+--       LookupJoin LEFT on o.customer = c.id AND c.name <> 'x' [spark] [I]
+--         SubqueryAlias o [spark] [I]
+--           Project *, PROCTIME() AS now [spark] [I]
+--             Scan orders (kafka) [spark] [I]
+--         Scan customers AS c (delta) [spark] [I]
 --   flow: insert-only, columns (id, name), key unknown
 --   reads:
 --     orders (id, customer), rowtime ts, marked
@@ -100,7 +114,14 @@ SELECT c.name, COUNT(*) FROM orders AS o JOIN customers FOR SYSTEM_TIME AS OF o.
 --       |                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: FROM stream AS s JOIN t FOR SYSTEM_TIME AS OF s.pt AS t ON s.id = t.id
 -- [10] another
---   placement: update
+--   plan:
+--     Aggregate by c.name: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: name
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       LookupJoin INNER on o.customer = c.id [spark] [I]
+--         Scan orders AS o (kafka) [spark] [I]
+--         Scan customers AS c (delta) [spark] [I]
 --   flow: upsert, columns (name, *), key (name), aggregate
 --   reads:
 --     orders (id, customer)

@@ -14,7 +14,11 @@ SELECT o.id, c.name FROM cdc AS o LEFT JOIN lake FOR SYSTEM_TIME AS OF o.pt AS c
 -- and: sink: append
 -- ----- expected
 -- [1] lookups by key and whole: whole key
---   placement: native
+--   plan:
+--     Project o.id, c.name [spark] [I]
+--       LookupJoin INNER on o.id = c.id [spark] [I]
+--         Scan orders AS o (kafka) [spark] [I]
+--         Scan customers AS c (jdbc) [spark] [I]
 --   flow: insert-only, columns (id, name), key unknown
 --   reads:
 --     orders (id), marked
@@ -24,7 +28,11 @@ SELECT o.id, c.name FROM cdc AS o LEFT JOIN lake FOR SYSTEM_TIME AS OF o.pt AS c
 --   checkpoint: orders
 --   digest: 96ee7c5a6ff2ce61
 -- [2] more
---   placement: native
+--   plan:
+--     Project o.id, c.name [spark] [I]
+--       LookupJoin INNER on o.id = c.id AND o.region = c.region [spark] [I]
+--         Scan orders AS o (kafka) [spark] [I]
+--         Scan customers AS c (jdbc) [spark] [I]
 --   flow: insert-only, columns (id, name), key unknown
 --   reads:
 --     orders (id, region), marked
@@ -34,7 +42,11 @@ SELECT o.id, c.name FROM cdc AS o LEFT JOIN lake FOR SYSTEM_TIME AS OF o.pt AS c
 --   checkpoint: orders
 --   digest: b1907c93dabd962c
 -- [3] part
---   placement: native
+--   plan:
+--     Project o.id, c.name [spark] [I]
+--       LookupJoin INNER on o.region = c.region [spark] [I]
+--         Scan orders AS o (kafka) [spark] [I]
+--         Scan customers AS c (jdbc) [spark] [I]
 --   flow: insert-only, columns (id, name), key unknown
 --   reads:
 --     orders (id, region), marked
@@ -44,7 +56,11 @@ SELECT o.id, c.name FROM cdc AS o LEFT JOIN lake FOR SYSTEM_TIME AS OF o.pt AS c
 --   checkpoint: orders
 --   digest: b455c07dffdaa617
 -- [4] unequal too
---   placement: native
+--   plan:
+--     Project o.id, c.name [spark] [I]
+--       LookupJoin INNER on o.id = c.id AND o.price > c.score [spark] [I]
+--         Scan orders AS o (kafka) [spark] [I]
+--         Scan customers AS c (jdbc) [spark] [I]
 --   flow: insert-only, columns (id, name), key unknown
 --   reads:
 --     orders (id, price), marked
@@ -54,7 +70,11 @@ SELECT o.id, c.name FROM cdc AS o LEFT JOIN lake FOR SYSTEM_TIME AS OF o.pt AS c
 --   checkpoint: orders
 --   digest: 0482208eb4527f04
 -- [5] computed
---   placement: native
+--   plan:
+--     Project o.id, c.twice [spark] [I]
+--       LookupJoin INNER on o.id = c.id [spark] [I]
+--         Scan orders AS o (kafka) [spark] [I]
+--         Scan doubled AS c (jdbc) [spark] [I]
 --   flow: insert-only, columns (id, twice), key unknown
 --   reads:
 --     orders (id), marked
@@ -64,7 +84,11 @@ SELECT o.id, c.name FROM cdc AS o LEFT JOIN lake FOR SYSTEM_TIME AS OF o.pt AS c
 --   checkpoint: orders
 --   digest: e41771409f457f0c
 -- [6] of changes
---   placement: native
+--   plan:
+--     Project o.id, c.name [spark] [I,UB,UA,D]
+--       LookupJoin LEFT on o.id = c.id [spark] [I,UB,UA,D]
+--         Scan cdc AS o (kafka) [spark] [I,UB,UA,D]
+--         Scan lake AS c (delta) [spark] [I]
 --   flow: all, columns (id, name), key unknown, kinds
 --   reads:
 --     cdc (id, __row_kind), marked

@@ -39,7 +39,11 @@ SELECT /*+ LOOKUP('table' = 's', 'retry-predicate' = 'lookup_miss', 'retry-strat
 SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s ON b.auction > s.id
 -- ----- expected
 -- [1] other lookups: left
---   placement: native
+--   plan:
+--     Project b.auction, s.name [spark] [I]
+--       LookupJoin LEFT on b.auction = s.id AND s.name <> 'x' [spark] [I]
+--         Scan bid AS b (kafka) [spark] [I]
+--         Scan shop AS s (jdbc) [spark] [I]
 --   flow: insert-only, columns (auction, name), key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -49,7 +53,11 @@ SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s O
 --   checkpoint: bid
 --   digest: 85525839f043b15d
 -- [2] sink: none
---   placement: native
+--   plan:
+--     Project b.auction, s.name [spark] [I]
+--       LookupJoin LEFT on b.auction = s.id AND s.name <> 'x' [spark] [I]
+--         Scan bid AS b (kafka) [spark] [I]
+--         Scan shop AS s (jdbc) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -59,7 +67,11 @@ SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s O
 --   checkpoint: bid
 --   digest: 85525839f043b15d
 -- [3] of changes
---   placement: native
+--   plan:
+--     Project c.id, s.name [spark] [I,UB,UA,D]
+--       LookupJoin INNER on c.id = s.id [spark] [I,UB,UA,D]
+--         Scan cdc AS c (kafka) [spark] [I,UB,UA,D]
+--         Scan shop AS s (jdbc) [spark] [I]
 --   flow: all, columns (id, name), key (id), kinds
 --   reads:
 --     cdc (id, __row_kind), marked
@@ -85,7 +97,11 @@ SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s O
 --       |                          ^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (name) in the query: ROW_NUMBER() OVER (PARTITION BY name ORDER BY ...) AS n, WHERE n = 1
 -- [6] of upserts
---   placement: native
+--   plan:
+--     Project c.id, s.name [spark] [I,UA,D]
+--       LookupJoin INNER on c.id = s.id [spark] [I,UA,D]
+--         Scan latest AS c (upsert-kafka) [spark] [I,UA,D]
+--         Scan shop AS s (jdbc) [spark] [I]
 --   flow: upsert, columns (id, name), key (id), kinds
 --   reads:
 --     latest (id, __row_kind), marked
@@ -135,7 +151,15 @@ SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s O
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write these results into a Delta table with a PRIMARY KEY, and join that
 -- [12] sink: none
---   placement: native
+--   plan:
+--     Project t.auction, s.name [spark] [I]
+--       LookupJoin INNER on t.auction = s.id [spark] [I]
+--         SubqueryAlias t [spark] [I]
+--           Aggregate by auction: COUNT(*) [spark] [I]
+--           - state: every group
+--           - bound: none
+--             Scan bid (kafka) [spark] [I]
+--         Scan shop AS s (jdbc) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -154,7 +178,14 @@ SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s O
 --       |                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: add window_start and window_end of a windowing function to the selected columns
 -- [14] sink: none
---   placement: native
+--   plan:
+--     Distinct [spark] [I]
+--     - state: every row
+--     - bound: none
+--       Project s.name [spark] [I]
+--         LookupJoin INNER on b.auction = s.id [spark] [I]
+--           Scan bid AS b (kafka) [spark] [I]
+--           Scan shop AS s (jdbc) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -165,7 +196,15 @@ SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s O
 --     DISTINCT s.name
 --   digest: d697990c7ec2351f
 -- [15] rank
---   placement: update
+--   plan:
+--     Project name [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each s.name, order by b.price [spark update mode] [I,UA,D]
+--       - key: name
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         LookupJoin INNER on b.auction = s.id [spark] [I]
+--           Scan bid AS b (kafka) [spark] [I]
+--           Scan shop AS s (jdbc) [spark] [I]
 --   flow: upsert, columns (name), key (name), first row
 --   reads:
 --     bid (auction, price)
@@ -196,7 +235,12 @@ SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s O
 --       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into connector = 'upsert-kafka', or a Delta table with a PRIMARY KEY
 -- [19] sink: none
---   placement: native
+--   plan:
+--     Project name [spark] [I]
+--       TopN ROW_NUMBER() <= 1 of each s.name, order by b.price [spark] [I]
+--         LookupJoin INNER on b.auction = s.id [spark] [I]
+--           Scan bid AS b (kafka) [spark] [I]
+--           Scan shop AS s (jdbc) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), rowtime dateTime, marked
@@ -214,7 +258,12 @@ SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s O
 --       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: use ROW_NUMBER()
 -- [21] sink: none
---   placement: native
+--   plan:
+--     Project name [spark] [I]
+--       TopN RANK() <= 1 of each s.name, order by b.price [spark] [I]
+--         LookupJoin INNER on b.auction = s.id [spark] [I]
+--           Scan bid AS b (kafka) [spark] [I]
+--           Scan shop AS s (jdbc) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), rowtime dateTime, marked
@@ -232,7 +281,12 @@ SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s O
 --       |                                                                                                             ^^^^^^
 --       = help: sort where the rows are read; ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it keep the best
 -- [23] sink: none
---   placement: native
+--   plan:
+--     Limit ORDER BY s.name [spark] [I]
+--       Project b.auction [spark] [I]
+--         LookupJoin INNER on b.auction = s.id [spark] [I]
+--           Scan bid AS b (kafka) [spark] [I]
+--           Scan shop AS s (jdbc) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -246,7 +300,11 @@ SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s O
 --     error[PEN-5001]: the results of this query are kept up to date, and a lookup in default_catalog.default_database.shop gives other rows each time
 --     help: INSERT the joined rows into a Delta table first, and read that
 -- [25] retries
---   placement: native
+--   plan:
+--     Project b.auction [spark] [I]
+--       LookupJoin INNER on b.auction = s.id [spark] [I]
+--         Scan bid AS b (kafka) [spark] [I]
+--         Scan shop AS s (jdbc) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -256,7 +314,11 @@ SELECT b.auction FROM bid AS b JOIN shop FOR SYSTEM_TIME AS OF PROCTIME() AS s O
 --   checkpoint: bid
 --   digest: ef3fac3a9e91520c
 -- [26] sink: none
---   placement: native
+--   plan:
+--     Project b.auction [spark] [I]
+--       LookupJoin INNER on b.auction = s.id [spark] [I]
+--         Scan bid AS b (kafka) [spark] [I]
+--         Scan shop AS s (jdbc) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked

@@ -100,7 +100,9 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 -- and: sink: none
 -- ----- expected
 -- [1] Nexmark's queries: q0
---   placement: native
+--   plan:
+--     Project auction, bidder, price, dateTime [spark] [I]
+--       Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, bidder, price, dateTime), key unknown
 --   reads:
 --     bid (auction, bidder, price, dateTime), marked
@@ -109,7 +111,9 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: edca8555a79135ff
 -- [2] sink: none
---   placement: native
+--   plan:
+--     Project auction, bidder, price, dateTime [spark] [I]
+--       Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, bidder, price, dateTime), marked
@@ -118,7 +122,9 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: edca8555a79135ff
 -- [3] q1
---   placement: native
+--   plan:
+--     Project auction, bidder, 0.908 * price AS price, dateTime [spark] [I]
+--       Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, bidder, price, dateTime), key unknown
 --   reads:
 --     bid (auction, bidder, price, dateTime), marked
@@ -127,7 +133,9 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: 9098e18a47b679e7
 -- [4] sink: none
---   placement: native
+--   plan:
+--     Project auction, bidder, 0.908 * price AS price, dateTime [spark] [I]
+--       Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, bidder, price, dateTime), marked
@@ -136,7 +144,10 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: 9098e18a47b679e7
 -- [5] q2
---   placement: native
+--   plan:
+--     Project auction, price [spark] [I]
+--       Filter MOD(auction, 123) = 0 [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, price), key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -145,7 +156,10 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: 7000435e5f5a8f35
 -- [6] sink: none
---   placement: native
+--   plan:
+--     Project auction, price [spark] [I]
+--       Filter MOD(auction, 123) = 0 [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -154,7 +168,14 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: 7000435e5f5a8f35
 -- [7] q3
---   placement: native
+--   plan:
+--     Project P.name, P.city, P.state, A.id [spark] [I]
+--       Filter A.category = 10 AND (P.state = 'OR' OR P.state = 'ID' OR P.state = 'CA') [spark] [I]
+--         Join INNER on A.seller = P.id [spark] [I]
+--         - state: the rows of both sides
+--         - bound: none
+--           Scan auction AS A (kafka) [spark] [I]
+--           Scan person AS P (kafka) [spark] [I]
 --   flow: insert-only, columns (name, city, state, id), key unknown
 --   reads:
 --     auction (id, seller, category), rowtime dateTime, marked
@@ -165,7 +186,14 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     INNER JOIN person AS P ON A.seller = P.id
 --   digest: 5eb32fa1c2fa1b78
 -- [8] sink: none
---   placement: native
+--   plan:
+--     Project P.name, P.city, P.state, A.id [spark] [I]
+--       Filter A.category = 10 AND (P.state = 'OR' OR P.state = 'ID' OR P.state = 'CA') [spark] [I]
+--         Join INNER on A.seller = P.id [spark] [I]
+--         - state: the rows of both sides
+--         - bound: none
+--           Scan auction AS A (kafka) [spark] [I]
+--           Scan person AS P (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     auction (id, seller, category), rowtime dateTime, marked
@@ -176,7 +204,22 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     INNER JOIN person AS P ON A.seller = P.id
 --   digest: 5eb32fa1c2fa1b78
 -- [9] q4
---   placement: incremental
+--   plan:
+--     Aggregate by Q.category: AVG(Q.final) [stage group_1] [I,UB,UA,D]
+--     - key: category
+--     - state: AVG(Q.final)
+--     - bound: none
+--       SubqueryAlias Q [stage group_0] [I,D]
+--         Aggregate by A.id, A.category: MAX(B.price) [stage group_0] [I,D]
+--         - key: none
+--         - state: its rows
+--         - bound: none
+--           Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
+--             Join INNER; bounded by an interval [spark] [I]
+--             - state: rows of both sides that may still match
+--             - bound: the lowest watermark of auction, bid
+--               Scan auction AS A (kafka) [spark] [I]
+--               Scan bid AS B (kafka) [spark] [I]
 --   flow: all, columns (category, __column1), key (category), kinds, aggregate
 --   reads:
 --     auction (id, category, dateTime, expires), rowtime dateTime, marked
@@ -201,7 +244,20 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                                                                                                               ^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [11] sink: none
---   placement: native
+--   plan:
+--     Aggregate by Q.category: AVG(Q.final) [spark] [I]
+--     - state: every group
+--     - bound: none
+--       SubqueryAlias Q [spark] [I]
+--         Aggregate by A.id, A.category: MAX(B.price) [spark] [I]
+--         - state: every group
+--         - bound: none
+--           Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark] [I]
+--             Join INNER; bounded by an interval [spark] [I]
+--             - state: rows of both sides that may still match
+--             - bound: the lowest watermark of auction, bid
+--               Scan auction AS A (kafka) [spark] [I]
+--               Scan bid AS B (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     auction (id, category, dateTime, expires), rowtime dateTime, marked
@@ -222,7 +278,29 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                                                                                                               ^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (category); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
 -- [13] q5
---   placement: incremental
+--   plan:
+--     Project AuctionBids.auction, AuctionBids.num [stage rows_2] [I,D]
+--       Join INNER on AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias AuctionBids [spark, feed_1] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign HOP dateTime, size 10 s, slide 2 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias MaxBids [stage group_0] [I,UB,UA,D]
+--           Aggregate by CountBids.starttime, CountBids.endtime: MAX(CountBids.num) [stage group_0] [I,UB,UA,D]
+--           - key: starttime, endtime
+--           - state: its rows
+--           - bound: none
+--             SubqueryAlias CountBids [spark, feed_0] [I]
+--               Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--               - state: groups of open windows
+--               - bound: the watermark of bid
+--                 WindowAssign HOP dateTime, size 10 s, slide 2 s [spark] [I]
+--                   Scan bid (kafka), as above [spark] [I]
 --   flow: all, columns (auction, num), key unknown, kinds, join
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -249,7 +327,27 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [15] sink: none
---   placement: native
+--   plan:
+--     Project AuctionBids.auction, AuctionBids.num [spark] [I]
+--       Join INNER on AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         SubqueryAlias AuctionBids [spark] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign HOP dateTime, size 10 s, slide 2 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias MaxBids [spark] [I]
+--           Aggregate by CountBids.starttime, CountBids.endtime: MAX(CountBids.num) [spark] [I]
+--           - state: every group
+--           - bound: none
+--             SubqueryAlias CountBids [spark] [I]
+--               Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--               - state: groups of open windows
+--               - bound: the watermark of bid
+--                 WindowAssign HOP dateTime, size 10 s, slide 2 s [spark] [I]
+--                   Scan bid (kafka), as above [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -262,7 +360,19 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
 --   digest: 1406891fd746a011
 -- [16] q7
---   placement: native
+--   plan:
+--     Project B.auction, B.price [spark] [I]
+--       Filter B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime [spark] [I]
+--         Join INNER on B.price = B1.maxprice; bounded by an interval [spark] [I]
+--         - state: rows of both sides that may still match
+--         - bound: the watermark of bid
+--           Scan bid AS B (kafka) [spark] [I]
+--           SubqueryAlias B1 [spark] [I]
+--             Aggregate by window_start, window_end: MAX(price) [spark] [I]
+--             - state: groups of open windows
+--             - bound: the watermark of bid
+--               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--                 Scan bid (kafka), as above [spark] [I]
 --   flow: insert-only, columns (auction, price), key unknown
 --   reads:
 --     bid (auction, price, dateTime), rowtime dateTime, marked
@@ -273,7 +383,19 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     GROUP BY window_start, window_end COMPUTE MAX(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --   digest: f2c2e373418801f2
 -- [17] sink: none
---   placement: native
+--   plan:
+--     Project B.auction, B.price [spark] [I]
+--       Filter B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime [spark] [I]
+--         Join INNER on B.price = B1.maxprice; bounded by an interval [spark] [I]
+--         - state: rows of both sides that may still match
+--         - bound: the watermark of bid
+--           Scan bid AS B (kafka) [spark] [I]
+--           SubqueryAlias B1 [spark] [I]
+--             Aggregate by window_start, window_end: MAX(price) [spark] [I]
+--             - state: groups of open windows
+--             - bound: the watermark of bid
+--               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--                 Scan bid (kafka), as above [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price, dateTime), rowtime dateTime, marked
@@ -284,7 +406,23 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     GROUP BY window_start, window_end COMPUTE MAX(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --   digest: f2c2e373418801f2
 -- [18] q8
---   placement: native
+--   plan:
+--     Project P.id, P.name, P.starttime [spark] [I]
+--       Join INNER on P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         SubqueryAlias P [spark] [I]
+--           Aggregate by id, name, window_start, window_end [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of person
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan person (kafka) [spark] [I]
+--         SubqueryAlias A [spark] [I]
+--           Aggregate by seller, window_start, window_end [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of auction
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
 --   flow: insert-only, columns (id, name, starttime), key unknown
 --   reads:
 --     person (id, name, dateTime), rowtime dateTime, marked
@@ -297,7 +435,23 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     GROUP BY seller, window_start, window_end COMPUTE  FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --   digest: 3bf5ea6420d83c72
 -- [19] sink: none
---   placement: native
+--   plan:
+--     Project P.id, P.name, P.starttime [spark] [I]
+--       Join INNER on P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         SubqueryAlias P [spark] [I]
+--           Aggregate by id, name, window_start, window_end [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of person
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan person (kafka) [spark] [I]
+--         SubqueryAlias A [spark] [I]
+--           Aggregate by seller, window_start, window_end [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of auction
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     person (id, name, dateTime), rowtime dateTime, marked
@@ -310,7 +464,18 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     GROUP BY seller, window_start, window_end COMPUTE  FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --   digest: 3bf5ea6420d83c72
 -- [20] q9
---   placement: incremental
+--   plan:
+--     Project id, price [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each A.id, order by B.price DESC, B.dateTime ASC [stage ranks_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the row of the result
+--       - bound: none
+--         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
+--           Join INNER; bounded by an interval [spark] [I]
+--           - state: rows of both sides that may still match
+--           - bound: the lowest watermark of auction, bid
+--             Scan auction AS A (kafka) [spark] [I]
+--             Scan bid AS B (kafka) [spark] [I]
 --   flow: all, columns (id, price), key (id), kinds, Top-N
 --   reads:
 --     auction (id, dateTime, expires), rowtime dateTime, marked
@@ -334,7 +499,15 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [22] sink: none
---   placement: native
+--   plan:
+--     Project id, price [spark] [I]
+--       TopN ROW_NUMBER() <= 1 of each A.id, order by B.price DESC, B.dateTime ASC [spark] [I]
+--         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark] [I]
+--           Join INNER; bounded by an interval [spark] [I]
+--           - state: rows of both sides that may still match
+--           - bound: the lowest watermark of auction, bid
+--             Scan auction AS A (kafka) [spark] [I]
+--             Scan bid AS B (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     auction (id, dateTime, expires), rowtime dateTime, marked
@@ -353,7 +526,18 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (price) in the query: ROW_NUMBER() OVER (PARTITION BY price ORDER BY ...) AS n, WHERE n = 1
 -- [24] form: ties-open
---   placement: incremental
+--   plan:
+--     Project id, price [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each A.id, order by B.price DESC, B.dateTime ASC [stage ranks_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the row of the result
+--       - bound: none
+--         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
+--           Join INNER; bounded by an interval [spark] [I]
+--           - state: rows of both sides that may still match
+--           - bound: the lowest watermark of auction, bid
+--             Scan auction AS A (kafka) [spark] [I]
+--             Scan bid AS B (kafka) [spark] [I]
 --   flow: all, columns (id, price), key (id), kinds, Top-N
 --   reads:
 --     auction (id, dateTime, expires), rowtime dateTime, marked
@@ -369,7 +553,13 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime` FROM (SELECT `id`, `price`, `dateTime`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `id`) AS `rownum` FROM feed_0) AS __numbered WHERE `rownum` <= 1
 --   digest: 9ef6a55371c7a1fe
 -- [25] q11
---   placement: native
+--   plan:
+--     Aggregate by bidder, window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       SubqueryAlias B [spark] [I]
+--         WindowAssign SESSION dateTime, gap 10 s, by bidder [spark] [I]
+--           Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (bidder, bid_count, starttime, endtime), key unknown
 --   reads:
 --     bid (bidder, dateTime), rowtime dateTime, marked
@@ -379,7 +569,13 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     GROUP BY bidder, window_start, window_end COMPUTE COUNT(*) FROM TABLE(SESSION(TABLE bid PARTITION BY (bidder), DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS B
 --   digest: add9237ab1d7fdf0
 -- [26] sink: none
---   placement: native
+--   plan:
+--     Aggregate by bidder, window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       SubqueryAlias B [spark] [I]
+--         WindowAssign SESSION dateTime, gap 10 s, by bidder [spark] [I]
+--           Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (bidder, dateTime), rowtime dateTime, marked
@@ -389,7 +585,12 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     GROUP BY bidder, window_start, window_end COMPUTE COUNT(*) FROM TABLE(SESSION(TABLE bid PARTITION BY (bidder), DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS B
 --   digest: add9237ab1d7fdf0
 -- [27] q12
---   placement: native
+--   plan:
+--     Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: none
+--       WindowAssign TUMBLE pt, size 10 s [spark] [I]
+--         Scan nowm (kafka) [spark] [I]
 --   flow: insert-only, columns (id, c, window_start, window_end), key unknown
 --   reads:
 --     nowm (id), marked
@@ -399,7 +600,12 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE nowm, DESCRIPTOR(pt), INTERVAL '10' SECOND))
 --   digest: 8b69859f0584c921
 -- [28] sink: none
---   placement: native
+--   plan:
+--     Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: none
+--       WindowAssign TUMBLE pt, size 10 s [spark] [I]
+--         Scan nowm (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     nowm (id), marked
@@ -409,7 +615,13 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE nowm, DESCRIPTOR(pt), INTERVAL '10' SECOND))
 --   digest: 8b69859f0584c921
 -- [29] q13
---   placement: native
+--   plan:
+--     Project B.auction, B.price, S.name [spark] [I]
+--       LookupJoin INNER on MOD(B.auction, 10000) = S.id [spark] [I]
+--         SubqueryAlias B [spark] [I]
+--           Project *, PROCTIME() AS p_time [spark] [I]
+--             Scan bid (kafka) [spark] [I]
+--         Scan shop AS S (jdbc) [spark] [I]
 --   flow: insert-only, columns (auction, price, name), key unknown
 --   reads:
 --     bid (auction, price), rowtime dateTime, marked
@@ -419,7 +631,13 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: 420ee44c0c82171e
 -- [30] sink: none
---   placement: native
+--   plan:
+--     Project B.auction, B.price, S.name [spark] [I]
+--       LookupJoin INNER on MOD(B.auction, 10000) = S.id [spark] [I]
+--         SubqueryAlias B [spark] [I]
+--           Project *, PROCTIME() AS p_time [spark] [I]
+--             Scan bid (kafka) [spark] [I]
+--         Scan shop AS S (jdbc) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), rowtime dateTime, marked
@@ -429,7 +647,10 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: 420ee44c0c82171e
 -- [31] q14
---   placement: native
+--   plan:
+--     Project auction, 0.908 * price AS price, CASE WHEN HOUR(dateTime) >= 8 AND HOUR(dateTime) <= 18 THEN 'dayTime' WHEN HOUR(dateTime) <= 6 THEN 'nightTime' ELSE 'otherTime' END AS bidTimeType [spark] [I]
+--       Filter 0.908 * price > 1000000 [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, price, bidTimeType), key unknown
 --   reads:
 --     bid (auction, price, dateTime), marked
@@ -438,7 +659,10 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: 541a3537868c7761
 -- [32] sink: none
---   placement: native
+--   plan:
+--     Project auction, 0.908 * price AS price, CASE WHEN HOUR(dateTime) >= 8 AND HOUR(dateTime) <= 18 THEN 'dayTime' WHEN HOUR(dateTime) <= 6 THEN 'nightTime' ELSE 'otherTime' END AS bidTimeType [spark] [I]
+--       Filter 0.908 * price > 1000000 [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price, dateTime), marked
@@ -447,7 +671,12 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: 541a3537868c7761
 -- [33] q15
---   placement: update
+--   plan:
+--     Aggregate by DATE_FORMAT(dateTime, 'yyyy-MM-dd'): COUNT(*), COUNT(DISTINCT bidder), COUNT(DISTINCT auction) [spark update mode] [I,UA,D]
+--     - key: day
+--     - state: COUNT(*), COUNT(DISTINCT auction), COUNT(DISTINCT bidder), for each key that was ever seen
+--     - bound: none
+--       Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (day, total_bids, rank1_bids, total_bidders, rank1_bidders, total_auctions), key (day), aggregate
 --   reads:
 --     bid (auction, bidder, price, dateTime)
@@ -465,7 +694,12 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                                                                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [35] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by DATE_FORMAT(dateTime, 'yyyy-MM-dd'): COUNT(*), COUNT(DISTINCT bidder), COUNT(DISTINCT auction) [stage group_0] [I,UB,UA,D]
+--     - key: day
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (day, total_bids, rank1_bids, total_bidders, rank1_bidders, total_auctions), key (day), kinds, aggregate
 --   reads:
 --     bid (auction, bidder, price, dateTime)
@@ -478,7 +712,11 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     MAINTAINED group_0 KEEP feed_0 BY (__group0) rows COMPUTE SELECT `__group0` AS `day`, COUNT(*) AS `total_bids`, COUNT(*) FILTER(WHERE `price` < 10000) AS `rank1_bids`, COUNT(DISTINCT `bidder`) AS `total_bidders`, COUNT(DISTINCT `bidder`) FILTER(WHERE `price` < 10000) AS `rank1_bidders`, COUNT(DISTINCT `auction`) AS `total_auctions` FROM feed_0 GROUP BY `__group0`
 --   digest: a98e21b2489e5efd
 -- [36] sink: none
---   placement: native
+--   plan:
+--     Aggregate by DATE_FORMAT(dateTime, 'yyyy-MM-dd'): COUNT(*), COUNT(DISTINCT bidder), COUNT(DISTINCT auction) [spark] [I]
+--     - state: every group
+--     - bound: none
+--       Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, bidder, price, dateTime), rowtime dateTime, marked
@@ -496,7 +734,12 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                                                                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (day); or choose one row for each (total_auctions) in the query: ROW_NUMBER() OVER (PARTITION BY total_auctions ORDER BY ...) AS n, WHERE n = 1
 -- [38] q17
---   placement: update
+--   plan:
+--     Aggregate by auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd'): COUNT(*), MIN(price), MAX(price), AVG(price), SUM(price) [spark update mode] [I,UA,D]
+--     - key: auction, day
+--     - state: AVG(price), COUNT(*), MAX(price), MIN(price), SUM(price), for each key that was ever seen
+--     - bound: none
+--       Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, day, total_bids, min_price, max_price, avg_price, sum_price), key (auction, day), aggregate
 --   reads:
 --     bid (auction, price, dateTime)
@@ -514,7 +757,12 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                                                                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [40] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd'): COUNT(*), MIN(price), MAX(price), AVG(price), SUM(price) [stage group_0] [I,UB,UA,D]
+--     - key: auction, day
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, day, total_bids, min_price, max_price, avg_price, sum_price), key (auction, day), kinds, aggregate
 --   reads:
 --     bid (auction, price, dateTime)
@@ -527,7 +775,11 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     MAINTAINED group_0 KEEP feed_0 BY (auction, __group1) rows COMPUTE SELECT `auction` AS `auction`, `__group1` AS `day`, COUNT(*) AS `total_bids`, MIN(`price`) AS `min_price`, MAX(`price`) AS `max_price`, AVG(`price`) AS `avg_price`, SUM(`price`) AS `sum_price` FROM feed_0 GROUP BY `auction`, `__group1`
 --   digest: 814ed10730b6b16d
 -- [41] sink: none
---   placement: native
+--   plan:
+--     Aggregate by auction, DATE_FORMAT(dateTime, 'yyyy-MM-dd'): COUNT(*), MIN(price), MAX(price), AVG(price), SUM(price) [spark] [I]
+--     - state: every group
+--     - bound: none
+--       Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price, dateTime), rowtime dateTime, marked
@@ -545,7 +797,13 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                                                                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction, day); or choose one row for each (sum_price) in the query: ROW_NUMBER() OVER (PARTITION BY sum_price ORDER BY ...) AS n, WHERE n = 1
 -- [43] q18
---   placement: update
+--   plan:
+--     Project auction, bidder, price, channel, dateTime [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each bidder, auction, order by dateTime DESC [spark update mode] [I,UA,D]
+--       - key: bidder, auction
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, bidder, price, channel, dateTime), key (bidder, auction), last row
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -563,7 +821,13 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [45] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, bidder, price, channel, dateTime [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each bidder, auction, order by dateTime DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: bidder, auction
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime), key (bidder, auction), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -577,7 +841,10 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     MAINTAINED ranks_0 KEEP feed_0 BY (bidder, auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `bidder`, `auction` ORDER BY `dateTime` DESC, `__arrived` DESC) AS `rank_number` FROM feed_0) AS __numbered WHERE `rank_number` <= 1
 --   digest: 510c1d812062aa65
 -- [46] sink: none
---   placement: native
+--   plan:
+--     Project auction, bidder, price, channel, dateTime [spark] [I]
+--       TopN ROW_NUMBER() <= 1 of each bidder, auction, order by dateTime DESC [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), marked
@@ -594,7 +861,13 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (bidder, auction); or choose one row for each (dateTime) in the query: ROW_NUMBER() OVER (PARTITION BY dateTime ORDER BY ...) AS n, WHERE n = 1
 -- [48] form: ties-open
---   placement: update
+--   plan:
+--     Project auction, bidder, price, channel, dateTime [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each bidder, auction, order by dateTime DESC [spark update mode] [I,UA,D]
+--       - key: bidder, auction
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, bidder, price, channel, dateTime), key (bidder, auction), last row
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -604,7 +877,13 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     GROUP BY __key0, __key1 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT bidder AS __key0, auction AS __key1, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime) AS __order FROM bid AS `bid`) AS __rows
 --   digest: 6b3c065a5f316a5a
 -- [49] q19
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 10 of each auction, order by price DESC [spark update mode] [I,UA,D]
+--       - key: auction, rank_number
+--       - state: the 10 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, bidder, price, channel, dateTime, rank_number), key (auction, rank_number), Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -623,7 +902,13 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [51] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project * [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 10 of each auction, order by price DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: auction, rank_number
+--       - state: the 10 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime, rank_number), key (auction, rank_number), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -637,7 +922,10 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `rank_number` AS `rank_number`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrived`) AS `rank_number` FROM feed_0) AS __numbered WHERE `rank_number` <= 10
 --   digest: 9bfadbbc2e8da86f
 -- [52] sink: none
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       TopN ROW_NUMBER() <= 10 of each auction, order by price DESC [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), marked
@@ -654,7 +942,13 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction, rank_number); or choose one row for each (rank_number) in the query: ROW_NUMBER() OVER (PARTITION BY rank_number ORDER BY ...) AS n, WHERE n = 1
 -- [54] form: ties-open
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 10 of each auction, order by price DESC [spark update mode] [I,UA,D]
+--       - key: auction, rank_number
+--       - state: the 10 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, bidder, price, channel, dateTime, rank_number), key (auction, rank_number), Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -665,7 +959,14 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 10) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows
 --   digest: 758e28add82e3672
 -- [55] q20
---   placement: native
+--   plan:
+--     Project auction, bidder, price, channel, B.dateTime, seller, category [spark] [I]
+--       Filter A.category = 10 [spark] [I]
+--         Join INNER on B.auction = A.id [spark] [I]
+--         - state: the rows of both sides
+--         - bound: none
+--           Scan bid AS B (kafka) [spark] [I]
+--           Scan auction AS A (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, bidder, price, channel, dateTime, seller, category), key unknown
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
@@ -676,7 +977,14 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     INNER JOIN auction AS A ON B.auction = A.id
 --   digest: 157f91e22f5e390d
 -- [56] sink: none
---   placement: native
+--   plan:
+--     Project auction, bidder, price, channel, B.dateTime, seller, category [spark] [I]
+--       Filter A.category = 10 [spark] [I]
+--         Join INNER on B.auction = A.id [spark] [I]
+--         - state: the rows of both sides
+--         - bound: none
+--           Scan bid AS B (kafka) [spark] [I]
+--           Scan auction AS A (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
@@ -687,7 +995,10 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     INNER JOIN auction AS A ON B.auction = A.id
 --   digest: 157f91e22f5e390d
 -- [57] q21
---   placement: native
+--   plan:
+--     Project auction, bidder, CASE WHEN LOWER(channel) = 'apple' THEN '0' WHEN LOWER(channel) = 'google' THEN '1' ELSE REGEXP_EXTRACT(channel, '(&|^)channel_id=([^&]*)', 2) END AS channel_id [spark] [I]
+--       Filter LOWER(channel) IN ('apple', 'google') [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, bidder, channel_id), key unknown
 --   reads:
 --     bid (auction, bidder, channel), marked
@@ -696,7 +1007,10 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: 5342f75db6446ead
 -- [58] sink: none
---   placement: native
+--   plan:
+--     Project auction, bidder, CASE WHEN LOWER(channel) = 'apple' THEN '0' WHEN LOWER(channel) = 'google' THEN '1' ELSE REGEXP_EXTRACT(channel, '(&|^)channel_id=([^&]*)', 2) END AS channel_id [spark] [I]
+--       Filter LOWER(channel) IN ('apple', 'google') [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, bidder, channel), marked
@@ -705,7 +1019,9 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: 5342f75db6446ead
 -- [59] q22
---   placement: native
+--   plan:
+--     Project auction, SPLIT_INDEX(channel, '/', 3) AS dir1, SPLIT_INDEX(channel, '/', 4) AS dir2 [spark] [I]
+--       Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, dir1, dir2), key unknown
 --   reads:
 --     bid (auction, channel), marked
@@ -714,7 +1030,9 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: 1f5206af0178439a
 -- [60] sink: none
---   placement: native
+--   plan:
+--     Project auction, SPLIT_INDEX(channel, '/', 3) AS dir1, SPLIT_INDEX(channel, '/', 4) AS dir2 [spark] [I]
+--       Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, channel), marked
@@ -723,7 +1041,16 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   checkpoint: bid
 --   digest: 1f5206af0178439a
 -- [61] chained
---   placement: incremental
+--   plan:
+--     Aggregate by c: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: c
+--     - state: COUNT(*)
+--     - bound: none
+--       Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--       - key: auction
+--       - state: COUNT(*)
+--       - bound: none
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (c, n), key (c), kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -746,7 +1073,14 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                                                                                                 ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [63] sink: none
---   placement: native
+--   plan:
+--     Aggregate by c: COUNT(*) [spark] [I]
+--     - state: every group
+--     - bound: none
+--       Aggregate by auction: COUNT(*) [spark] [I]
+--       - state: every group
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction), rowtime dateTime, marked
@@ -765,7 +1099,19 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       |                                                                                                 ^
 --       = help: the PRIMARY KEY has to be the columns filled by (c); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [65] window join
---   placement: native
+--   plan:
+--     Project L.auction, R.seller, L.window_start, L.window_end [spark] [I]
+--       Join INNER on L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.window_end; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias L [spark] [I]
+--           Project * [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias R [spark] [I]
+--           Project * [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, seller, window_start, window_end), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -776,7 +1122,19 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS R ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.window_end
 --   digest: fec5d4a27d8e8321
 -- [66] sink: none
---   placement: native
+--   plan:
+--     Project L.auction, R.seller, L.window_start, L.window_end [spark] [I]
+--       Join INNER on L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.window_end; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias L [spark] [I]
+--           Project * [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias R [spark] [I]
+--           Project * [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked

@@ -3,7 +3,11 @@
 SELECT COUNT(DISTINCT id) OVER w AS d, SUM(amount) OVER w AS s, LAG(id) OVER w AS l FROM orders WINDOW w AS (PARTITION BY currency ORDER BY ts)
 -- ----- expected
 -- [1] a function that no total gives keeps all rows and explain says so
---   placement: incremental
+--   plan:
+--     Over COUNT(DISTINCT id) OVER w, SUM(amount) OVER w, LAG(id) OVER w [stage over_0] [I]
+--     - state: all rows, which COUNT(DISTINCT id) needs, and rows until the watermark has passed their ts
+--     - bound: the watermark of its table; nothing else: all rows stay
+--       Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (d, s, l), key unknown, OVER aggregation
 --   reads:
 --     orders (id, currency, amount, ts), rowtime ts

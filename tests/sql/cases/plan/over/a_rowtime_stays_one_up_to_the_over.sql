@@ -11,7 +11,16 @@ SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_
 SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_time AS ts, SUM(amount) AS amount FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, window_time)
 -- ----- expected
 -- [1] a rowtime stays one up to the over
---   placement: incremental
+--   plan:
+--     Over SUM(amount) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) [stage over_0] [I]
+--     - state: the last 3 rows, and rows until the watermark has passed their ts
+--     - bound: the lowest watermark of its 2 tables; what is kept of each key that was ever seen stays
+--       SubqueryAlias o [spark, feed_0] [I]
+--         Union ALL [spark] [I]
+--           Project id, amount, ts [spark] [I]
+--             Scan orders (kafka) [spark] [I]
+--           Project 1, rate, since [spark] [I]
+--             Scan quotes (kafka) [spark] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
 --     orders (id, amount, ts), rowtime ts
@@ -26,7 +35,16 @@ SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_
 --     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0, 1) KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
 --   digest: 035f43fcae2184b0
 -- [2] another
---   placement: incremental
+--   plan:
+--     Over SUM(amount) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) [stage over_3] [I]
+--     - state: the last 3 rows, and rows until the watermark has passed their ts
+--     - bound: the lowest watermark of its 2 tables; what is kept of each key that was ever seen stays
+--       Project o.*, r.rate [stage rows_2] [I]
+--         TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--         - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--         - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--           Scan orders AS o (kafka) [spark, feed_1] [I]
+--           Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
 --     rates (currency, rate, since, __row_kind), rowtime since
@@ -48,7 +66,14 @@ SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_
 --     MAINTAINED over_3 OVER rows_2 BY () AT ts WAITS FOR (0, 1) KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM rows_2
 --   digest: 53801ff8005c4dab
 -- [3] another
---   placement: incremental
+--   plan:
+--     Over SUM(amount) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) [stage over_2] [I]
+--     - state: the last 3 rows, and rows until the watermark has passed their ts
+--     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       Over COUNT(*) OVER (ORDER BY ts) [stage over_0] [I]
+--       - state: COUNT(*), and rows until the watermark has passed their ts
+--       - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--         Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
 --     orders (amount, ts), rowtime ts
@@ -66,7 +91,13 @@ SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_
 --     MAINTAINED over_2 OVER rows_1 BY () AT ts WAITS FOR (0) KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM rows_1
 --   digest: 6a89839a06c93783
 -- [4] another
---   placement: incremental
+--   plan:
+--     Over SUM(amount) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) [stage over_0] [I]
+--     - state: the last 3 rows, and rows until the watermark has passed their ts
+--     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       Project window_time AS ts, amount [spark, feed_0] [I]
+--         WindowAssign TUMBLE ts, size 1 min [spark] [I]
+--           Scan orders (kafka) [spark] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
 --     orders (amount, ts), rowtime ts, marked
@@ -80,7 +111,15 @@ SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_
 --     MAINTAINED over_0 OVER feed_0 BY () AT ts WAITS FOR (0) KEEP last 3 COMPUTE SELECT `ts`, `amount`, SUM(`amount`) OVER (ORDER BY `ts`, `__arrival` ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
 --   digest: ca94f1e307747b16
 -- [5] another
---   placement: incremental
+--   plan:
+--     Over SUM(amount) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) [stage over_0] [I]
+--     - state: the last 3 rows
+--     - bound: what is kept of each key that was ever seen stays
+--       Aggregate by window_start, window_end, window_time: SUM(amount) [spark, feed_0] [I]
+--       - state: groups of open windows
+--       - bound: the watermark of orders
+--         WindowAssign TUMBLE ts, size 1 min [spark] [I]
+--           Scan orders (kafka) [spark] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
 --     orders (amount, ts), rowtime ts, marked

@@ -9,7 +9,11 @@ SELECT currency, COUNT(*) OVER (ORDER BY currency) c FROM orders GROUP BY curren
 SELECT window_start, window_end, MAX(c) FROM TABLE(TUMBLE((SELECT id, ts, COUNT(*) OVER (PARTITION BY currency ORDER BY ts) c FROM orders), DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
 -- ----- expected
 -- [1] over over tables of every kind: over
---   placement: incremental
+--   plan:
+--     Over COUNT(*) OVER (PARTITION BY currency ORDER BY ts) [stage over_0] [I]
+--     - state: COUNT(*), and rows until the watermark has passed their ts
+--     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (id, c), key unknown, OVER aggregation
 --   reads:
 --     orders (id, currency, ts), rowtime ts
@@ -23,7 +27,11 @@ SELECT window_start, window_end, MAX(c) FROM TABLE(TUMBLE((SELECT id, ts, COUNT(
 --     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) COMPUTE SELECT `currency`, `ts`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
 --   digest: ca24aa5760000537
 -- [2] over proctime
---   placement: incremental
+--   plan:
+--     Over COUNT(*) OVER (PARTITION BY k ORDER BY pt) [stage over_0] [I]
+--     - state: COUNT(*)
+--     - bound: what is kept of each key that was ever seen stays
+--       Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (id, c), key unknown, OVER aggregation
 --   reads:
 --     nowm (id, k)
@@ -45,7 +53,15 @@ SELECT window_start, window_end, MAX(c) FROM TABLE(TUMBLE((SELECT id, ts, COUNT(
 --       |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: give it a SELECT of its own: aggregate or look up in a query in FROM or in a second INSERT, and filter on its result in the query around it
 -- [4] window over over
---   placement: incremental
+--   plan:
+--     Aggregate by window_start, window_end: MAX(c) [stage windows_4] [I]
+--     - state: rows until the watermark has passed their window
+--     - bound: the watermark of its table
+--       WindowAssign TUMBLE ts, size 10 s [stage rows_3] [I]
+--         Over COUNT(*) OVER (PARTITION BY currency ORDER BY ts) [stage over_0] [I]
+--         - state: COUNT(*), and rows until the watermark has passed their ts
+--         - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--           Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (window_start, window_end, __column2), key (window_start, window_end), aggregate
 --   reads:
 --     orders (id, currency, ts), rowtime ts

@@ -13,7 +13,11 @@ SELECT SUM(amount) OVER (ORDER BY o.pt) AS s FROM orders AS o
 SELECT SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) AS s FROM orders AS o
 -- ----- expected
 -- [1] by processing time rows are given as they come
---   placement: incremental
+--   plan:
+--     Over SUM(amount) OVER (ORDER BY pt) [stage over_0] [I]
+--     - state: SUM(amount)
+--     - bound: what is kept of each key that was ever seen stays
+--       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
 --     orders (amount)
@@ -27,7 +31,11 @@ SELECT SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDI
 --     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP __total0 = sum(`amount`) by row COMPUTE SELECT `amount`, `__total0` AS `__over0`, `__arrival` FROM feed_0
 --   digest: 8878ab7be2cb52c9
 -- [2] another
---   placement: incremental
+--   plan:
+--     Over SUM(amount) OVER (ORDER BY pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) [stage over_0] [I]
+--     - state: rows of the last 1 s
+--     - bound: the time of the rows
+--       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
 --     orders (amount)
@@ -41,7 +49,11 @@ SELECT SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDI
 --     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP 1000000 us COMPUTE SELECT `amount`, SUM(`amount`) OVER (ORDER BY `__batch_time` RANGE BETWEEN INTERVAL '1.000000' SECOND PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
 --   digest: a0b4e30c397ff379
 -- [3] another
---   placement: incremental
+--   plan:
+--     Over SUM(amount) OVER (ORDER BY PROCTIME()) [stage over_0] [I]
+--     - state: SUM(amount)
+--     - bound: what is kept of each key that was ever seen stays
+--       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
 --     orders (amount)
@@ -55,7 +67,11 @@ SELECT SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDI
 --     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP __total0 = sum(`amount`) by row COMPUTE SELECT `amount`, `__total0` AS `__over0`, `__arrival` FROM feed_0
 --   digest: 8878ab7be2cb52c9
 -- [4] another
---   placement: incremental
+--   plan:
+--     Over SUM(amount) OVER (ORDER BY PROCTIME() RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) [stage over_0] [I]
+--     - state: rows of the last 1 s
+--     - bound: the time of the rows
+--       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
 --     orders (amount)
@@ -69,7 +85,11 @@ SELECT SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDI
 --     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP 1000000 us COMPUTE SELECT `amount`, SUM(`amount`) OVER (ORDER BY `__batch_time` RANGE BETWEEN INTERVAL '1.000000' SECOND PRECEDING AND CURRENT ROW) AS `__over0`, `__arrival` FROM feed_0
 --   digest: a0b4e30c397ff379
 -- [5] another
---   placement: incremental
+--   plan:
+--     Over SUM(amount) OVER (ORDER BY o.pt) [stage over_0] [I]
+--     - state: SUM(amount)
+--     - bound: what is kept of each key that was ever seen stays
+--       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
 --     orders (amount)
@@ -83,7 +103,11 @@ SELECT SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDI
 --     MAINTAINED over_0 OVER feed_0 BY () AT PROCTIME() WAITS FOR () KEEP __total0 = sum(`amount`) by row COMPUTE SELECT `amount`, `__total0` AS `__over0`, `__arrival` FROM feed_0
 --   digest: 8878ab7be2cb52c9
 -- [6] another
---   placement: incremental
+--   plan:
+--     Over SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) [stage over_0] [I]
+--     - state: rows of the last 1 s
+--     - bound: the time of the rows
+--       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
 --     orders (amount)

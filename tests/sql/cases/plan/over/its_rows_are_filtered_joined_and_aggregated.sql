@@ -4,7 +4,16 @@ SELECT n, MAX(id) AS m FROM (SELECT id, COUNT(*) OVER (PARTITION BY currency ORD
 -- and: sink: append
 -- ----- expected
 -- [1] its rows are filtered joined and aggregated
---   placement: incremental
+--   plan:
+--     Aggregate by n: MAX(id) [stage group_3] [I,UB,UA,D]
+--     - key: n
+--     - state: its rows
+--     - bound: none
+--       Filter n > 2 [stage rows_2] [I]
+--         Over COUNT(*) OVER (PARTITION BY currency ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) [stage over_0] [I]
+--         - state: rows of the last 3600 s, and rows until the watermark has passed their ts
+--         - bound: the watermark of its table
+--           Scan orders (kafka) [spark, feed_0] [I]
 --   flow: all, columns (n, m), key (n), kinds, aggregate
 --   reads:
 --     orders (id, currency, ts), rowtime ts

@@ -17,7 +17,11 @@ SELECT id FROM orders QUALIFY COUNT(*) OVER (ORDER BY ts) > 1
 SELECT id FROM orders WHERE COUNT(*) OVER (ORDER BY ts) > 1
 -- ----- expected
 -- [1] other over: two windows
---   placement: incremental
+--   plan:
+--     Over COUNT(*) OVER (PARTITION BY currency ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW), LAG(id) OVER (PARTITION BY currency ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) [stage over_0] [I]
+--     - state: the last 2 rows, and rows until the watermark has passed their ts
+--     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (id, c, l), key unknown, OVER aggregation
 --   reads:
 --     orders (id, currency, ts), rowtime ts
@@ -31,7 +35,13 @@ SELECT id FROM orders WHERE COUNT(*) OVER (ORDER BY ts) > 1
 --     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP last 2 COMPUTE SELECT `currency`, `ts`, `id`, COUNT(*) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival` ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS `__over0`, LAG(`id`) OVER (PARTITION BY `currency` ORDER BY `ts`, `__arrival`) AS `__over1`, `__arrival` FROM feed_0
 --   digest: 7b6c9f0e44bb8dab
 -- [2] filtered
---   placement: incremental
+--   plan:
+--     Project id [stage rows_2] [I]
+--       Filter s > 3 [stage rows_2] [I]
+--         Over SUM(id) OVER (PARTITION BY currency ORDER BY ts) [stage over_0] [I]
+--         - state: SUM(id), and rows until the watermark has passed their ts
+--         - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--           Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (id), key unknown, OVER aggregation
 --   reads:
 --     orders (id, currency, ts), rowtime ts
@@ -46,7 +56,15 @@ SELECT id FROM orders WHERE COUNT(*) OVER (ORDER BY ts) > 1
 --     MAINTAINED over_0 OVER feed_0 BY (currency) AT ts WAITS FOR (0) KEEP __total0 = sum(`id`) COMPUTE SELECT `currency`, `ts`, `id`, `__total0` AS `__over0`, `__arrival` FROM feed_0
 --   digest: d7d93fbf6cf02826
 -- [3] grouped
---   placement: incremental
+--   plan:
+--     Aggregate by s: COUNT(*) [stage group_2] [I,UB,UA,D]
+--     - key: s
+--     - state: COUNT(*)
+--     - bound: none
+--       Over SUM(id) OVER (PARTITION BY currency ORDER BY ts) [stage over_0] [I]
+--       - state: SUM(id), and rows until the watermark has passed their ts
+--       - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--         Scan orders (kafka) [spark, feed_0] [I]
 --   flow: all, columns (s, n), key (s), kinds, aggregate
 --   reads:
 --     orders (id, currency, ts), rowtime ts
@@ -87,7 +105,17 @@ SELECT id FROM orders WHERE COUNT(*) OVER (ORDER BY ts) > 1
 --       |                                       ^^^^^^^
 --       = help: a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); regular joins and aggregations without a window give rows without one
 -- [7] joined
---   placement: incremental
+--   plan:
+--     Project o.id [stage rows_3] [I]
+--       Join INNER on o.id = n.id [stage join_2] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias o [stage rows_1] [I]
+--           Over COUNT(*) OVER (ORDER BY ts) [stage over_0] [I]
+--           - state: COUNT(*), and rows until the watermark has passed their ts
+--           - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--             Scan orders (kafka) [spark, feed_0] [I]
+--         Scan nowm AS n (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (id), key unknown, join
 --   reads:
 --     orders (id, ts), rowtime ts

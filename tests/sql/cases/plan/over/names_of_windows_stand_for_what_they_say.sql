@@ -3,7 +3,11 @@
 SELECT SUM(amount) OVER (v ROWS 2 PRECEDING), MIN(amount) OVER (PARTITION BY o.currency ORDER BY o.ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM orders AS o WINDOW w AS (PARTITION BY currency), v AS (w ORDER BY ts)
 -- ----- expected
 -- [1] names of windows stand for what they say
---   placement: incremental
+--   plan:
+--     Over SUM(amount) OVER (v ROWS BETWEEN 2 PRECEDING AND CURRENT ROW), MIN(amount) OVER (PARTITION BY o.currency ORDER BY o.ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) [stage over_0] [I]
+--     - state: the last 2 rows, and rows until the watermark has passed their ts
+--     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (__column0, __column1), key unknown, OVER aggregation
 --   reads:
 --     orders (currency, amount, ts), rowtime ts

@@ -3,7 +3,12 @@
 SELECT id, SUM(amount) OVER (PARTITION BY currency ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) * 2 AS twice FROM orders WHERE amount > 1
 -- ----- expected
 -- [1] rows of the interval are kept and inserts are given
---   placement: incremental
+--   plan:
+--     Over SUM(amount) OVER (PARTITION BY currency ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) [stage over_0] [I]
+--     - state: rows of the last 3600 s, and rows until the watermark has passed their ts
+--     - bound: the watermark of its table
+--       Filter amount > 1 [spark, feed_0] [I]
+--         Scan orders (kafka) [spark] [I]
 --   flow: insert-only, columns (id, twice), key unknown, OVER aggregation
 --   reads:
 --     orders (id, currency, amount, ts), rowtime ts

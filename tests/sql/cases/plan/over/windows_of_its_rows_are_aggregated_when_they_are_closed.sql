@@ -5,7 +5,17 @@ SELECT window_start, MAX(amount) AS m FROM TABLE(HOP((SELECT ts, SUM(amount) OVE
 SELECT window_start, MAX(amount) AS m FROM TABLE(TUMBLE((SELECT o.* FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency), DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
 -- ----- expected
 -- [1] windows of its rows are aggregated when they are closed
---   placement: incremental
+--   plan:
+--     Aggregate by window_start, window_end: MAX(amount) [stage windows_4] [I]
+--     - state: rows until the watermark has passed their window
+--     - bound: the watermark of its table
+--       Filter w.amount > 1 [stage rows_3] [I]
+--         SubqueryAlias w [stage rows_3] [I]
+--           WindowAssign HOP ts, size 2 min, slide 1 min [stage rows_3] [I]
+--             Over SUM(amount) OVER (ORDER BY ts) [stage over_0] [I]
+--             - state: SUM(amount), and rows until the watermark has passed their ts
+--             - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--               Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (window_start, m), key unknown, aggregate
 --   reads:
 --     orders (amount, ts), rowtime ts
@@ -26,7 +36,17 @@ SELECT window_start, MAX(amount) AS m FROM TABLE(TUMBLE((SELECT o.* FROM orders 
 --     MAINTAINED windows_4 CLOSED rows_3 AT window_time WAITS FOR (0) COMPUTE SELECT `window_start` AS `window_start`, MAX(`amount`) AS `m` FROM rows_3 GROUP BY `window_start`, `window_end`
 --   digest: 035baac69e7b45d0
 -- [2] another
---   placement: incremental
+--   plan:
+--     Aggregate by window_start, window_end: MAX(amount) [stage windows_4] [I]
+--     - state: rows until the watermark has passed their window
+--     - bound: the lowest watermark of its 2 tables
+--       WindowAssign TUMBLE ts, size 1 min [stage rows_3] [I]
+--         Project o.* [stage rows_3] [I]
+--           TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--           - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--           - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--             Scan orders AS o (kafka) [spark, feed_1] [I]
+--             Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (window_start, m), key unknown, aggregate
 --   reads:
 --     rates (currency, since, __row_kind), rowtime since

@@ -3,7 +3,11 @@
 SELECT COUNT(*) FILTER (WHERE amount > 3) OVER w AS few, AVG(amount) OVER w AS mean, SUM(amount) OVER w AS total, ROW_NUMBER() OVER w AS n FROM orders AS o WINDOW w AS (PARTITION BY o.currency ORDER BY ts)
 -- ----- expected
 -- [1] without a frame totals are kept of each key
---   placement: incremental
+--   plan:
+--     Over COUNT(*) FILTER(WHERE amount > 3) OVER w, AVG(amount) OVER w, SUM(amount) OVER w, ROW_NUMBER() OVER w [stage over_0] [I]
+--     - state: AVG(amount), COUNT(*) FILTER(WHERE amount > 3), ROW_NUMBER(), SUM(amount), and rows until the watermark has passed their ts
+--     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (few, mean, total, n), key unknown, OVER aggregation
 --   reads:
 --     orders (currency, amount, ts), rowtime ts

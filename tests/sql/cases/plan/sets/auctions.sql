@@ -35,7 +35,12 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 -- and: sink: append
 -- ----- expected
 -- [1] sets over tables of every kind: union all
---   placement: native
+--   plan:
+--     Union ALL [spark] [I]
+--       Project id [spark] [I]
+--         Scan orders (kafka) [spark] [I]
+--       Project id [spark] [I]
+--         Scan nowm (kafka) [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     orders (id), marked
@@ -45,7 +50,14 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --   checkpoint: orders, nowm
 --   digest: f5ab82804ea62f78
 -- [2] union
---   placement: incremental
+--   plan:
+--     Union DISTINCT [stage distinct_1] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project id [spark, feed_0] [I]
+--         Scan orders (kafka) [spark] [I]
+--       Project id [spark, feed_1] [I]
+--         Scan nowm (kafka) [spark] [I]
 --   flow: insert-only, columns (id), key (id), distinct rows
 --   reads:
 --     orders (id)
@@ -62,7 +74,15 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --     MAINTAINED distinct_1 KEEP rows_0 BY (id) rows COMPUTE SELECT DISTINCT `id` FROM rows_0
 --   digest: 25f955d1d0195b2a
 -- [3] intersect
---   placement: incremental
+--   plan:
+--     Intersect DISTINCT [stage intersect_0] [I,UB,UA,D]
+--     - key: id
+--     - state: the rows of both sides
+--     - bound: none
+--       Project id [spark, feed_0] [I]
+--         Scan orders (kafka) [spark] [I]
+--       Project id [spark, feed_1] [I]
+--         Scan nowm (kafka) [spark] [I]
 --   flow: all, columns (id), key (id), kinds, set operation
 --   reads:
 --     orders (id)
@@ -85,7 +105,18 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [5] union all agg
---   placement: incremental
+--   plan:
+--     Union ALL [stage rows_2] [I,UB,UA,D]
+--       Aggregate by currency: COUNT(*) [stage group_0] [I,UB,UA,D]
+--       - key: currency
+--       - state: COUNT(*)
+--       - bound: none
+--         Scan orders (kafka) [spark, feed_0] [I]
+--       Aggregate by k: COUNT(*) [stage group_1] [I,UB,UA,D]
+--       - key: k
+--       - state: COUNT(*)
+--       - bound: none
+--         Scan nowm (kafka) [spark, feed_1] [I]
 --   flow: all, columns (currency, c), key unknown, kinds, aggregate
 --   reads:
 --     orders (currency)
@@ -111,7 +142,15 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --       |                                                  ^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [7] union all agg+plain
---   placement: update
+--   plan:
+--     Union ALL [spark update mode] [I,UA,D]
+--       Aggregate by currency: COUNT(*) [spark update mode] [I,UA,D]
+--       - key: currency
+--       - state: COUNT(*), for each key that was ever seen
+--       - bound: none
+--         Scan orders (kafka) [spark] [I]
+--       Project k, id [spark] [I]
+--         Scan nowm (kafka) [spark] [I]
 --   flow: upsert, columns (currency, c), key (currency), aggregate
 --   reads:
 --     orders (id, currency)
@@ -130,7 +169,15 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --       |                                                  ^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [9] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Union ALL [stage rows_1] [I,UB,UA,D]
+--       Aggregate by currency: COUNT(*) [stage group_0] [I,UB,UA,D]
+--       - key: currency
+--       - state: COUNT(*)
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan orders (kafka) [spark, feed_0] [I]
+--       Project k, id [spark, feed_1] [I]
+--         Scan nowm (kafka) [spark] [I]
 --   flow: all, columns (currency, c), key unknown, kinds, aggregate
 --   reads:
 --     orders (id, currency)
@@ -146,7 +193,12 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --     MAINTAINED group_0 KEEP feed_0 BY (currency) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `currency` AS `currency`, `__m0` AS `c` FROM feed_0
 --   digest: 912ac71b1e3ae1bc
 -- [10] union all cdc+plain
---   placement: native
+--   plan:
+--     Union ALL [spark] [I,UB,UA,D]
+--       Project id [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
+--       Project id [spark] [I]
+--         Scan nowm (kafka) [spark] [I]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
 --     cdc (id, __row_kind), marked
@@ -164,7 +216,13 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --       |                ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [12] union all upserts
---   placement: native
+--   plan:
+--     Union ALL [spark] [I,UA,D]
+--       Project id [spark] [I,UA,D]
+--         Scan latest (upsert-kafka) [spark] [I,UA,D]
+--       Project id [spark] [I,UA,D]
+--         Filter amount > 3 [spark] [I,UA,D]
+--           Scan latest (upsert-kafka), as above [spark] [I,UA,D]
 --   flow: upsert, columns (id), key (id), kinds
 --   reads:
 --     latest (id, amount, __row_kind), marked
@@ -181,7 +239,21 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --       |                ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [14] sink: before
---   placement: incremental
+--   plan:
+--     Union ALL [stage rows_3] [I,UB,UA,D]
+--       Project id [stage normalize_0] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--       Project id [stage rows_2] [I,UB,UA,D]
+--         Filter amount > 3 [stage rows_2] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_1] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka), as above [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
 --     latest (id, amount, __row_kind)
@@ -199,7 +271,16 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --     MAINTAINED normalize_1 NORMALIZE feed_1 KEY (id)
 --   digest: 24d710c229dd200d
 -- [15] union all cdc+upsert
---   placement: incremental
+--   plan:
+--     Union ALL [stage rows_1] [I,UB,UA,D]
+--       Project id [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--       Project id [stage normalize_0] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
 --     cdc (id, __row_kind)
@@ -223,7 +304,15 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --       |                ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [17] minus
---   placement: incremental
+--   plan:
+--     Except ALL [stage except_0] [I,D]
+--     - key: none
+--     - state: the rows of both sides
+--     - bound: none
+--       Project id [spark, feed_0] [I]
+--         Scan orders (kafka) [spark] [I]
+--       Project id [spark, feed_1] [I]
+--         Scan nowm (kafka) [spark] [I]
 --   flow: all, columns (id), key unknown, kinds, set operation
 --   reads:
 --     orders (id)
@@ -253,7 +342,12 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --     1 | SELECT id FROM orders UNION SELECT id,k FROM nowm
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 -- [20] union all cols
---   placement: native
+--   plan:
+--     Union ALL [spark] [I]
+--       Project id [spark] [I]
+--         Scan orders (kafka) [spark] [I]
+--       Project id, k [spark] [I]
+--         Scan nowm (kafka) [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     orders (id), marked
@@ -263,7 +357,13 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --   checkpoint: orders, nowm
 --   digest: e0f65b633f51f567
 -- [21] same table twice
---   placement: native
+--   plan:
+--     Union ALL [spark] [I,UB,UA,D]
+--       Project id [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
+--       Project id [spark] [I,UB,UA,D]
+--         Filter amount > 3 [spark] [I,UB,UA,D]
+--           Scan cdc (kafka), as above [spark] [I,UB,UA,D]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
 --     cdc (id, amount, __row_kind), marked

@@ -31,7 +31,15 @@ SELECT * FROM (VALUES (1)) AS v (id) UNION ALL SELECT id FROM cdc
 SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 -- ----- expected
 -- [1] other sets: three parts
---   placement: native
+--   plan:
+--     Union ALL [spark] [I,UB,UA,D]
+--       Union ALL [spark] [I]
+--         Project id [spark] [I]
+--           Scan orders (kafka) [spark] [I]
+--         Project id [spark] [I]
+--           Scan nowm (kafka) [spark] [I]
+--       Project id [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
 --     orders (id), marked
@@ -50,7 +58,20 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --       |                                                                              ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] different keys
---   placement: incremental
+--   plan:
+--     Union ALL [stage rows_2] [I,UB,UA,D]
+--       Project id, amount [stage normalize_0] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--       Project amount, id [stage rows_1] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, amount), key unknown, kinds
 --   reads:
 --     latest (id, amount, __row_kind)
@@ -73,7 +94,13 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --       |                        ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [5] ordered
---   placement: native
+--   plan:
+--     Limit ORDER BY id [spark] [I,UB,UA,D]
+--       Union ALL [spark] [I,UB,UA,D]
+--         Project id [spark] [I,UB,UA,D]
+--           Scan cdc (kafka) [spark] [I,UB,UA,D]
+--         Project id [spark] [I]
+--           Scan orders (kafka) [spark] [I]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
 --     cdc (id, __row_kind), marked
@@ -97,7 +124,20 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --     1 | SELECT id FROM orders UNION SELECT id FROM nowm LIMIT 3
 --       |                                                       ^
 -- [8] of updates
---   placement: incremental
+--   plan:
+--     Union DISTINCT [stage distinct_3] [I,UB,UA,D]
+--     - key: auction
+--     - state: how many rows there are
+--     - bound: none
+--       Project auction [stage rows_1] [I,UB,UA,D]
+--         SubqueryAlias busy [stage rows_1] [I,UB,UA,D]
+--           Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: auction
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan bid (kafka) [spark, feed_0] [I]
+--       Project id [spark, feed_1] [I]
+--         Scan orders (kafka) [spark] [I]
 --   flow: all, columns (auction), key (auction), kinds, distinct rows
 --   reads:
 --     bid (auction)
@@ -126,7 +166,17 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [10] all of updates and changes
---   placement: incremental
+--   plan:
+--     Union ALL [stage rows_1] [I,UB,UA,D]
+--       Project auction, c [stage group_0] [I,UB,UA,D]
+--         SubqueryAlias busy [stage group_0] [I,UB,UA,D]
+--           Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: auction
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan bid (kafka) [spark, feed_0] [I]
+--       Project id, amount [spark, feed_1] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_1] [I,UB,UA,D]
 --   flow: all, columns (auction, c), key unknown, kinds, aggregate
 --   reads:
 --     bid (auction)
@@ -146,7 +196,15 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
 --     help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [12] except
---   placement: incremental
+--   plan:
+--     Except DISTINCT [stage except_0] [I,UB,UA,D]
+--     - key: id
+--     - state: the rows of both sides
+--     - bound: none
+--       Project id [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--       Project id [spark, feed_1] [I]
+--         Scan orders (kafka) [spark] [I]
 --   flow: all, columns (id), key (id), kinds, set operation
 --   reads:
 --     cdc (id, __row_kind)
@@ -169,7 +227,15 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [14] intersect all
---   placement: incremental
+--   plan:
+--     Intersect ALL [stage intersect_0] [I,D]
+--     - key: none
+--     - state: the rows of both sides
+--     - bound: none
+--       Project id [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--       Project id [spark, feed_1] [I]
+--         Scan orders (kafka) [spark] [I]
 --   flow: all, columns (id), key unknown, kinds, set operation
 --   reads:
 --     cdc (id, __row_kind)
@@ -199,7 +265,13 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --     1 | SELECT id FROM cdc EXCEPT SELECT id, k FROM nowm
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 -- [17] star beside values
---   placement: incremental
+--   plan:
+--     Union ALL [stage rows_0] [I,UB,UA,D]
+--       Project * [spark, feed_1] [I]
+--         SubqueryAlias v (id) [spark] [I]
+--           Values [spark] [I]
+--       Project id [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
 --     cdc (id, __row_kind)

@@ -8,7 +8,12 @@ SELECT id, amount FROM cdc
 -- and: sink: append
 -- ----- expected
 -- [1] an append only sink takes no changes
---   placement: update
+--   plan:
+--     Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, n), key (k), aggregate
 --   reads:
 --     events (k)
@@ -26,7 +31,12 @@ SELECT id, amount FROM cdc
 --       |                                              ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k), kinds, aggregate
 --   reads:
 --     events (k)
@@ -39,7 +49,9 @@ SELECT id, amount FROM cdc
 --     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
 --   digest: 0a6df2c1d0f5ea28
 -- [4] another
---   placement: native
+--   plan:
+--     Project id, amount [spark] [I,UB,UA,D]
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id, amount), key (id), kinds
 --   reads:
 --     cdc (id, amount, __row_kind), marked

@@ -15,7 +15,12 @@ SELECT id, amount FROM cdc
 -- and: sink: append
 -- ----- expected
 -- [1] another key is refused with both
---   placement: update
+--   plan:
+--     Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, n), key (k), aggregate
 --   reads:
 --     events (k)
@@ -33,7 +38,12 @@ SELECT id, amount FROM cdc
 --       |                                              ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k), kinds, aggregate
 --   reads:
 --     events (k)
@@ -46,7 +56,12 @@ SELECT id, amount FROM cdc
 --     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
 --   digest: 0a6df2c1d0f5ea28
 -- [4] another
---   placement: incremental
+--   plan:
+--     Aggregate by k, id: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: none
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key unknown, kinds, aggregate
 --   reads:
 --     events (id, k)
@@ -67,7 +82,12 @@ SELECT id, amount FROM cdc
 --       |                                              ^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [6] another
---   placement: update
+--   plan:
+--     Aggregate: COUNT(*), MAX(x) [spark update mode] [I,UA,D]
+--     - key: none: one row in all
+--     - state: COUNT(*), MAX(x), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (n, m), key (), aggregate
 --   reads:
 --     events (x)
@@ -85,7 +105,12 @@ SELECT id, amount FROM cdc
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [8] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate: COUNT(*), MAX(x) [stage group_0] [I,D]
+--     - key: none: one row in all
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (n, m), key (), kinds, aggregate
 --   reads:
 --     events (x)
@@ -98,7 +123,9 @@ SELECT id, amount FROM cdc
 --     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT COUNT(*) AS `n`, MAX(`x`) AS `m` FROM feed_0
 --   digest: 5b03bf31311674ce
 -- [9] another
---   placement: native
+--   plan:
+--     Project id, amount [spark] [I,UB,UA,D]
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id, amount), key (id), kinds
 --   reads:
 --     cdc (id, amount, __row_kind), marked

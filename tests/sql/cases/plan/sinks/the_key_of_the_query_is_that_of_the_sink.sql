@@ -20,7 +20,12 @@ SELECT region, amount FROM cdc
 SELECT id, x FROM events
 -- ----- expected
 -- [1] the key of the query is that of the sink
---   placement: update
+--   plan:
+--     Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, n), key (k), aggregate
 --   reads:
 --     events (k)
@@ -38,7 +43,12 @@ SELECT id, x FROM events
 --       |                                              ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k), kinds, aggregate
 --   reads:
 --     events (k)
@@ -51,7 +61,12 @@ SELECT id, x FROM events
 --     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
 --   digest: 0a6df2c1d0f5ea28
 -- [4] another
---   placement: update
+--   plan:
+--     Aggregate: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: none: one row in all
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (name, n), key (), constants (name), aggregate
 --   reads:
 --     events ()
@@ -69,7 +84,12 @@ SELECT id, x FROM events
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [6] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate: COUNT(*) [stage group_0] [I,D]
+--     - key: none: one row in all
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (name, n), key (), constants (name), kinds, aggregate
 --   reads:
 --     events ()
@@ -82,7 +102,9 @@ SELECT id, x FROM events
 --     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT 'all' AS `name`, `__m0` AS `n` FROM feed_0
 --   digest: a549af5f4d74cb63
 -- [7] another
---   placement: native
+--   plan:
+--     Project id, amount [spark] [I,UA,D]
+--       Scan latest (upsert-kafka) [spark] [I,UA,D]
 --   flow: upsert, columns (id, amount), key (id), kinds
 --   reads:
 --     latest (id, amount, __row_kind), marked
@@ -99,7 +121,9 @@ SELECT id, x FROM events
 --       |                        ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [9] another
---   placement: native
+--   plan:
+--     Project id, amount [spark] [I,UB,UA,D]
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id, amount), key (id), kinds
 --   reads:
 --     cdc (id, amount, __row_kind), marked
@@ -116,7 +140,9 @@ SELECT id, x FROM events
 --       |                        ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [11] another
---   placement: native
+--   plan:
+--     Project region, amount [spark] [I,UB,UA,D]
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (region, amount), key unknown, kinds
 --   reads:
 --     cdc (region, amount, __row_kind), marked
@@ -133,7 +159,9 @@ SELECT id, x FROM events
 --       |                            ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [13] another
---   placement: native
+--   plan:
+--     Project id, x [spark] [I]
+--       Scan events (kafka) [spark] [I]
 --   flow: insert-only, columns (id, x), key unknown
 --   reads:
 --     events (id, x), marked

@@ -11,7 +11,9 @@ SELECT id, amount FROM latest
 -- and: sink: append
 -- ----- expected
 -- [1] upserts are not enough for a format that writes the row before
---   placement: native
+--   plan:
+--     Project id, amount [spark] [I,UB,UA,D]
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id, amount), key (id), kinds
 --   reads:
 --     cdc (id, amount, __row_kind), marked
@@ -28,7 +30,12 @@ SELECT id, amount FROM latest
 --       |                        ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] another
---   placement: update
+--   plan:
+--     Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, n), key (k), aggregate
 --   reads:
 --     events (k)
@@ -46,7 +53,12 @@ SELECT id, amount FROM latest
 --       |                                              ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [5] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k), kinds, aggregate
 --   reads:
 --     events (k)
@@ -59,7 +71,9 @@ SELECT id, amount FROM latest
 --     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
 --   digest: 0a6df2c1d0f5ea28
 -- [6] another
---   placement: native
+--   plan:
+--     Project id, amount [spark] [I,UA,D]
+--       Scan latest (upsert-kafka) [spark] [I,UA,D]
 --   flow: upsert, columns (id, amount), key (id), kinds
 --   reads:
 --     latest (id, amount, __row_kind), marked

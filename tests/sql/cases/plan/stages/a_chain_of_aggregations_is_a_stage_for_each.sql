@@ -4,7 +4,16 @@ SELECT n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) GR
 -- and: sink: append
 -- ----- expected
 -- [1] a chain of aggregations is a stage for each
---   placement: incremental
+--   plan:
+--     Aggregate by n: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: n
+--     - state: COUNT(*)
+--     - bound: none
+--       Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--       - key: k
+--       - state: COUNT(*)
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (n, c), key (n), kinds, aggregate
 --   reads:
 --     events (k)

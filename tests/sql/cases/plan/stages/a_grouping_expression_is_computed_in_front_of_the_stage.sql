@@ -4,7 +4,12 @@ SELECT amount % 3 AS r, MIN(id) AS i FROM cdc GROUP BY amount % 3
 -- and: sink: append
 -- ----- expected
 -- [1] a grouping expression is computed in front of the stage
---   placement: incremental
+--   plan:
+--     Aggregate by amount % 3: MIN(id) [stage group_1] [I,UB,UA,D]
+--     - key: r
+--     - state: its rows
+--     - bound: none
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (r, i), key (r), kinds, aggregate
 --   reads:
 --     cdc (id, amount, __row_kind)

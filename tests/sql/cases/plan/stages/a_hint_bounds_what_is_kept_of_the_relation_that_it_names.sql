@@ -28,7 +28,12 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 -- and: sink: append
 -- ----- expected
 -- [1] a hint bounds what is kept of the relation that it names
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*)
+--     - bound: STATE_TTL, 86400 s after the last change
+--       Scan events AS e (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key (k), kinds, aggregate
 --   reads:
 --     events (k)
@@ -49,7 +54,12 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --       |                                                                            ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] another
---   placement: update
+--   plan:
+--     Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan events AS e (kafka) [spark] [I]
 --   flow: upsert, columns (k, *), key (k), aggregate
 --   reads:
 --     events (k)
@@ -67,7 +77,12 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --       |                                               ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [5] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events AS e (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key (k), kinds, aggregate
 --   reads:
 --     events (k)
@@ -80,7 +95,12 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `__column1` FROM feed_0
 --   digest: 9a1ae3c68e0b8101
 -- [6] another
---   placement: incremental
+--   plan:
+--     Distinct [stage distinct_0] [I]
+--     - state: how many rows there are
+--     - bound: STATE_TTL, 2 s after the last change
+--       Project k [spark, feed_0] [I]
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (k), key (k), distinct rows
 --   reads:
 --     events (k)
@@ -93,7 +113,12 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --     MAINTAINED distinct_0 KEEP feed_0 BY (k) rows COMPUTE SELECT DISTINCT `k` FROM feed_0
 --   digest: 633c5ce7f402fe86
 -- [7] another
---   placement: incremental
+--   plan:
+--     Distinct [stage distinct_0] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project k [spark, feed_0] [I]
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (k), key (k), distinct rows
 --   reads:
 --     events (k)
@@ -106,7 +131,13 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --     MAINTAINED distinct_0 KEEP feed_0 BY (k) rows COMPUTE SELECT DISTINCT `k` FROM feed_0
 --   digest: 633c5ce7f402fe86
 -- [8] another
---   placement: incremental
+--   plan:
+--     Project a.k [stage rows_2] [I]
+--       Join INNER on a.id = b.x [stage join_1] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: of the left side STATE_TTL, 1 s after the last change; of the right side none
+--         Scan events AS a (kafka) [spark, feed_0] [I]
+--         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: insert-only, columns (k), key unknown, join
 --   reads:
 --     events (id, k, x)
@@ -122,7 +153,13 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (x) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`k` AS `k`, `feed_0`.`x` AS `x`, `rows_0`.`id` AS `id__2`, `rows_0`.`k` AS `k__2`, `rows_0`.`x` AS `x__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`x`
 --   digest: 7b261864e9a3a66e
 -- [9] another
---   placement: native
+--   plan:
+--     Project a.k [spark] [I]
+--       Join INNER on a.id = b.x [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan events AS a (kafka) [spark] [I]
+--         Scan events AS b (kafka), as above [spark] [I]
 --   flow: insert-only, columns (k), key unknown
 --   reads:
 --     events (id, k, x), rowtime ts, marked
@@ -132,7 +169,22 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --     JOIN events AS b ON a.id = b.x
 --   digest: 9c010344d88a50b3
 -- [10] another
---   placement: incremental
+--   plan:
+--     Aggregate by c.id: COUNT(*) [stage group_3] [I,UB,UA,D]
+--     - key: id
+--     - state: COUNT(*)
+--     - bound: none
+--       Join INNER on b.id = c.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: of the left side none; of the right side STATE_TTL, 3 s after the last change
+--         Join INNER on a.id = b.id [stage join_0] [I,D]
+--         - key: none
+--         - state: the rows of both sides (INNER join)
+--         - bound: of the left side none; of the right side STATE_TTL, 1 s after the last change
+--           Scan events AS a (kafka) [spark, feed_1] [I]
+--           Scan cdc AS b (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc AS c (kafka), as above [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, __column1), key (id), kinds, aggregate
 --   reads:
 --     cdc (id, __row_kind)
@@ -161,7 +213,22 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --       |                                                                                                                     ^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [12] another
---   placement: incremental
+--   plan:
+--     Aggregate by c.id: COUNT(*) [stage group_3] [I,UB,UA,D]
+--     - key: id
+--     - state: COUNT(*)
+--     - bound: none
+--       Join INNER on b.id = c.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Join INNER on a.id = b.id [stage join_0] [I,D]
+--         - key: none
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           Scan events AS a (kafka) [spark, feed_1] [I]
+--           Scan cdc AS b (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc AS c (kafka), as above [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, __column1), key (id), kinds, aggregate
 --   reads:
 --     cdc (id, __row_kind)
@@ -190,7 +257,24 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --       |                                                                                                            ^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [14] another
---   placement: incremental
+--   plan:
+--     Project x.n [stage rows_3] [I,UB,UA,D]
+--       Join INNER on x.n = y.n [stage join_2] [I,UB,UA,D]
+--       - key: region, region__2
+--       - state: the rows of both sides (INNER join)
+--       - bound: of the left side none; of the right side STATE_TTL, 4 s after the last change
+--         SubqueryAlias x [stage group_0] [I,UB,UA,D]
+--           Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: region
+--           - state: COUNT(*)
+--           - bound: STATE_TTL, 3 s after the last change
+--             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         SubqueryAlias y [stage rows_1] [I,UB,UA,D]
+--           Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: region
+--           - state: COUNT(*)
+--           - bound: STATE_TTL, 3 s after the last change
+--             Scan cdc (kafka), as above [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (n), key unknown, kinds, join
 --   reads:
 --     cdc (region, __row_kind)
@@ -216,7 +300,24 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [16] another
---   placement: incremental
+--   plan:
+--     Project x.n [stage rows_3] [I,UB,UA,D]
+--       Join INNER on x.n = y.n [stage join_2] [I,UB,UA,D]
+--       - key: region, region__2
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias x [stage group_0] [I,UB,UA,D]
+--           Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: region
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         SubqueryAlias y [stage rows_1] [I,UB,UA,D]
+--           Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: region
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan cdc (kafka), as above [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (n), key unknown, kinds, join
 --   reads:
 --     cdc (region, __row_kind)

@@ -4,7 +4,17 @@ SELECT k, COUNT(*) AS n FROM (SELECT a.k FROM events AS a JOIN events AS b ON a.
 -- and: sink: append
 -- ----- expected
 -- [1] a join with a bound in time is left to spark
---   placement: incremental
+--   plan:
+--     Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: COUNT(*)
+--     - bound: none
+--       Project a.k [spark, feed_0] [I]
+--         Join INNER on a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE; bounded by an interval [spark] [I]
+--         - state: rows of both sides that may still match
+--         - bound: the watermark of events
+--           Scan events AS a (kafka) [spark] [I]
+--           Scan events AS b (kafka), as above [spark] [I]
 --   flow: all, columns (k, n), key (k), kinds, aggregate
 --   reads:
 --     events (id, k, ts), rowtime ts, marked

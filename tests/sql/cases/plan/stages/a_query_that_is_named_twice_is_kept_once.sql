@@ -4,7 +4,24 @@ WITH r AS (SELECT region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT a.regio
 -- and: sink: append
 -- ----- expected
 -- [1] a query that is named twice is kept once
---   placement: incremental
+--   plan:
+--     Project a.region, b.region AS other [stage rows_3] [I,UB,UA,D]
+--       Join INNER on a.n = b.n [stage join_2] [I,UB,UA,D]
+--       - key: region, region__2
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias a [stage group_0] [I,UB,UA,D]
+--           Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: region
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         SubqueryAlias b [stage rows_1] [I,UB,UA,D]
+--           Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: region
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan cdc (kafka), as above [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, other), key (region, other), kinds, join
 --   reads:
 --     cdc (region, __row_kind)

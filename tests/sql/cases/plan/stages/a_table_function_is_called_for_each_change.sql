@@ -4,7 +4,18 @@ SELECT p, SUM(s) AS s FROM (SELECT region, SUM(amount) AS s FROM cdc GROUP BY re
 -- and: sink: append
 -- ----- expected
 -- [1] a table function is called for each change
---   placement: incremental
+--   plan:
+--     Aggregate by p: SUM(s) [stage group_2] [I,UB,UA,D]
+--     - key: p
+--     - state: SUM(s)
+--     - bound: none
+--       Unnest LATERAL TABLE(PARTS(region)) AS t (p) [stage rows_1] [I,UB,UA,D]
+--         SubqueryAlias r [stage rows_1] [I,UB,UA,D]
+--           Aggregate by region: SUM(amount) [stage group_0] [I,UB,UA,D]
+--           - key: region
+--           - state: SUM(amount)
+--           - bound: none
+--             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (p, s), key (p), kinds, aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)

@@ -4,7 +4,14 @@ SELECT a.id, b.id AS other FROM cdc AS a JOIN cdc AS b ON a.region = b.region
 -- and: sink: append
 -- ----- expected
 -- [1] a table joined with itself is read once
---   placement: incremental
+--   plan:
+--     Project a.id, b.id AS other [stage rows_2] [I,UB,UA,D]
+--       Join INNER on a.region = b.region [stage join_1] [I,UB,UA,D]
+--       - key: id, id__2
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc AS b (kafka), as above [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, other), key (id, other), kinds, join
 --   reads:
 --     cdc (id, region, __row_kind)

@@ -4,7 +4,16 @@ SELECT n, COUNT(*) AS c FROM (SELECT window_start, window_end, k, COUNT(*) AS n 
 -- and: sink: append
 -- ----- expected
 -- [1] a windowed aggregation is left to spark
---   placement: incremental
+--   plan:
+--     Aggregate by n: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: n
+--     - state: COUNT(*)
+--     - bound: none
+--       Aggregate by window_start, window_end, k: COUNT(*) [spark, feed_0] [I]
+--       - state: groups of open windows
+--       - bound: the watermark of events
+--         WindowAssign TUMBLE ts, size 1 min [spark] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: all, columns (n, c), key (n), kinds, aggregate
 --   reads:
 --     events (k, ts), rowtime ts, marked

@@ -4,7 +4,12 @@ SELECT region, MAX(amount) AS m, SUM(price) AS s FROM cdc GROUP BY region
 -- and: sink: append
 -- ----- expected
 -- [1] aggregates that are no sums keep the rows
---   placement: incremental
+--   plan:
+--     Aggregate by region: MAX(amount), SUM(price) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, m, s), key (region), kinds, aggregate
 --   reads:
 --     cdc (region, amount, price, __row_kind)

@@ -4,7 +4,19 @@ SELECT c.id, l.amount FROM cdc c, latest l WHERE c.id = l.id AND c.amount > 3
 -- and: sink: append
 -- ----- expected
 -- [1] equalities of where join and its other conditions filter first
---   placement: incremental
+--   plan:
+--     Project c.id, l.amount [stage rows_3] [I,UB,UA,D]
+--       Filter c.id = l.id AND c.amount > 3 [stage rows_3] [I,UB,UA,D]
+--         Join INNER [stage join_2] [I,UB,UA,D]
+--         - key: id
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, amount), key (id), kinds, join
 --   reads:
 --     cdc (id, amount, __row_kind)

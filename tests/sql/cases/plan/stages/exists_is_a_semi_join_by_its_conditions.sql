@@ -4,7 +4,19 @@ SELECT id FROM latest AS l WHERE NOT EXISTS (SELECT 1 FROM cdc WHERE cdc.id = l.
 -- and: sink: append
 -- ----- expected
 -- [1] exists is a semi join by its conditions
---   placement: incremental
+--   plan:
+--     Project id [stage rows_2] [I,UB,UA,D]
+--       Join ANTI on l.id = __inner.id AND __inner.amount > l.amount [stage join_1] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (ANTI join)
+--       - bound: none
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS l (upsert-kafka) [spark, feed_0] [I,UA,D]
+--         Project cdc.id, cdc.amount [spark, feed_1] [I,UB,UA,D]
+--           Scan cdc (kafka) [spark, feed_1] [I,UB,UA,D]
 --   flow: all, columns (id), key (id), kinds, join
 --   reads:
 --     latest (id, amount, __row_kind)

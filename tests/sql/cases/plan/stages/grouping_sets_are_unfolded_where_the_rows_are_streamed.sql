@@ -8,7 +8,13 @@ SELECT k, 1 AS g, COUNT(*) AS n FROM events GROUP BY ROLLUP (k)
 -- and: sink: append
 -- ----- expected
 -- [1] grouping sets are unfolded where the rows are streamed
---   placement: update
+--   plan:
+--     Aggregate by k, GROUPING(k), the grouping set: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: k, g
+--     - grouping sets: (k), (); each row counts in every one
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, g, n), key (k, g), aggregate
 --   reads:
 --     events (k)
@@ -27,7 +33,13 @@ SELECT k, 1 AS g, COUNT(*) AS n FROM events GROUP BY ROLLUP (k)
 --       |                                                                        ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by k, GROUPING(k), the grouping set: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: k, g
+--     - grouping sets: (k), (); each row counts in every one
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, g, n), key (k, g), kinds, aggregate
 --   reads:
 --     events (k)
@@ -41,7 +53,13 @@ SELECT k, 1 AS g, COUNT(*) AS n FROM events GROUP BY ROLLUP (k)
 --     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1, __set) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `k`, `__group1` AS `g`, `__m0` AS `n` FROM feed_0
 --   digest: 2938e29f1f7655fe
 -- [4] another
---   placement: incremental
+--   plan:
+--     Aggregate by k, the grouping set: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - grouping sets: (k), (); each row counts in every one
+--     - state: COUNT(*)
+--     - bound: none
+--       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, g, n), key unknown, constants (g), kinds, aggregate
 --   reads:
 --     events (k)

@@ -72,7 +72,17 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] queries that tests run batch by batch: chain
---   placement: incremental
+--   plan:
+--     Aggregate by c: COUNT(*), SUM(m) [stage group_1] [I,UB,UA,D]
+--     - key: c
+--     - state: COUNT(*), SUM(m)
+--     - bound: none
+--       SubqueryAlias r [stage group_0] [I,UB,UA,D]
+--         Aggregate by region: MAX(amount), COUNT(*) [stage group_0] [I,UB,UA,D]
+--         - key: region
+--         - state: its rows
+--         - bound: none
+--           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (c, __column1, __column2), key (c), kinds, aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -95,7 +105,13 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                                                                                                        ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] grouping sets
---   placement: incremental
+--   plan:
+--     Aggregate by region, amount % 3, the grouping set: COUNT(DISTINCT region), MAX(amount), COUNT(*), having COUNT(*) > 1 OR CAST(CASE WHEN __sets.__set IN (0) THEN 0 ELSE 1 END AS BIGINT) = 1 [stage group_1] [I,D]
+--     - key: none
+--     - grouping sets: (region, amount % 3), (amount % 3), (); each row counts in every one
+--     - state: its rows
+--     - bound: none
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, amount % 3, GROUPING(region), __column3, __column4), key unknown, kinds, aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -118,7 +134,12 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                         ^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [5] extremes
---   placement: incremental
+--   plan:
+--     Aggregate by region: MAX(amount), MIN(id), COUNT(DISTINCT amount), COUNT(*), having COUNT(*) > 1 [stage group_1] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1, __column2, __column3), key (region), kinds, aggregate
 --   reads:
 --     cdc (id, region, amount, __row_kind)
@@ -141,7 +162,14 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                                                               ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [7] best
---   placement: incremental
+--   plan:
+--     Project region, id [stage rows_1] [I,UB,UA,D]
+--       SubqueryAlias b [stage rows_1] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 2 of each region, order by amount DESC, id [stage ranks_0] [I,UB,UA,D]
+--         - key: id
+--         - state: its rows
+--         - bound: none
+--           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, id), key (id), kinds, Top-N
 --   reads:
 --     cdc (id, region, amount, __row_kind)
@@ -163,7 +191,18 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [9] join
---   placement: incremental
+--   plan:
+--     Project c.id, l.region, l.amount [stage rows_2] [I,UB,UA,D]
+--       Join FULL on c.id = l.id AND c.amount < l.amount [stage join_1] [I,UB,UA,D]
+--       - key: id, id__2
+--       - state: the rows of both sides (FULL join)
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, region, amount), key unknown, kinds, join
 --   reads:
 --     cdc (id, region, amount, __row_kind)
@@ -189,7 +228,18 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [11] ranked
---   placement: incremental
+--   plan:
+--     Project region, id, n [stage rows_2] [I,UB,UA,D]
+--       SubqueryAlias b [stage rows_2] [I,UB,UA,D]
+--         TopN DENSE_RANK() <= 2 of each region, order by amount [stage ranks_1] [I,UB,UA,D]
+--         - key: id
+--         - state: its rows
+--         - bound: none
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region, id, n), key (id), kinds, Top-N
 --   reads:
 --     latest (id, region, amount, __row_kind)
@@ -213,7 +263,15 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [13] first of inserts
---   placement: incremental
+--   plan:
+--     Project k, id [stage rows_1] [I,D]
+--       Filter id > 3 [stage rows_1] [I,D]
+--         SubqueryAlias b [stage rows_1] [I,D]
+--           TopN ROW_NUMBER() <= 2 of each k, order by x DESC, id [stage ranks_0] [I,D]
+--           - key: none
+--           - state: the 2 best rows
+--           - bound: none
+--             Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -235,7 +293,15 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [15] form: ties-open
---   placement: incremental
+--   plan:
+--     Project k, id [stage rows_1] [I,D]
+--       Filter id > 3 [stage rows_1] [I,D]
+--         SubqueryAlias b [stage rows_1] [I,D]
+--           TopN ROW_NUMBER() <= 2 of each k, order by x DESC, id [stage ranks_0] [I,D]
+--           - key: none
+--           - state: the 2 best rows
+--           - bound: none
+--             Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -249,7 +315,14 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `id`, `k`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
 --   digest: 042102bb05949af1
 -- [16] regular join
---   placement: incremental
+--   plan:
+--     Project a.k, b.id [stage rows_2] [I,D]
+--       Join LEFT on a.id = b.x [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Scan events AS a (kafka) [spark, feed_0] [I]
+--         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, join
 --   reads:
 --     events (id, k, x)
@@ -273,7 +346,15 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [18] inner join with filters
---   placement: incremental
+--   plan:
+--     Project c.id, e.x + 1 [stage rows_2] [I,D]
+--       Filter c.id = e.id AND e.x > 2 AND c.amount > 3 [stage rows_2] [I,D]
+--         Join INNER [stage join_1] [I,D]
+--         - key: none
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--           Scan events AS e (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id, __column1), key unknown, kinds, join
 --   reads:
 --     cdc (id, amount, __row_kind)
@@ -299,7 +380,17 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                  ^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [20] upserts
---   placement: incremental
+--   plan:
+--     Aggregate by region: SUM(amount), COUNT(*) [stage group_2] [I,UB,UA,D]
+--     - key: region
+--     - state: COUNT(*), SUM(amount)
+--     - bound: none
+--       Filter amount > 2 [stage rows_1] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region, __column1, __column2), key (region), kinds, aggregate
 --   reads:
 --     latest (id, region, amount, __row_kind)
@@ -324,7 +415,31 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                                                            ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [22] semi and anti
---   placement: incremental
+--   plan:
+--     Project id, region [stage rows_4] [I,UB,UA,D]
+--       Join SEMI on region = __inner.k [stage join_3] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Join ANTI on l.id = __inner.id AND __inner.amount > l.amount [stage join_2] [I,UB,UA,D]
+--         - key: id
+--         - state: the rows of both sides (ANTI join)
+--         - bound: none
+--           Join SEMI on l.id = __inner.id [stage join_1] [I,UB,UA,D]
+--           - key: id
+--           - state: the rows of both sides (SEMI join)
+--           - bound: none
+--             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--             - key: id
+--             - state: the last row of each key
+--             - bound: none
+--               Scan latest AS l (upsert-kafka) [spark, feed_0] [I,UA,D]
+--             Project e.id [spark, feed_1] [I]
+--               Scan events AS e (kafka) [spark] [I]
+--           Project cdc.id, cdc.amount [spark, feed_2] [I,UB,UA,D]
+--             Scan cdc (kafka) [spark, feed_2] [I,UB,UA,D]
+--         Project k [spark, feed_3] [I]
+--           Scan events (kafka), as above [spark] [I]
 --   flow: all, columns (id, region), key (id), kinds, join
 --   reads:
 --     latest (id, region, amount, __row_kind)
@@ -357,7 +472,12 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                                                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [24] distinct
---   placement: incremental
+--   plan:
+--     Distinct [stage distinct_0] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project k, x [spark, feed_0] [I]
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (k, x), key (k, x), distinct rows
 --   reads:
 --     events (k, x)
@@ -370,7 +490,19 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     MAINTAINED distinct_0 KEEP feed_0 BY (k, x) rows COMPUTE SELECT DISTINCT `k`, `x` FROM feed_0
 --   digest: b12a465db89fb3a4
 -- [25] sets
---   placement: incremental
+--   plan:
+--     Intersect DISTINCT [stage intersect_2] [I,UB,UA,D]
+--     - key: region, amount
+--     - state: the rows of both sides
+--     - bound: none
+--       Project region, amount [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--       Project region, amount [stage rows_1] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (region, amount), key (region, amount), kinds, set operation
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -397,7 +529,25 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [27] union
---   placement: incremental
+--   plan:
+--     Except DISTINCT [stage except_5] [I,UB,UA,D]
+--     - key: r
+--     - state: the rows of both sides
+--     - bound: none
+--       Union DISTINCT [stage distinct_2] [I,UB,UA,D]
+--       - key: r
+--       - state: how many rows there are
+--       - bound: none
+--         Project region AS r [stage rows_0] [I,UB,UA,D]
+--           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Project k [spark, feed_1] [I]
+--           Scan events (kafka) [spark] [I]
+--       Project region [stage rows_4] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_3] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_2] [I,UA,D]
 --   flow: all, columns (r), key (r), kinds, set operation
 --   reads:
 --     cdc (region, __row_kind)
@@ -432,7 +582,24 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [29] share
---   placement: incremental
+--   plan:
+--     Project r.region, r.c, t.total [stage rows_3] [I,UB,UA,D]
+--       Join CROSS [stage join_2] [I,UB,UA,D]
+--       - key: region
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias r [stage group_0] [I,UB,UA,D]
+--           Aggregate by region: MAX(amount), COUNT(*) [stage group_0] [I,UB,UA,D]
+--           - key: region
+--           - state: its rows
+--           - bound: none
+--             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         SubqueryAlias t [stage group_1] [I,D]
+--           Aggregate: COUNT(*) [stage group_1] [I,D]
+--           - key: none: one row in all
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan cdc (kafka), as above [spark, feed_1] [I,UB,UA,D]
 --   flow: all, columns (region, c, total), key (region), kinds, join
 --   reads:
 --     cdc (region, amount, __row_kind)
@@ -459,7 +626,28 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [31] three joins
---   placement: incremental
+--   plan:
+--     Project e.id, r.m, l.amount [stage rows_4] [I,D]
+--       Join LEFT on e.id = l.id AND l.amount > 2 [stage join_3] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Join INNER on e.k = r.region [stage join_2] [I,D]
+--         - key: none
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           Scan events AS e (kafka) [spark, feed_2] [I]
+--           SubqueryAlias r [stage group_0] [I,UB,UA,D]
+--             Aggregate by region: MAX(amount), COUNT(*) [stage group_0] [I,UB,UA,D]
+--             - key: region
+--             - state: its rows
+--             - bound: none
+--               Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_1] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, m, amount), key unknown, kinds, join
 --   reads:
 --     cdc (id, region, amount, __row_kind)
@@ -491,7 +679,12 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [33] linear
---   placement: update
+--   plan:
+--     Aggregate by region: COUNT(amount), SUM(amount), COUNT(*), having SUM(amount) > 5 [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: COUNT(*), COUNT(amount), SUM(amount), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (region, , COUNT(*) FILTER(WHERE id > 3), COUNT(amount)), key (region), kinds, retracting aggregate
 --   reads:
 --     cdc (id, region, amount, __row_kind)
@@ -509,7 +702,12 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                                                                            ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [35] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by region: COUNT(amount), SUM(amount), COUNT(*), having SUM(amount) > 5 [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: COUNT(*), COUNT(amount), SUM(amount)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1, __column2, __column3), key (region), kinds, aggregate
 --   reads:
 --     cdc (id, region, amount, __row_kind)
@@ -522,7 +720,17 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END), __m2 = SUM(CASE WHEN (`id` > 3) THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END + 1 AS `__column1`, `__m2` AS `__column2`, `__m1` AS `__column3` FROM feed_0 WHERE CASE WHEN `__m1` > 0 THEN `__m0` END > 5
 --   digest: 42e523f9b784ff2b
 -- [36] joined and grouped
---   placement: incremental
+--   plan:
+--     Aggregate by c.region: COUNT(*), SUM(e.x) [stage group_1] [I,UB,UA,D]
+--     - key: region
+--     - state: COUNT(*), SUM(e.x)
+--     - bound: none
+--       Join INNER on c.id = e.id [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Scan events AS e (kafka) [spark, feed_1] [I]
 --   flow: all, columns (region, __column1, __column2), key (region), kinds, aggregate
 --   reads:
 --     cdc (id, region, __row_kind)
@@ -547,7 +755,17 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                                                                      ^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [38] sums of grouping sets
---   placement: incremental
+--   plan:
+--     Aggregate by region, id % 2, GROUPING_ID(id % 2, region), the grouping set: COUNT(*), SUM(amount) [stage group_2] [I,UB,UA,D]
+--     - key: region, id % 2, GROUPING_ID(id % 2, region)
+--     - grouping sets: (region, id % 2), (region), (); each row counts in every one
+--     - state: COUNT(*), SUM(amount)
+--     - bound: none
+--       ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the last row of each key
+--       - bound: none
+--         Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region, id % 2, GROUPING_ID(id % 2, region), __column3, __column4), key (region, id % 2, GROUPING_ID(id % 2, region)), kinds, aggregate
 --   reads:
 --     latest (id, region, amount, __row_kind)
@@ -572,7 +790,22 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                                                                                          ^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [40] grouping sets of a join
---   placement: incremental
+--   plan:
+--     Aggregate by l.region, c.region, the grouping set: SUM(c.amount), COUNT(*), having COUNT(*) > 0 [stage group_3] [I,D]
+--     - key: none
+--     - grouping sets: (l.region, c.region), (l.region), (c.region), (); each row counts in every one
+--     - state: COUNT(*), SUM(c.amount)
+--     - bound: none
+--       Join INNER on c.id = l.id [stage join_1] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (region, region__2, __column2), key unknown, kinds, aggregate
 --   reads:
 --     cdc (id, region, amount, __row_kind)
@@ -601,7 +834,12 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                                                                  ^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [42] all
---   placement: incremental
+--   plan:
+--     Aggregate: COUNT(*), MAX(amount) [stage group_0] [I,D]
+--     - key: none: one row in all
+--     - state: its rows
+--     - bound: none
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (__column0, __column1), key (), kinds, aggregate
 --   reads:
 --     cdc (amount, __row_kind)
@@ -622,7 +860,13 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [44] numbered elements
---   placement: incremental
+--   plan:
+--     Aggregate by u.n: COUNT(*), SUM(u.v), MAX(u.v) [stage group_1] [I,UB,UA,D]
+--     - key: n
+--     - state: its rows
+--     - bound: none
+--       Unnest UNNEST(ARRAY[amount, 7, id]) WITH ORDINALITY AS u (v, n) [stage rows_0] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (n, __column1, __column2, __column3), key (n), kinds, aggregate
 --   reads:
 --     cdc (id, amount, __row_kind)
@@ -645,7 +889,12 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                                                                                                      ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [46] grouped by a value
---   placement: update
+--   plan:
+--     Aggregate by amount % 3: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: none: one row in all
+--     - state: COUNT(*), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (, COUNT(*)), key (), kinds, retracting aggregate
 --   reads:
 --     cdc (amount, __row_kind)
@@ -663,7 +912,12 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       |                                               ^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [48] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by amount % 3: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: __column0
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (__column0, __column1), key (__column0), kinds, aggregate
 --   reads:
 --     cdc (amount, __row_kind)

@@ -14,7 +14,12 @@ SELECT e.id FROM events AS e LEFT JOIN events AS f ON e.id = f.id
 SELECT id FROM events UNION SELECT id FROM events
 -- ----- expected
 -- [1] rows that stay once they are there are inserts
---   placement: incremental
+--   plan:
+--     Distinct [stage distinct_0] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project k [spark, feed_0] [I]
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (k), key (k), distinct rows
 --   reads:
 --     events (k)
@@ -27,7 +32,13 @@ SELECT id FROM events UNION SELECT id FROM events
 --     MAINTAINED distinct_0 KEEP feed_0 BY (k) rows COMPUTE SELECT DISTINCT `k` FROM feed_0
 --   digest: 633c5ce7f402fe86
 -- [2] another
---   placement: native
+--   plan:
+--     Project a.id [spark] [I]
+--       Join INNER on a.id = b.x [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan events AS a (kafka) [spark] [I]
+--         Scan events AS b (kafka), as above [spark] [I]
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     events (id, x), rowtime ts, marked
@@ -37,7 +48,14 @@ SELECT id FROM events UNION SELECT id FROM events
 --     JOIN events AS b ON a.id = b.x
 --   digest: e5db6aef82e74810
 -- [3] another
---   placement: incremental
+--   plan:
+--     Project id [stage rows_1] [I]
+--       Join SEMI on k = __inner.code [stage join_0] [I]
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
+--         Project code [spark, feed_1] [I]
+--           Scan countries (delta) [spark] [I]
 --   flow: insert-only, columns (id), key unknown, join
 --   reads:
 --     events (id, k)
@@ -53,7 +71,13 @@ SELECT id FROM events UNION SELECT id FROM events
 --     MAINTAINED join_0 KEEP feed_0 BY (k) rows; feed_1 BY (code) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`k` AS `k` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`k` = `feed_1`.`code`
 --   digest: 21401d4ff6bdc756
 -- [4] another
---   placement: incremental
+--   plan:
+--     Project k, id [stage ranks_0] [I]
+--       SubqueryAlias b [stage ranks_0] [I]
+--         TopN ROW_NUMBER() <= 1 of each k, order by PROCTIME() [stage ranks_0] [I]
+--         - state: the row of the result
+--         - bound: none
+--           Scan events (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (k, id), key (k), Top-N
 --   reads:
 --     events (id, k)
@@ -66,7 +90,14 @@ SELECT id FROM events UNION SELECT id FROM events
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `k` AS `k`, `id` AS `id`, `__arrival` AS `__arrival` FROM (SELECT `k`, `id`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `__arrival`, `k`, `id`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
 --   digest: a96352897f787676
 -- [5] another
---   placement: incremental
+--   plan:
+--     Project e.id [stage rows_2] [I,D]
+--       Join LEFT on e.id = f.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Scan events AS e (kafka) [spark, feed_0] [I]
+--         Scan events AS f (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, join
 --   reads:
 --     events (id)
@@ -90,7 +121,14 @@ SELECT id FROM events UNION SELECT id FROM events
 --       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [7] another
---   placement: incremental
+--   plan:
+--     Union DISTINCT [stage distinct_1] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project id [spark, feed_0] [I]
+--         Scan events (kafka) [spark] [I]
+--       Project id [spark, feed_0] [I]
+--         Scan events (kafka), as above [spark] [I]
 --   flow: insert-only, columns (id), key (id), distinct rows
 --   reads:
 --     events (id)

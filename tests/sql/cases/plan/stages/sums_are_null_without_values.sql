@@ -5,7 +5,12 @@ SELECT region, SUM(amount) AS s, AVG(amount) AS a, COUNT(*) FILTER (WHERE id > 1
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] sums are null without values
---   placement: update
+--   plan:
+--     Aggregate by region: SUM(amount), AVG(amount), COUNT(*), having COUNT(*) > 2 [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: AVG(amount), COUNT(*), SUM(amount), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (region, s, a, c), key (region), kinds, retracting aggregate
 --   reads:
 --     cdc (id, region, amount, __row_kind)
@@ -23,7 +28,12 @@ SELECT region, SUM(amount) AS s, AVG(amount) AS a, COUNT(*) FILTER (WHERE id > 1
 --       |                                                                                               ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by region: SUM(amount), AVG(amount), COUNT(*), having COUNT(*) > 2 [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: AVG(amount), COUNT(*), SUM(amount)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, s, a, c), key (region), kinds, aggregate
 --   reads:
 --     cdc (id, region, amount, __row_kind)

@@ -5,7 +5,14 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x
 -- and: form: ties-open
 -- ----- expected
 -- [1] the best rows of inserts are all that is kept
---   placement: incremental
+--   plan:
+--     Project k, id [stage rows_1] [I,D]
+--       SubqueryAlias b [stage rows_1] [I,D]
+--         TopN ROW_NUMBER() <= 3 of each k, order by x DESC [stage ranks_0] [I,D]
+--         - key: none
+--         - state: the 3 best rows
+--         - bound: none
+--           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -27,7 +34,14 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x
 --       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] form: ties-open
---   placement: incremental
+--   plan:
+--     Project k, id [stage rows_1] [I,D]
+--       SubqueryAlias b [stage rows_1] [I,D]
+--         TopN ROW_NUMBER() <= 3 of each k, order by x DESC [stage ranks_0] [I,D]
+--         - key: none
+--         - state: the 3 best rows
+--         - bound: none
+--           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, Top-N
 --   reads:
 --     events (id, k, x)

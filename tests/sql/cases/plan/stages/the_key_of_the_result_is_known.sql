@@ -42,7 +42,14 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 -- and: sink: append
 -- ----- expected
 -- [1] the key of the result is known
---   placement: update
+--   plan:
+--     Project k, n, id [spark update mode] [I,UA,D]
+--       SubqueryAlias b [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 3 of each k, order by x DESC [spark update mode] [I,UA,D]
+--         - key: k, n
+--         - state: the 3 best rows, whole, for each key that was ever seen
+--         - bound: none
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, n, id), key (k, n), Top-N
 --   reads:
 --     events (id, k, x)
@@ -61,7 +68,14 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       |                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project k, n, id [stage rows_1] [I,UB,UA,D]
+--       SubqueryAlias b [stage rows_1] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 3 of each k, order by x DESC [stage ranks_0] [I,UB,UA,D]
+--         - key: k, n
+--         - state: the 3 best rows
+--         - bound: table.exec.state.ttl, 3600 s after the last change
+--           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n, id), key (k, n), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -75,7 +89,14 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
 --   digest: 363b18aa22e9c2b8
 -- [4] form: ties-open
---   placement: update
+--   plan:
+--     Project k, n, id [spark update mode] [I,UA,D]
+--       SubqueryAlias b [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 3 of each k, order by x DESC [spark update mode] [I,UA,D]
+--         - key: k, n
+--         - state: the 3 best rows, whole, for each key that was ever seen
+--         - bound: none
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, n, id), key (k, n), Top-N
 --   reads:
 --     events (id, k, x)
@@ -86,7 +107,14 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
 --   digest: 76659caea8034e85
 -- [5] another
---   placement: update
+--   plan:
+--     Project k, id [spark update mode] [I,UA,D]
+--       SubqueryAlias b [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each k, order by x DESC [spark update mode] [I,UA,D]
+--         - key: k
+--         - state: the whole row, for each key that was ever seen
+--         - bound: none
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, id), key (k), last row
 --   reads:
 --     events (id, k, x)
@@ -104,7 +132,14 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [7] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project k, id [stage rows_1] [I,UB,UA,D]
+--       SubqueryAlias b [stage rows_1] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each k, order by x DESC [stage ranks_0] [I,UB,UA,D]
+--         - key: k
+--         - state: the row of the result
+--         - bound: table.exec.state.ttl, 3600 s after the last change
+--           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key (k), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -118,7 +153,14 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
 --   digest: 9e6adbf653fa675a
 -- [8] form: ties-open
---   placement: update
+--   plan:
+--     Project k, id [spark update mode] [I,UA,D]
+--       SubqueryAlias b [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each k, order by x DESC [spark update mode] [I,UA,D]
+--         - key: k
+--         - state: the whole row, for each key that was ever seen
+--         - bound: none
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, id), key (k), last row
 --   reads:
 --     events (id, k, x)
@@ -128,7 +170,14 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
 --   digest: 98f37f1df9147d3d
 -- [9] another
---   placement: incremental
+--   plan:
+--     Project id, region [stage ranks_0] [I,UB,UA,D]
+--       SubqueryAlias b [stage ranks_0] [I,UB,UA,D]
+--         TopN RANK() <= 3 of each region, order by amount [stage ranks_0] [I,UB,UA,D]
+--         - key: id
+--         - state: its rows
+--         - bound: none
+--           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, region), key (id), kinds, Top-N
 --   reads:
 --     cdc (id, region, amount, __row_kind)
@@ -149,7 +198,18 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [11] another
---   placement: incremental
+--   plan:
+--     Project c.id, l.amount [stage rows_2] [I,UB,UA,D]
+--       Join LEFT on c.id = l.id [stage join_1] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, amount), key (id), kinds, join
 --   reads:
 --     cdc (id, amount, __row_kind)
@@ -175,7 +235,18 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [13] another
---   placement: incremental
+--   plan:
+--     Project c.id AS a, l.id AS b [stage rows_2] [I,UB,UA,D]
+--       Join INNER on c.region = l.region [stage join_1] [I,UB,UA,D]
+--       - key: id, id__2
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (a, b), key (a, b), kinds, join
 --   reads:
 --     cdc (id, region, __row_kind)
@@ -201,7 +272,14 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       |                                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [15] another
---   placement: incremental
+--   plan:
+--     Project e.x, c.id [stage rows_1] [I,D]
+--       Join INNER on e.id = c.id [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan events AS e (kafka) [spark, feed_1] [I]
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (x, id), key unknown, kinds, join
 --   reads:
 --     cdc (id, __row_kind)
@@ -225,7 +303,19 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [17] another
---   placement: incremental
+--   plan:
+--     Project c.id, r.s [stage rows_2] [I,UB,UA,D]
+--       Join INNER on c.region = r.region [stage join_1] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--         SubqueryAlias r [stage group_0] [I,UB,UA,D]
+--           Aggregate by region: SUM(amount) [stage group_0] [I,UB,UA,D]
+--           - key: region
+--           - state: SUM(amount)
+--           - bound: none
+--             Scan cdc (kafka), as above [spark, feed_1] [I,UB,UA,D]
 --   flow: all, columns (id, s), key (id), kinds, join
 --   reads:
 --     cdc (id, region, amount, __row_kind)
@@ -250,7 +340,15 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       |                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [19] another
---   placement: incremental
+--   plan:
+--     Project id [stage rows_1] [I,UB,UA,D]
+--       Join SEMI on region = __inner.k [stage join_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Project k [spark, feed_1] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: all, columns (id), key (id), kinds, join
 --   reads:
 --     cdc (id, region, __row_kind)
@@ -274,7 +372,15 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [21] another
---   placement: incremental
+--   plan:
+--     Union DISTINCT [stage distinct_1] [I,UB,UA,D]
+--     - key: amount
+--     - state: how many rows there are
+--     - bound: none
+--       Project amount [spark, feed_0] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--       Project x [spark, feed_1] [I]
+--         Scan events (kafka) [spark] [I]
 --   flow: all, columns (amount), key (amount), kinds, distinct rows
 --   reads:
 --     cdc (amount, __row_kind)
@@ -299,7 +405,12 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [23] another
---   placement: update
+--   plan:
+--     Aggregate: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: none: one row in all
+--     - state: COUNT(*), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: upsert, columns (n), key (), kinds, retracting aggregate
 --   reads:
 --     cdc (__row_kind)
@@ -317,7 +428,12 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       |        ^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [25] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate: COUNT(*) [stage group_0] [I,D]
+--     - key: none: one row in all
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (n), key (), kinds, aggregate
 --   reads:
 --     cdc (__row_kind)
@@ -330,7 +446,19 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_0
 --   digest: b8e99956c40354ae
 -- [26] another
---   placement: incremental
+--   plan:
+--     Project c.id, t.n [stage join_1] [I,UB,UA,D]
+--       Join CROSS [stage join_1] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--         SubqueryAlias t [stage group_0] [I,D]
+--           Aggregate: COUNT(*) [stage group_0] [I,D]
+--           - key: none: one row in all
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan events (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id, n), key (id), kinds, join
 --   reads:
 --     cdc (id, __row_kind)
@@ -355,7 +483,12 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       |                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [28] another
---   placement: incremental
+--   plan:
+--     Aggregate by region: MAX(amount) [stage group_0] [I,D]
+--     - key: none
+--     - state: its rows
+--     - bound: none
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (m), key unknown, kinds, aggregate
 --   reads:
 --     cdc (region, amount, __row_kind)

@@ -4,7 +4,14 @@ SELECT k, id FROM (SELECT k, id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY PROC
 -- and: sink: append
 -- ----- expected
 -- [1] the order of arrival is a column of the stage
---   placement: incremental
+--   plan:
+--     Project k, id [stage ranks_0] [I,UB,UA,D]
+--       SubqueryAlias b [stage ranks_0] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each k, order by PROCTIME() DESC [stage ranks_0] [I,UB,UA,D]
+--         - key: k
+--         - state: the row of the result
+--         - bound: none
+--           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key (k), kinds, Top-N
 --   reads:
 --     events (id, k)

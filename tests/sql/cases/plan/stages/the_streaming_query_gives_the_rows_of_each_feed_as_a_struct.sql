@@ -4,7 +4,15 @@ SELECT e.id FROM events AS e JOIN cdc AS c ON e.id = c.id WHERE e.x > 1
 -- and: sink: append
 -- ----- expected
 -- [1] the streaming query gives the rows of each feed as a struct
---   placement: incremental
+--   plan:
+--     Project e.id [stage rows_1] [I,D]
+--       Filter e.x > 1 [stage rows_1] [I,D]
+--         Join INNER on e.id = c.id [stage join_0] [I,D]
+--         - key: none
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           Scan events AS e (kafka) [spark, feed_1] [I]
+--           Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id), key unknown, kinds, join
 --   reads:
 --     cdc (id, __row_kind)

@@ -4,7 +4,16 @@ SELECT region, COUNT(*) AS n FROM latest GROUP BY region
 -- and: sink: append
 -- ----- expected
 -- [1] upserts become changes first
---   placement: incremental
+--   plan:
+--     Aggregate by region: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: region
+--     - state: COUNT(*)
+--     - bound: none
+--       ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the last row of each key
+--       - bound: none
+--         Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region, n), key (region), kinds, aggregate
 --   reads:
 --     latest (id, region, __row_kind)

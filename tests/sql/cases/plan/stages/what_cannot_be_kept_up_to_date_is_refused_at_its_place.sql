@@ -84,7 +84,9 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc
 --       |                    ^^^^^^^^^^^^^^^^^^^
 --       = help: JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN ... ON a.x = b.x are
 -- [7] another
---   placement: native
+--   plan:
+--     Project id, CURRENT_TIMESTAMP [spark] [I,UA,D]
+--       Scan latest (upsert-kafka) [spark] [I,UA,D]
 --   flow: upsert, columns (id, ), key (id), kinds
 --   reads:
 --     latest (id, __row_kind), marked
@@ -101,7 +103,12 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc
 --       |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: call it in the query that reads the table, where it is computed once for each row
 -- [9] another
---   placement: update
+--   plan:
+--     Aggregate by k: FIRST_VALUE(x) [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: FIRST_VALUE(x), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, ), key (k), aggregate
 --   reads:
 --     events (k, x)
@@ -135,7 +142,9 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: x IN (SELECT ...), EXISTS (SELECT ...) and NOT EXISTS (SELECT ...) are, with AND between them; or join the query in FROM
 -- [13] another
---   placement: native
+--   plan:
+--     Project id, (SELECT MAX(x) FROM events AS events) [spark] [I,UB,UA,D]
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
 --   flow: all, columns (id, ), key (id), kinds
 --   reads:
 --     events (id, x), rowtime ts, marked
@@ -186,7 +195,14 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc
 --       |                                                                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: name them: LATERAL TABLE(f(a.text)) AS t (item)
 -- [19] another
---   placement: incremental
+--   plan:
+--     Project id [stage ranks_0] [I,D]
+--       SubqueryAlias b [stage ranks_0] [I,D]
+--         TopN ROW_NUMBER() <= 1, order by PROCTIME() [stage ranks_0] [I,D]
+--         - key: none: one row in all
+--         - state: its rows
+--         - bound: none
+--           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id), key (), kinds, Top-N
 --   reads:
 --     cdc (id, __row_kind)

@@ -3,7 +3,24 @@
 WITH a AS (SELECT id, currency, ts AS t FROM orders UNION ALL SELECT 1, currency, since FROM quotes), b AS (SELECT a.id, a.t, r.region FROM a JOIN rates FOR SYSTEM_TIME AS OF a.t AS r ON a.currency = r.currency) SELECT b.id, g.label FROM b JOIN regions FOR SYSTEM_TIME AS OF b.t AS g ON b.region = g.region AND b.region = g.zone
 -- ----- expected
 -- [1] a rowtime stays one through projections unions and temporal joins
---   placement: incremental
+--   plan:
+--     Project b.id, g.label [stage rows_3] [I]
+--       TemporalJoin INNER on b.region = g.region AND b.region = g.zone, as of b.t [stage temporal_2] [I]
+--       - state: rows until the watermark has passed their t; of regions the versions after it, and the last one before it
+--       - bound: the lowest watermark of its 4 tables; one version of each key that was ever seen stays
+--         SubqueryAlias b [stage rows_1] [I]
+--           Project a.id, a.t, r.region [stage rows_1] [I]
+--             TemporalJoin INNER on a.currency = r.currency, as of a.t [stage temporal_0] [I]
+--             - state: rows until the watermark has passed their t; of rates the versions after it, and the last one before it
+--             - bound: the lowest watermark of its 3 tables; one version of each key that was ever seen stays
+--               SubqueryAlias a [spark, feed_1] [I]
+--                 Union ALL [spark] [I]
+--                   Project id, currency, ts AS t [spark] [I]
+--                     Scan orders (kafka) [spark] [I]
+--                   Project 1, currency, since [spark] [I]
+--                     Scan quotes (kafka) [spark] [I]
+--               Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
+--         Scan regions AS g (upsert-kafka) [spark, feed_2] [I,UA,D]
 --   flow: insert-only, columns (id, label), key unknown, temporal join
 --   reads:
 --     rates (currency, region, since, __row_kind), rowtime since

@@ -3,7 +3,16 @@
 SELECT o.id, q.price FROM orders AS o JOIN last_quotes FOR SYSTEM_TIME AS OF o.ts AS q ON o.currency = q.currency
 -- ----- expected
 -- [1] a view of the last rows of a stream is versioned
---   placement: incremental
+--   plan:
+--     Project o.id, q.price [stage rows_1] [I]
+--       TemporalJoin INNER on o.currency = q.currency, as of o.ts [stage temporal_0] [I]
+--       - state: rows until the watermark has passed their ts; of q the versions after it, and the last one before it
+--       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--         Scan orders AS o (kafka) [spark, feed_1] [I]
+--         SubqueryAlias q [spark, feed_0] [I,UB,UA,D]
+--           Project currency, rate AS price, since [spark, feed_0] [I,UB,UA,D]
+--             TopN ROW_NUMBER() <= 1 of each currency, order by since DESC [spark, feed_0] [I,UB,UA,D]
+--               Scan quotes (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (id, price), key unknown, temporal join
 --   reads:
 --     quotes (currency, rate, since), rowtime since

@@ -9,7 +9,13 @@ SELECT o.id, r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF TIMESTAMP '20
 SELECT window_start, window_end, SUM(rate) FROM TABLE(TUMBLE((SELECT o.ts, r.rate FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency=r.currency), DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
 -- ----- expected
 -- [1] temporal over tables of every kind: temporal
---   placement: incremental
+--   plan:
+--     Project o.id, r.rate [stage rows_1] [I]
+--       TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--       - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--         Scan orders AS o (kafka) [spark, feed_1] [I]
+--         Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (id, rate), key unknown, temporal join
 --   reads:
 --     rates (currency, rate, ts, __row_kind), rowtime ts
@@ -41,7 +47,17 @@ SELECT window_start, window_end, SUM(rate) FROM TABLE(TUMBLE((SELECT o.ts, r.rat
 --       |                                                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: FROM stream AS s JOIN t FOR SYSTEM_TIME AS OF s.ts AS t ON s.id = t.id; or FOR SYSTEM_TIME AS OF PROCTIME() for the rows of now
 -- [4] win agg over temporal
---   placement: incremental
+--   plan:
+--     Aggregate by window_start, window_end: SUM(rate) [stage windows_4] [I]
+--     - state: rows until the watermark has passed their window
+--     - bound: the lowest watermark of its 2 tables
+--       WindowAssign TUMBLE ts, size 10 s [stage rows_3] [I]
+--         Project o.ts, r.rate [stage rows_3] [I]
+--           TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--           - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--           - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--             Scan orders AS o (kafka) [spark, feed_1] [I]
+--             Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (window_start, window_end, __column2), key (window_start, window_end), aggregate
 --   reads:
 --     rates (currency, rate, ts, __row_kind), rowtime ts

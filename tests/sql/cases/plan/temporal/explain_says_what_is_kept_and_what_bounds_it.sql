@@ -3,7 +3,13 @@
 SELECT o.id, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency
 -- ----- expected
 -- [1] explain says what is kept and what bounds it
---   placement: incremental
+--   plan:
+--     Project o.id, r.rate [stage rows_1] [I]
+--       TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--       - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--         Scan orders AS o (kafka) [spark, feed_1] [I]
+--         Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (id, rate), key unknown, temporal join
 --   reads:
 --     rates (currency, rate, since, __row_kind), rowtime since

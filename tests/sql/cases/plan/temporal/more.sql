@@ -15,7 +15,16 @@ SELECT o.id FROM orders AS o JOIN busy FOR SYSTEM_TIME AS OF o.ts AS b ON o.id =
 SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency AND o.id IN (SELECT id FROM nowm)
 -- ----- expected
 -- [1] other temporal: grouped
---   placement: incremental
+--   plan:
+--     Aggregate by o.currency: SUM(r.rate) [stage group_1] [I,UB,UA,D]
+--     - key: currency
+--     - state: SUM(r.rate)
+--     - bound: none
+--       TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--       - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--         Scan orders AS o (kafka) [spark, feed_1] [I]
+--         Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (currency, s), key (currency), kinds, aggregate
 --   reads:
 --     rates (currency, rate, ts, __row_kind), rowtime ts
@@ -48,7 +57,14 @@ SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.cur
 --       |                                                                                                               ^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (currency); or choose one row for each (s) in the query: ROW_NUMBER() OVER (PARTITION BY s ORDER BY ...) AS n, WHERE n = 1
 -- [4] left
---   placement: incremental
+--   plan:
+--     Project o.id, r.rate [stage rows_1] [I]
+--       Filter o.id > 1 [stage rows_1] [I]
+--         TemporalJoin LEFT on o.currency = r.currency AND r.rate > 3, as of o.ts [stage temporal_0] [I]
+--         - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--         - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--           Scan orders AS o (kafka) [spark, feed_1] [I]
+--           Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (id, rate), key unknown, temporal join
 --   reads:
 --     rates (currency, rate, ts, __row_kind), rowtime ts
@@ -72,7 +88,17 @@ SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.cur
 --       |                                                                                                 ^^^^^^^^^
 --       = help: INSERT it into a Delta table first, and read that
 -- [6] beside a Delta table
---   placement: incremental
+--   plan:
+--     Project o.id, d.name [stage rows_2] [I]
+--       Join INNER on o.id = d.id [stage join_1] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--         - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--         - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--           Scan orders AS o (kafka) [spark, feed_1] [I]
+--           Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
+--         Scan dim AS d (delta) [spark, feed_2] [I]
 --   flow: insert-only, columns (id, name), key unknown, join
 --   reads:
 --     rates (currency, ts, __row_kind), rowtime ts

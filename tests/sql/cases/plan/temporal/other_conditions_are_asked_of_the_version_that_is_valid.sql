@@ -5,7 +5,13 @@ SELECT o.id, r.rate FROM orders AS o LEFT JOIN rates FOR SYSTEM_TIME AS OF o.ts 
 SELECT o.id, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency WHERE r.rate > 3 AND o.amount > 1
 -- ----- expected
 -- [1] other conditions are asked of the version that is valid
---   placement: incremental
+--   plan:
+--     Project o.id, r.rate [stage rows_1] [I]
+--       TemporalJoin LEFT on o.currency = r.currency AND r.rate > 3, as of o.ts [stage temporal_0] [I]
+--       - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--         Scan orders AS o (kafka) [spark, feed_1] [I]
+--         Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (id, rate), key unknown, temporal join
 --   reads:
 --     rates (currency, rate, since, __row_kind), rowtime since
@@ -21,7 +27,14 @@ SELECT o.id, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r 
 --     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`currency` AS `currency`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 LEFT JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`) AND (`feed_0`.`rate` > 3)
 --   digest: cbbf68401c53527a
 -- [2] another
---   placement: incremental
+--   plan:
+--     Project o.id, r.rate [stage rows_1] [I]
+--       Filter r.rate > 3 AND o.amount > 1 [stage rows_1] [I]
+--         TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--         - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--         - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--           Scan orders AS o (kafka) [spark, feed_1] [I]
+--           Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (id, rate), key unknown, temporal join
 --   reads:
 --     rates (currency, rate, since, __row_kind), rowtime since

@@ -3,7 +3,13 @@
 SELECT o.id FROM orders AS o JOIN regions FOR SYSTEM_TIME AS OF o.ts AS g ON g.zone = UPPER(o.currency) AND o.currency = g.label AND o.currency = g.region
 -- ----- expected
 -- [1] the whole key is compared in any order
---   placement: incremental
+--   plan:
+--     Project o.id [stage rows_2] [I]
+--       TemporalJoin INNER on g.zone = UPPER(o.currency) AND o.currency = g.label AND o.currency = g.region, as of o.ts [stage temporal_1] [I]
+--       - state: rows until the watermark has passed their ts; of regions the versions after it, and the last one before it
+--       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--         Scan orders AS o (kafka) [spark, feed_1] [I]
+--         Scan regions AS g (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (id), key unknown, temporal join
 --   reads:
 --     regions (region, zone, label, since, __row_kind), rowtime since

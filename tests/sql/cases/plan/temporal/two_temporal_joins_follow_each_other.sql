@@ -3,7 +3,20 @@
 SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency LEFT JOIN last_quotes FOR SYSTEM_TIME AS OF o.ts AS q ON r.region = q.currency
 -- ----- expected
 -- [1] two temporal joins follow each other
---   placement: incremental
+--   plan:
+--     Project o.id [stage rows_2] [I]
+--       TemporalJoin LEFT on r.region = q.currency, as of o.ts [stage temporal_1] [I]
+--       - state: rows until the watermark has passed their ts; of q the versions after it, and the last one before it
+--       - bound: the lowest watermark of its 3 tables; one version of each key that was ever seen stays
+--         TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--         - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--         - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--           Scan orders AS o (kafka) [spark, feed_2] [I]
+--           Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
+--         SubqueryAlias q [spark, feed_1] [I,UB,UA,D]
+--           Project currency, rate AS price, since [spark, feed_1] [I,UB,UA,D]
+--             TopN ROW_NUMBER() <= 1 of each currency, order by since DESC [spark, feed_1] [I,UB,UA,D]
+--               Scan quotes (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (id), key unknown, temporal join
 --   reads:
 --     rates (currency, rate, region, since, __row_kind), rowtime since

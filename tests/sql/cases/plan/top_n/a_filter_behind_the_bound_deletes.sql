@@ -6,7 +6,14 @@ SELECT k, x FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts
 -- and: form: ties-open
 -- ----- expected
 -- [1] a filter behind the bound deletes
---   placement: update
+--   plan:
+--     Project k, x [spark update mode] [I,UA,D]
+--       Filter x > 5 [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each k, order by ts [spark update mode] [I,UA,D]
+--         - key: k
+--         - state: the whole row, for each key that was ever seen
+--         - bound: none
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, x), key (k), kinds, first row
 --   reads:
 --     events (id, k, x, ts)
@@ -24,7 +31,14 @@ SELECT k, x FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts
 --       |                                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project k, x [stage rows_1] [I,UB,UA,D]
+--       Filter x > 5 [stage rows_1] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each k, order by ts [stage ranks_0] [I,UB,UA,D]
+--         - key: k
+--         - state: the row of the result
+--         - bound: table.exec.state.ttl, 3600 s after the last change
+--           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, x), key (k), kinds, Top-N
 --   reads:
 --     events (id, k, x, ts)
@@ -38,7 +52,14 @@ SELECT k, x FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 1bd88f73ab7f70b5
 -- [4] form: ties-open
---   placement: update
+--   plan:
+--     Project k, x [spark update mode] [I,UA,D]
+--       Filter x > 5 [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each k, order by ts [spark update mode] [I,UA,D]
+--         - key: k
+--         - state: the whole row, for each key that was ever seen
+--         - bound: none
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, x), key (k), kinds, first row
 --   reads:
 --     events (id, k, x, ts)

@@ -6,7 +6,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 -- and: form: ties-open
 -- ----- expected
 -- [1] a subquery with named columns gives the order as one more
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Project id, k, x [spark] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     events (id, k, x)
@@ -24,7 +31,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Project id, k, x [spark, feed_0] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -38,7 +52,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 1a3abce79562df57
 -- [4] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Project id, k, x [spark] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     events (id, k, x)

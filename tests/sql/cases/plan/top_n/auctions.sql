@@ -98,7 +98,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 -- and: form: ties-open
 -- ----- expected
 -- [1] top n over tables of every kind: dedup first
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by dateTime [spark update mode] [I,UA,D]
+--       - key: auction
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction), first row
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -116,7 +122,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project * [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by dateTime [stage ranks_0] [I,UB,UA,D]
+--       - key: auction
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime, n), key (auction), constants (n), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -138,7 +150,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [5] form: ties-open
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by dateTime [spark update mode] [I,UA,D]
+--       - key: auction
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction), first row
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -148,7 +166,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime) AS __order FROM bid AS `bid`) AS __rows
 --   digest: 31c3a8ca37400d3e
 -- [6] dedup last
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by dateTime DESC [spark update mode] [I,UA,D]
+--       - key: auction
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction), last row
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -166,7 +190,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [8] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project * [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by dateTime DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: auction
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime, n), key (auction), constants (n), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -188,7 +218,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [10] form: ties-open
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by dateTime DESC [spark update mode] [I,UA,D]
+--       - key: auction
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction), last row
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -198,7 +234,12 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime) AS __order FROM bid AS `bid`) AS __rows
 --   digest: 27316bf8649a1857
 -- [11] dedup proctime
---   placement: incremental
+--   plan:
+--     Project * [stage ranks_0] [I]
+--       TopN ROW_NUMBER() <= 1 of each id, order by pt [stage ranks_0] [I]
+--       - state: the row of the result
+--       - bound: none
+--         Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (id, k, x, d, pt, n), key (id), constants (n), Top-N
 --   reads:
 --     nowm (id, k, x, d)
@@ -211,7 +252,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `d` AS `d`, `pt` AS `pt`, `n` AS `n`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `x`, `d`, `pt`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `__arrival`, `id`, `k`, `x`, `d`, `pt`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
 --   digest: 991837ea8ae53249
 -- [12] topn
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 10 of each auction, order by price DESC [spark update mode] [I,UA,D]
+--       - key: auction, n
+--       - state: the 10 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction, n), Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -230,7 +277,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [14] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project * [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 10 of each auction, order by price DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: auction, n
+--       - state: the 10 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime, n), key (auction, n), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -252,7 +305,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [16] form: ties-open
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 10 of each auction, order by price DESC [spark update mode] [I,UA,D]
+--       - key: auction, n
+--       - state: the 10 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction, n), Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -263,7 +322,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 10) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows
 --   digest: 23686e17f2c2dfcf
 -- [17] topn without number
---   placement: incremental
+--   plan:
+--     Project auction, price [stage rows_1] [I,D]
+--       TopN ROW_NUMBER() <= 10 of each auction, order by price DESC [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the 10 best rows
+--       - bound: none
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price), key unknown, kinds, Top-N
 --   reads:
 --     bid (auction, price)
@@ -285,7 +350,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [19] form: ties-open
---   placement: incremental
+--   plan:
+--     Project auction, price [stage ranks_0] [I,D]
+--       TopN ROW_NUMBER() <= 10 of each auction, order by price DESC [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the 10 best rows
+--       - bound: none
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price), key unknown, kinds, Top-N
 --   reads:
 --     bid (auction, price)
@@ -298,7 +369,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 10
 --   digest: 953c843d780f1bcf
 -- [20] rank
---   placement: incremental
+--   plan:
+--     Project * [stage ranks_0] [I,D]
+--       TopN RANK() <= 10 of each auction, order by price DESC [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the 10 best rows
+--       - bound: none
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime, n), key unknown, kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -319,7 +396,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [22] topn cdc
---   placement: incremental
+--   plan:
+--     Project * [stage ranks_0] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 10 of each region, order by amount DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: region, n
+--       - state: its rows
+--       - bound: none
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, region, amount, price, arr, n), key (region, n), kinds, Top-N
 --   reads:
 --     cdc (id, region, amount, price, arr, __row_kind)
@@ -348,7 +431,14 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (region, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [25] window topn
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each window_start, window_end, order by price DESC [spark update mode] [I,UA,D]
+--       - key: window_start, window_end, n
+--       - state: the 3 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--           Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time, n), key (window_start, window_end, n), Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -367,7 +457,14 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [27] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project * [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each window_start, window_end, order by price DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: window_start, window_end, n
+--       - state: the 3 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         WindowAssign TUMBLE dateTime, size 10 s [spark, feed_0] [I]
+--           Scan bid (kafka) [spark] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time, n), key (window_start, window_end, n), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
@@ -389,7 +486,14 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (window_start, window_end, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [29] form: ties-open
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each window_start, window_end, order by price DESC [spark update mode] [I,UA,D]
+--       - key: window_start, window_end, n
+--       - state: the 3 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--           Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time, n), key (window_start, window_end, n), Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
@@ -400,7 +504,17 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     GROUP BY __key0, __key1 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT window_start AS __key0, window_end AS __key1, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`, 'window_start', `window_start`, 'window_end', `window_end`, 'window_time', `window_time`) AS __row_of_key, STRUCT(price) AS __order FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS __rows
 --   digest: b8a04a12fc83b773
 -- [30] window topn of agg
---   placement: incremental
+--   plan:
+--     Project * [stage ranks_0] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each window_start, window_end, order by c DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: window_start, window_end, n
+--       - state: the 3 best rows
+--       - bound: none
+--         Aggregate by auction, window_start, window_end: COUNT(*) [spark, feed_0] [I]
+--         - state: groups of open windows
+--         - bound: the watermark of bid
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
 --   flow: all, columns (auction, c, window_start, window_end, n), key (window_start, window_end, n), kinds, Top-N
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -430,7 +544,17 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (window_start, window_end, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [33] form: ties-open
---   placement: incremental
+--   plan:
+--     Project * [stage ranks_0] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each window_start, window_end, order by c DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: window_start, window_end, n
+--       - state: the 3 best rows
+--       - bound: none
+--         Aggregate by auction, window_start, window_end: COUNT(*) [spark, feed_0] [I]
+--         - state: groups of open windows
+--         - bound: the watermark of bid
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
 --   flow: all, columns (auction, c, window_start, window_end, n), key (window_start, window_end, n), kinds, Top-N
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -444,7 +568,17 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     MAINTAINED ranks_0 KEEP feed_0 BY (window_start, window_end) result COMPUTE SELECT `auction` AS `auction`, `c` AS `c`, `window_start` AS `window_start`, `window_end` AS `window_end`, `n` AS `n` FROM (SELECT `auction`, `c`, `window_start`, `window_end`, ROW_NUMBER() OVER (PARTITION BY `window_start`, `window_end` ORDER BY `c` DESC, `auction`, `window_start`, `window_end`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
 --   digest: f30c40f6176c7446
 -- [34] topn of agg
---   placement: incremental
+--   plan:
+--     Project * [stage ranks_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 10, order by c DESC [stage ranks_1] [I,UB,UA,D]
+--       - key: n
+--       - state: its rows
+--       - bound: none
+--         Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--         - key: auction
+--         - state: COUNT(*)
+--         - bound: none
+--           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c, n), key (n), kinds, Top-N
 --   reads:
 --     bid (auction)
@@ -467,7 +601,18 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [36] q9
---   placement: incremental
+--   plan:
+--     Project id, price [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each A.id, order by B.price DESC, B.dateTime ASC [stage ranks_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the row of the result
+--       - bound: none
+--         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
+--           Join INNER; bounded by an interval [spark] [I]
+--           - state: rows of both sides that may still match
+--           - bound: the lowest watermark of auction, bid
+--             Scan auction AS A (kafka) [spark] [I]
+--             Scan bid AS B (kafka) [spark] [I]
 --   flow: all, columns (id, price), key (id), kinds, Top-N
 --   reads:
 --     auction (id, dateTime, expires), rowtime dateTime, marked
@@ -499,7 +644,18 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (price) in the query: ROW_NUMBER() OVER (PARTITION BY price ORDER BY ...) AS n, WHERE n = 1
 -- [39] form: ties-open
---   placement: incremental
+--   plan:
+--     Project id, price [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each A.id, order by B.price DESC, B.dateTime ASC [stage ranks_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the row of the result
+--       - bound: none
+--         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
+--           Join INNER; bounded by an interval [spark] [I]
+--           - state: rows of both sides that may still match
+--           - bound: the lowest watermark of auction, bid
+--             Scan auction AS A (kafka) [spark] [I]
+--             Scan bid AS B (kafka) [spark] [I]
 --   flow: all, columns (id, price), key (id), kinds, Top-N
 --   reads:
 --     auction (id, dateTime, expires), rowtime dateTime, marked
@@ -515,7 +671,11 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime` FROM (SELECT `id`, `price`, `dateTime`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `id`) AS `rownum` FROM feed_0) AS __numbered WHERE `rownum` <= 1
 --   digest: 9ef6a55371c7a1fe
 -- [40] row_number unbounded
---   placement: incremental
+--   plan:
+--     Over ROW_NUMBER() OVER (PARTITION BY auction ORDER BY dateTime) [stage over_0] [I]
+--     - state: ROW_NUMBER(), and rows until the watermark has passed their dateTime
+--     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, bidder, price, channel, dateTime, n), key unknown, OVER aggregation
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), rowtime dateTime
@@ -529,7 +689,14 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     MAINTAINED over_0 OVER feed_0 BY (auction) AT dateTime WAITS FOR (0) KEEP __total0 = sum(CAST(1 AS BIGINT)) by row COMPUTE SELECT `auction`, `dateTime`, `bidder`, `price`, `channel`, `__total0` AS `__over0`, `__arrival` FROM feed_0
 --   digest: 84180ba99823508b
 -- [41] row_number equality 2
---   placement: update
+--   plan:
+--     Project auction, n [spark update mode] [I,UA,D]
+--       Filter n = 2 [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 2 of each auction, order by price [spark update mode] [I,UA,D]
+--         - key: auction, n
+--         - state: the 2 best rows, whole, for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, n), key (auction, n), Top-N
 --   reads:
 --     bid (auction, price)
@@ -548,7 +715,14 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [43] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, n [stage rows_1] [I,UB,UA,D]
+--       Filter n = 2 [stage rows_1] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 2 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
+--         - key: auction, n
+--         - state: the 2 best rows
+--         - bound: table.exec.state.ttl, 3600 s after the last change
+--           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction, n), kinds, Top-N
 --   reads:
 --     bid (auction, price)
@@ -570,7 +744,14 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [45] form: ties-open
---   placement: update
+--   plan:
+--     Project auction, n [spark update mode] [I,UA,D]
+--       Filter n = 2 [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 2 of each auction, order by price [spark update mode] [I,UA,D]
+--         - key: auction, n
+--         - state: the 2 best rows, whole, for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, n), key (auction, n), Top-N
 --   reads:
 --     bid (auction, price)
@@ -581,7 +762,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows
 --   digest: 03fbea768049aad9
 -- [46] topn rank cdc dense
---   placement: incremental
+--   plan:
+--     Project * [stage ranks_0] [I,UB,UA,D]
+--       TopN DENSE_RANK() <= 2 of each region, order by amount [stage ranks_0] [I,UB,UA,D]
+--       - key: id
+--       - state: its rows
+--       - bound: none
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, region, amount, price, arr, n), key (id), kinds, Top-N
 --   reads:
 --     cdc (id, region, amount, price, arr, __row_kind)
@@ -610,7 +797,17 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (id); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [49] topn over join dim
---   placement: incremental
+--   plan:
+--     Project * [stage rows_3] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each d.name, order by a.price [stage ranks_2] [I,UB,UA,D]
+--       - key: name, n
+--       - state: the 2 best rows
+--       - bound: none
+--         Join INNER on a.auction = d.id [stage join_0] [I]
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           Scan bid AS a (kafka) [spark, feed_0] [I]
+--           Scan dim AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (auction, name, n), key (name, n), kinds, Top-N
 --   reads:
 --     bid (auction, price)
@@ -646,7 +843,17 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (name, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [52] form: ties-open
---   placement: incremental
+--   plan:
+--     Project * [stage rows_3] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each d.name, order by a.price [stage ranks_2] [I,UB,UA,D]
+--       - key: name, n
+--       - state: the 2 best rows
+--       - bound: none
+--         Join INNER on a.auction = d.id [stage join_0] [I]
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           Scan bid AS a (kafka) [spark, feed_0] [I]
+--           Scan dim AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (auction, name, n), key (name, n), kinds, Top-N
 --   reads:
 --     bid (auction, price)
@@ -682,7 +889,14 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [55] topn extra filter
---   placement: update
+--   plan:
+--     Project auction, price [spark update mode] [I,UA,D]
+--       Filter price > 5 [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each auction, order by price DESC [spark update mode] [I,UA,D]
+--         - key: auction
+--         - state: the whole row, for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, price), key (auction), kinds, last row
 --   reads:
 --     bid (auction, price)
@@ -700,7 +914,14 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [57] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, price [stage rows_1] [I,UB,UA,D]
+--       Filter price > 5 [stage rows_1] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each auction, order by price DESC [stage ranks_0] [I,UB,UA,D]
+--         - key: auction
+--         - state: the row of the result
+--         - bound: table.exec.state.ttl, 3600 s after the last change
+--           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price), key (auction), kinds, Top-N
 --   reads:
 --     bid (auction, price)
@@ -722,7 +943,14 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (price) in the query: ROW_NUMBER() OVER (PARTITION BY price ORDER BY ...) AS n, WHERE n = 1
 -- [59] form: ties-open
---   placement: update
+--   plan:
+--     Project auction, price [spark update mode] [I,UA,D]
+--       Filter price > 5 [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each auction, order by price DESC [spark update mode] [I,UA,D]
+--         - key: auction
+--         - state: the whole row, for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, price), key (auction), kinds, last row
 --   reads:
 --     bid (auction, price)
@@ -732,7 +960,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows
 --   digest: e76a2643dbd630f2
 -- [60] topn no partition
---   placement: update
+--   plan:
+--     Project auction, n [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 5, order by price DESC [spark update mode] [I,UA,D]
+--       - key: n
+--       - state: the 5 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, n), key (n), Top-N
 --   reads:
 --     bid (auction, price)
@@ -751,7 +985,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [62] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, n [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 5, order by price DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: n
+--       - state: the 5 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (n), kinds, Top-N
 --   reads:
 --     bid (auction, price)
@@ -765,7 +1005,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     MAINTAINED ranks_0 KEEP feed_0 BY () result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `price`, `__arrived`, ROW_NUMBER() OVER (ORDER BY `price` DESC, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 5
 --   digest: 58552e662fd8b3e7
 -- [63] form: ties-open
---   placement: update
+--   plan:
+--     Project auction, n [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 5, order by price DESC [spark update mode] [I,UA,D]
+--       - key: n
+--       - state: the 5 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, n), key (n), Top-N
 --   reads:
 --     bid (auction, price)
@@ -776,7 +1022,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     GROUP BY () COMPUTE MAX_BY(__row_of_key, __order, 5) FROM (SELECT NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price) AS __order FROM bid AS `bid`) AS __rows
 --   digest: 6d7f564e6de24b15
 -- [64] topn mixed order
---   placement: incremental
+--   plan:
+--     Project auction, n [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 5, order by price DESC, channel [stage ranks_0] [I,UB,UA,D]
+--       - key: n
+--       - state: the 5 best rows
+--       - bound: none
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (n), kinds, Top-N
 --   reads:
 --     bid (auction, price, channel)
@@ -798,7 +1050,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [66] form: ties-open
---   placement: incremental
+--   plan:
+--     Project auction, n [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 5, order by price DESC, channel [stage ranks_0] [I,UB,UA,D]
+--       - key: n
+--       - state: the 5 best rows
+--       - bound: none
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (n), kinds, Top-N
 --   reads:
 --     bid (auction, price, channel)
@@ -812,7 +1070,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     MAINTAINED ranks_0 KEEP feed_0 BY () result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `channel` AS `channel`, `n` AS `n` FROM (SELECT `auction`, `price`, `channel`, ROW_NUMBER() OVER (ORDER BY `price` DESC, `channel`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 5
 --   digest: 2dcfd2b69c593792
 -- [67] topn mixed order number
---   placement: update
+--   plan:
+--     Project auction, n [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 5, order by price DESC, bidder [spark update mode] [I,UA,D]
+--       - key: n
+--       - state: the 5 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, n), key (n), Top-N
 --   reads:
 --     bid (auction, bidder, price)
@@ -831,7 +1095,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [69] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, n [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 5, order by price DESC, bidder [stage ranks_0] [I,UB,UA,D]
+--       - key: n
+--       - state: the 5 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (n), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price)
@@ -845,7 +1115,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     MAINTAINED ranks_0 KEEP feed_0 BY () result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `n` AS `n`, `__arrived` AS `__arrived` FROM (SELECT `auction`, `bidder`, `price`, `__arrived`, ROW_NUMBER() OVER (ORDER BY `price` DESC, `bidder`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 5
 --   digest: 8c71e0dc5b213baf
 -- [70] form: ties-open
---   placement: update
+--   plan:
+--     Project auction, n [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 5, order by price DESC, bidder [spark update mode] [I,UA,D]
+--       - key: n
+--       - state: the 5 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, n), key (n), Top-N
 --   reads:
 --     bid (auction, bidder, price)
@@ -863,7 +1139,19 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     1 | SELECT auction, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY price DESC) n FROM bid) WHERE n<=20000
 --       |                                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 -- [72] two topn
---   placement: incremental
+--   plan:
+--     Project a.auction [stage rows_2] [I,D]
+--       Join INNER on a.auction = b.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias a [stage ranks_0] [I,UB,UA,D]
+--           TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
+--           - key: auction
+--           - state: the row of the result
+--           - bound: none
+--             Scan bid (kafka) [spark, feed_0] [I]
+--         Scan auction AS b (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction), key unknown, kinds, join
 --   reads:
 --     bid (auction, price)
@@ -889,7 +1177,19 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       |                                                                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [74] form: ties-open
---   placement: incremental
+--   plan:
+--     Project a.auction [stage rows_2] [I,D]
+--       Join INNER on a.auction = b.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias a [stage ranks_0] [I,UB,UA,D]
+--           TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
+--           - key: auction
+--           - state: the row of the result
+--           - bound: none
+--             Scan bid (kafka) [spark, feed_0] [I]
+--         Scan auction AS b (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction), key unknown, kinds, join
 --   reads:
 --     bid (auction, price)

@@ -21,7 +21,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 -- and: form: ties-open
 -- ----- expected
 -- [1] maintained ranks break ties alike
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -40,7 +46,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -54,7 +66,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
 --   digest: 814632460fd742c8
 -- [4] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -65,7 +83,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
 --   digest: 3d5e566c4bd5f2bb
 -- [5] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, x)
@@ -83,7 +107,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [7] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -97,7 +127,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 948a31ed0bb1caca
 -- [8] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, x)
@@ -107,7 +143,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
 --   digest: e3cc2ec0edb22831
 -- [9] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, ts)
@@ -125,7 +167,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [11] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, ts)
@@ -139,7 +187,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: d89d60ff90480fb3
 -- [12] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, ts)
@@ -149,7 +203,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
 --   digest: 94172bf2b3adeed1
 -- [13] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, ts)
@@ -168,7 +228,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [15] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by ts DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, ts)
@@ -182,7 +248,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
 --   digest: 7a4d5a94c2f8ac78
 -- [16] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, ts)

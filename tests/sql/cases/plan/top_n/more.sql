@@ -57,7 +57,14 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 -- and: form: ties-open
 -- ----- expected
 -- [1] other top n: bound and more
---   placement: update
+--   plan:
+--     Project auction, price, n [spark update mode] [I,UA,D]
+--       Filter price > 10 AND n > 1 [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 3 of each auction, order by price DESC, bidder [spark update mode] [I,UA,D]
+--         - key: auction, n
+--         - state: the 3 best rows, whole, for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, price, n), key (auction, n), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price)
@@ -76,7 +83,14 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, price, n [stage rows_1] [I,UB,UA,D]
+--       Filter price > 10 AND n > 1 [stage rows_1] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 3 of each auction, order by price DESC, bidder [stage ranks_0] [I,UB,UA,D]
+--         - key: auction, n
+--         - state: the 3 best rows
+--         - bound: table.exec.state.ttl, 3600 s after the last change
+--           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price, n), key (auction, n), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price)
@@ -98,7 +112,14 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [5] form: ties-open
---   placement: update
+--   plan:
+--     Project auction, price, n [spark update mode] [I,UA,D]
+--       Filter price > 10 AND n > 1 [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 3 of each auction, order by price DESC, bidder [spark update mode] [I,UA,D]
+--         - key: auction, n
+--         - state: the 3 best rows, whole, for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, price, n), key (auction, n), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price)
@@ -109,7 +130,13 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(bidder)) AS __order FROM bid AS `bid`) AS __rows
 --   digest: 0154eb5c26288c97
 -- [6] cast of an order
---   placement: update
+--   plan:
+--     Project auction, n [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each auction, order by CAST(price AS STRING) DESC, bidder [spark update mode] [I,UA,D]
+--       - key: auction, n
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, n), key (auction, n), Top-N
 --   reads:
 --     bid (auction, bidder, price)
@@ -128,7 +155,13 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [8] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, n [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each auction, order by CAST(price AS STRING) DESC, bidder [stage ranks_0] [I,UB,UA,D]
+--       - key: auction, n
+--       - state: the 2 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction, n), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price)
@@ -150,7 +183,13 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [10] form: ties-open
---   placement: update
+--   plan:
+--     Project auction, n [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each auction, order by CAST(price AS STRING) DESC, bidder [spark update mode] [I,UA,D]
+--       - key: auction, n
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, n), key (auction, n), Top-N
 --   reads:
 --     bid (auction, bidder, price)
@@ -169,7 +208,13 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: number the rows of a plain SELECT
 -- [12] arrival, n rows
---   placement: incremental
+--   plan:
+--     Project k, n [stage ranks_0] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by pt [stage ranks_0] [I,UB,UA,D]
+--       - key: k, n
+--       - state: the 2 best rows
+--       - bound: none
+--         Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k, n), kinds, Top-N
 --   reads:
 --     nowm (k)
@@ -198,7 +243,13 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (k, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [15] last that came
---   placement: incremental
+--   plan:
+--     Project k, id [stage ranks_0] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by PROCTIME() DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: none
+--         Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key (k), kinds, Top-N
 --   reads:
 --     nowm (id, k)
@@ -227,7 +278,13 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (k); or choose one row for each (id) in the query: ROW_NUMBER() OVER (PARTITION BY id ORDER BY ...) AS n, WHERE n = 1
 -- [18] nulls
---   placement: incremental
+--   plan:
+--     Project auction, n [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each auction, order by price NULLS LAST [stage ranks_0] [I,UB,UA,D]
+--       - key: auction, n
+--       - state: the 2 best rows
+--       - bound: none
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction, n), kinds, Top-N
 --   reads:
 --     bid (auction, price)
@@ -257,7 +314,13 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction, n); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [21] form: ties-open
---   placement: incremental
+--   plan:
+--     Project auction, n [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each auction, order by price NULLS LAST [stage ranks_0] [I,UB,UA,D]
+--       - key: auction, n
+--       - state: the 2 best rows
+--       - bound: none
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction, n), kinds, Top-N
 --   reads:
 --     bid (auction, price)
@@ -271,7 +334,16 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `n` AS `n`, `price` AS `price` FROM (SELECT `auction`, `price`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` NULLS LAST, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
 --   digest: 6569b70e1eb4584d
 -- [22] view of a rank
---   placement: update
+--   plan:
+--     Project auction [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each a, order by p [spark update mode] [I,UA,D]
+--       - key: auction
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         SubqueryAlias dear (a, p) [spark] [I]
+--           Project auction, price [spark] [I]
+--             Filter price > 100 [spark] [I]
+--               Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction), key (auction), first row
 --   reads:
 --     bid (auction, price)
@@ -289,7 +361,16 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [24] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each a, order by p [stage ranks_0] [I,UB,UA,D]
+--       - key: auction
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         SubqueryAlias dear (a, p) [spark, feed_0] [I]
+--           Project auction, price [spark] [I]
+--             Filter price > 100 [spark] [I]
+--               Scan bid (kafka) [spark] [I]
 --   flow: all, columns (auction), key (auction), kinds, Top-N
 --   reads:
 --     bid (auction, price)
@@ -303,7 +384,19 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `p` AS `p`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `p`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `p`, `__arrival`, `auction`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
 --   digest: 807ef164c76a0194
 -- [25] joined later
---   placement: incremental
+--   plan:
+--     Project t.auction, a.seller [stage rows_2] [I,D]
+--       Join INNER on t.auction = a.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias t [stage ranks_0] [I,UB,UA,D]
+--           TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
+--           - key: auction
+--           - state: the row of the result
+--           - bound: none
+--             Scan bid (kafka) [spark, feed_0] [I]
+--         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction, seller), key unknown, kinds, join
 --   reads:
 --     bid (auction, price)
@@ -329,7 +422,19 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                                                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [27] form: ties-open
---   placement: incremental
+--   plan:
+--     Project t.auction, a.seller [stage rows_2] [I,D]
+--       Join INNER on t.auction = a.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias t [stage ranks_0] [I,UB,UA,D]
+--           TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
+--           - key: auction
+--           - state: the row of the result
+--           - bound: none
+--             Scan bid (kafka) [spark, feed_0] [I]
+--         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction, seller), key unknown, kinds, join
 --   reads:
 --     bid (auction, price)
@@ -347,7 +452,16 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --     MAINTAINED join_1 KEEP ranks_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM ranks_0 JOIN feed_1 ON `ranks_0`.`auction` = `feed_1`.`id`
 --   digest: 9a0df9c13c9ed446
 -- [28] aggregated
---   placement: incremental
+--   plan:
+--     Aggregate by channel: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: channel
+--     - state: COUNT(*)
+--     - bound: none
+--       TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the row of the result
+--       - bound: none
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (channel, c), key (channel), kinds, aggregate
 --   reads:
 --     bid (auction, price, channel)
@@ -378,7 +492,16 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                                                                                                                  ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (channel); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [31] form: ties-open
---   placement: incremental
+--   plan:
+--     Aggregate by channel: COUNT(*) [stage group_1] [I,UB,UA,D]
+--     - key: channel
+--     - state: COUNT(*)
+--     - bound: none
+--       TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the row of the result
+--       - bound: none
+--         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (channel, c), key (channel), kinds, aggregate
 --   reads:
 --     bid (auction, price, channel)
@@ -393,7 +516,14 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --     MAINTAINED group_1 KEEP ranks_0 BY (channel) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `channel` AS `channel`, `__m0` AS `c` FROM ranks_0
 --   digest: 0e4987ef396bc726
 -- [32] in WITH
---   placement: update
+--   plan:
+--     Project auction, price [spark update mode] [I,UA,D]
+--       SubqueryAlias r [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each auction, order by price [spark update mode] [I,UA,D]
+--         - key: auction
+--         - state: the whole row, for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, price), key (auction), first row
 --   reads:
 --     bid (auction, price)
@@ -411,7 +541,14 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [34] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project auction, price [stage rows_1] [I,UB,UA,D]
+--       SubqueryAlias r [stage rows_1] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
+--         - key: auction
+--         - state: the row of the result
+--         - bound: table.exec.state.ttl, 3600 s after the last change
+--           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price), key (auction), kinds, Top-N
 --   reads:
 --     bid (auction, price)
@@ -433,7 +570,14 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (price) in the query: ROW_NUMBER() OVER (PARTITION BY price ORDER BY ...) AS n, WHERE n = 1
 -- [36] form: ties-open
---   placement: update
+--   plan:
+--     Project auction, price [spark update mode] [I,UA,D]
+--       SubqueryAlias r [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each auction, order by price [spark update mode] [I,UA,D]
+--         - key: auction
+--         - state: the whole row, for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (auction, price), key (auction), first row
 --   reads:
 --     bid (auction, price)
@@ -467,7 +611,24 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: name it with AS
 -- [40] under WHERE of both
---   placement: incremental
+--   plan:
+--     Project a.auction [stage rows_3] [I,UB,UA,D]
+--       Join INNER on a.auction = b.auction [stage join_2] [I,UB,UA,D]
+--       - key: auction
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias a [stage ranks_0] [I,UB,UA,D]
+--           TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
+--           - key: auction
+--           - state: the row of the result
+--           - bound: none
+--             Scan bid (kafka) [spark, feed_0] [I]
+--         SubqueryAlias b [stage ranks_1] [I,UB,UA,D]
+--           TopN ROW_NUMBER() <= 1 of each auction, order by price DESC [stage ranks_1] [I,UB,UA,D]
+--           - key: auction
+--           - state: the row of the result
+--           - bound: none
+--             Scan bid (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (auction), key (auction), kinds, join
 --   reads:
 --     bid (auction, price)
@@ -493,7 +654,24 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [42] form: ties-open
---   placement: incremental
+--   plan:
+--     Project a.auction [stage rows_3] [I,UB,UA,D]
+--       Join INNER on a.auction = b.auction [stage join_2] [I,UB,UA,D]
+--       - key: auction
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias a [stage ranks_0] [I,UB,UA,D]
+--           TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
+--           - key: auction
+--           - state: the row of the result
+--           - bound: none
+--             Scan bid (kafka) [spark, feed_0] [I]
+--         SubqueryAlias b [stage ranks_1] [I,UB,UA,D]
+--           TopN ROW_NUMBER() <= 1 of each auction, order by price DESC [stage ranks_1] [I,UB,UA,D]
+--           - key: auction
+--           - state: the row of the result
+--           - bound: none
+--             Scan bid (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (auction), key (auction), kinds, join
 --   reads:
 --     bid (auction, price)

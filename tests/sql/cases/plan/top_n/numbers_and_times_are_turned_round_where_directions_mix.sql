@@ -21,7 +21,13 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 -- and: form: ties-open
 -- ----- expected
 -- [1] numbers and times are turned round where directions mix
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by k DESC, x [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -40,7 +46,13 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project * [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by k DESC, x [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id, k, rn), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -54,7 +66,13 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k` DESC, `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
 --   digest: ff0fe96f463418e9
 -- [4] form: ties-open
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by k DESC, x [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -65,7 +83,13 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k, ~(x)) AS __order FROM events AS `events`) AS __rows
 --   digest: 3fb356aa3ac0a96d
 -- [5] another
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by k DESC, y [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
 --   reads:
 --     events (id, k, y)
@@ -84,7 +108,13 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [7] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project * [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by k DESC, y [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id, k, rn), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, y)
@@ -98,7 +128,13 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `y` AS `y`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `y`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k` DESC, `y`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
 --   digest: efec231bbae7f9bd
 -- [8] form: ties-open
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by k DESC, y [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
 --   reads:
 --     events (id, k, y)
@@ -109,7 +145,13 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(k, -(y)) AS __order FROM events AS `events`) AS __rows
 --   digest: e9e13f7d3b2b76f6
 -- [9] another
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x DESC, ts [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x, ts)
@@ -128,7 +170,13 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [11] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project * [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x DESC, ts [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id, k, rn), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x, ts)
@@ -142,7 +190,13 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
 --   digest: f41130bd5ced8d0a
 -- [12] form: ties-open
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x DESC, ts [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x, ts)
@@ -153,7 +207,13 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, -UNIX_MICROS(CAST(ts AS TIMESTAMP_LTZ))) AS __order FROM events AS `events`) AS __rows
 --   digest: 48aebd0bbd3f8b8f
 -- [13] another
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x, y [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x, y)
@@ -172,7 +232,13 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [15] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project * [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x, y [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id, k, rn), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x, y)
@@ -186,7 +252,13 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `y` AS `y`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `y`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `y`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
 --   digest: adea3cf747dba3c8
 -- [16] form: ties-open
---   placement: update
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x, y [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (id, k, rn), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x, y)

@@ -42,7 +42,13 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --     1 | SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS rn FROM events) WHERE rn <= ...
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 -- [3] another
---   placement: incremental
+--   plan:
+--     Project k, id [stage rows_1] [I,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the 3 best rows
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -64,7 +70,13 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [5] form: ties-open
---   placement: incremental
+--   plan:
+--     Project k, id [stage rows_1] [I,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the 3 best rows
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -78,7 +90,13 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `id`, `k`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
 --   digest: 1cb5052f0164c7e9
 -- [6] another
---   placement: incremental
+--   plan:
+--     Project k, rn, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x, k DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 3 best rows
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -100,7 +118,13 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [8] form: ties-open
---   placement: incremental
+--   plan:
+--     Project k, rn, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x, k DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 3 best rows
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -114,7 +138,13 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `k` DESC, `id`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
 --   digest: 729bc5708634127e
 -- [9] another
---   placement: incremental
+--   plan:
+--     Project k, rn, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x NULLS LAST [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 3 best rows
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -136,7 +166,13 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [11] form: ties-open
---   placement: incremental
+--   plan:
+--     Project k, rn, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x NULLS LAST [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 3 best rows
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -150,7 +186,13 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn` FROM (SELECT `id`, `k`, `x`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` NULLS LAST, `id`, `k`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
 --   digest: 34df5f0c693abd27
 -- [12] another
---   placement: incremental
+--   plan:
+--     Project id [stage rows_1] [I,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the row of the result
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -172,7 +214,13 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       |                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [14] form: ties-open
---   placement: incremental
+--   plan:
+--     Project id [stage rows_1] [I,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the row of the result
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -186,7 +234,13 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `x` AS `x`, `k` AS `k` FROM (SELECT `id`, `x`, `k`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `id`, `k`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: a77ef7b26164654d
 -- [15] another
---   placement: incremental
+--   plan:
+--     Project k, rn, id [stage rows_1] [I,D]
+--       TopN RANK() <= 1 of each k, order by x [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the 1 best rows
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key unknown, constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -208,7 +262,13 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [17] another
---   placement: incremental
+--   plan:
+--     Project id [stage ranks_0] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each id, order by amount [stage ranks_0] [I,UB,UA,D]
+--       - key: id
+--       - state: its rows
+--       - bound: none
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id), key (id), kinds, Top-N
 --   reads:
 --     cdc (id, amount, __row_kind)

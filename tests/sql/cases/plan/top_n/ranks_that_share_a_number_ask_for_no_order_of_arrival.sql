@@ -4,7 +4,13 @@ SELECT rn, k, id FROM (SELECT id, k, RANK() OVER (PARTITION BY k ORDER BY x) AS 
 -- and: sink: append
 -- ----- expected
 -- [1] ranks that share a number ask for no order of arrival
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,D]
+--       TopN RANK() <= 2 of each k, order by x [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the 2 best rows
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key unknown, kinds, Top-N
 --   reads:
 --     events (id, k, x)

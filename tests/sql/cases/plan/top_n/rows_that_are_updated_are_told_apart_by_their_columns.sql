@@ -4,7 +4,13 @@ SELECT id FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER 
 -- and: sink: append
 -- ----- expected
 -- [1] rows that are updated are told apart by their columns
---   placement: incremental
+--   plan:
+--     Project id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each region, order by amount [stage ranks_0] [I,UB,UA,D]
+--       - key: id
+--       - state: its rows
+--       - bound: none
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id), key (id), kinds, Top-N
 --   reads:
 --     cdc (id, region, amount, __row_kind)

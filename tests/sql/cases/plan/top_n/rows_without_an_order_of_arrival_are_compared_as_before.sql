@@ -17,7 +17,17 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 -- and: ttl: 1 h
 -- ----- expected
 -- [1] rows without an order of arrival are compared as before
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by k [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Union ALL [spark] [I]
+--           Project id, k, x [spark] [I]
+--             Scan events (kafka) [spark] [I]
+--           Project id, k, x [spark] [I]
+--             Scan events (kafka), as above [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     events (id, k, x)
@@ -35,7 +45,17 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by k [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Union ALL [spark, feed_0] [I]
+--           Project id, k, x [spark] [I]
+--             Scan events (kafka) [spark] [I]
+--           Project id, k, x [spark] [I]
+--             Scan events (kafka), as above [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -49,7 +69,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k`, `__arrival`, `id`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 99cfb67f479ad1f2
 -- [4] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by k [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         SubqueryAlias e (id, k, x, y, ts, arr) [spark] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     events (id, k, x, y, ts, arr)
@@ -67,7 +94,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [6] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by k [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         SubqueryAlias e (id, k, x, y, ts, arr) [spark, feed_0] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x, y, ts, arr)
@@ -81,7 +115,11 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `k`, `__arrival`, `id`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 1e01e08ba5633ed5
 -- [7] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by id [spark update mode] [I,UA,D]
+--         SubqueryAlias events (id, k) [spark] [I]
+--           Scan notes (delta) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     notes (code, note)
@@ -99,7 +137,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [9] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by id [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         SubqueryAlias events (id, k) [spark, feed_0] [I]
+--           Scan notes (delta) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     notes (code, note)
@@ -113,7 +158,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `id`, `__arrival`, `k`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: a0c1c41c25678e55
 -- [10] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by k [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Unnest UNNEST(arr) AS u (x) [spark] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     events (id, k, x, arr)
@@ -132,7 +184,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [12] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by k [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Unnest UNNEST(arr) AS u (x) [spark, feed_0] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x, arr)

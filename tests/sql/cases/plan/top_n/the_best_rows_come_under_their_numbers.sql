@@ -6,7 +6,13 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 -- and: form: ties-open
 -- ----- expected
 -- [1] the best rows come under their numbers
---   placement: update
+--   plan:
+--     Project k, rn, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x DESC [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 3 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -25,7 +31,13 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project k, rn, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 3 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -39,7 +51,13 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
 --   digest: c2d89f971fcfdfd9
 -- [4] form: ties-open
---   placement: update
+--   plan:
+--     Project k, rn, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x DESC [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 3 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)

@@ -21,7 +21,13 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 -- and: form: ties-open
 -- ----- expected
 -- [1] the bound says how many are kept
---   placement: update
+--   plan:
+--     Project k, rn, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -40,7 +46,13 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project k, rn, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -54,7 +66,13 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
 --   digest: bc74238a04809bf4
 -- [4] form: ties-open
---   placement: update
+--   plan:
+--     Project k, rn, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -65,7 +83,13 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
 --   digest: 53741d79c8fa49bb
 -- [5] another
---   placement: update
+--   plan:
+--     Project k, rn, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 4 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 4 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -84,7 +108,13 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [7] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project k, rn, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 4 of each k, order by x [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 4 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -98,7 +128,13 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 4
 --   digest: a723f0c3bb3ec41c
 -- [8] form: ties-open
---   placement: update
+--   plan:
+--     Project k, rn, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 4 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 4 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -109,7 +145,14 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 4) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
 --   digest: f6629fbb60d63c79
 -- [9] another
---   placement: update
+--   plan:
+--     Project k, rn, id [spark update mode] [I,UA,D]
+--       Filter rn = 2 [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 2 of each k, order by x [spark update mode] [I,UA,D]
+--         - key: k, rn
+--         - state: the 2 best rows, whole, for each key that was ever seen
+--         - bound: none
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -128,7 +171,14 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [11] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project k, rn, id [stage rows_1] [I,UB,UA,D]
+--       Filter rn = 2 [stage rows_1] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 2 of each k, order by x [stage ranks_0] [I,UB,UA,D]
+--         - key: k, rn
+--         - state: the 2 best rows
+--         - bound: table.exec.state.ttl, 3600 s after the last change
+--           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -142,7 +192,14 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
 --   digest: 75a784d6ccb665fb
 -- [12] form: ties-open
---   placement: update
+--   plan:
+--     Project k, rn, id [spark update mode] [I,UA,D]
+--       Filter rn = 2 [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 2 of each k, order by x [spark update mode] [I,UA,D]
+--         - key: k, rn
+--         - state: the 2 best rows, whole, for each key that was ever seen
+--         - bound: none
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -153,7 +210,14 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
 --   digest: f2e14dcd4bec32f9
 -- [13] another
---   placement: update
+--   plan:
+--     Project k, rn, id [spark update mode] [I,UA,D]
+--       Filter rn > 1 [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 3 of each k, order by x [spark update mode] [I,UA,D]
+--         - key: k, rn
+--         - state: the 3 best rows, whole, for each key that was ever seen
+--         - bound: none
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -172,7 +236,14 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [15] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project k, rn, id [stage rows_1] [I,UB,UA,D]
+--       Filter rn > 1 [stage rows_1] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 3 of each k, order by x [stage ranks_0] [I,UB,UA,D]
+--         - key: k, rn
+--         - state: the 3 best rows
+--         - bound: table.exec.state.ttl, 3600 s after the last change
+--           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -186,7 +257,14 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `rn` AS `rn`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
 --   digest: 207cbbe851227800
 -- [16] form: ties-open
---   placement: update
+--   plan:
+--     Project k, rn, id [spark update mode] [I,UA,D]
+--       Filter rn > 1 [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 3 of each k, order by x [spark update mode] [I,UA,D]
+--         - key: k, rn
+--         - state: the 3 best rows, whole, for each key that was ever seen
+--         - bound: none
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, rn, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)

@@ -11,7 +11,13 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t
 -- and: form: ties-open
 -- ----- expected
 -- [1] the first or last row of a key is kept whole
---   placement: update
+--   plan:
+--     Project k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, id), key (k), last row
 --   reads:
 --     events (id, k, x, ts)
@@ -29,7 +35,13 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t
 --       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key (k), kinds, Top-N
 --   reads:
 --     events (id, k, x, ts)
@@ -43,7 +55,13 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 126c922e998352e3
 -- [4] form: ties-open
---   placement: update
+--   plan:
+--     Project k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, id), key (k), last row
 --   reads:
 --     events (id, k, x, ts)
@@ -53,7 +71,13 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t
 --     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
 --   digest: 70807f8909418ed8
 -- [5] another
---   placement: update
+--   plan:
+--     Project k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, id), key (k), first row
 --   reads:
 --     events (id, k, x, ts)
@@ -71,7 +95,13 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t
 --       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [7] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key (k), kinds, Top-N
 --   reads:
 --     events (id, k, x, ts)
@@ -85,7 +115,13 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 4969f8f1b534ee88
 -- [8] form: ties-open
---   placement: update
+--   plan:
+--     Project k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (k, id), key (k), first row
 --   reads:
 --     events (id, k, x, ts)

@@ -46,7 +46,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 -- and: form: ties-open
 -- ----- expected
 -- [1] the first row that came wins but for the last by rowtime
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     events (id, k, x)
@@ -64,7 +70,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -78,7 +90,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 0af84f71141f7689
 -- [4] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     events (id, k, x)
@@ -88,7 +106,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
 --   digest: 201353e97a74ab37
 -- [5] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 3 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -107,7 +131,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [7] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 3 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -121,7 +151,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
 --   digest: fcf6ff85b4926487
 -- [8] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 3 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -132,7 +168,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 3) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
 --   digest: 6d23cdf1c70dbfd1
 -- [9] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, x)
@@ -150,7 +192,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [11] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -164,7 +212,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 948a31ed0bb1caca
 -- [12] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, x)
@@ -174,7 +228,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
 --   digest: e3cc2ec0edb22831
 -- [13] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x DESC [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 3 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -193,7 +253,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [15] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 3 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -207,7 +273,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 3
 --   digest: 6a3fe0f4ed6a951a
 -- [16] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each k, order by x DESC [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 3 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, x)
@@ -218,7 +290,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 3) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM events AS `events`) AS __rows
 --   digest: 816037d629c2cae7
 -- [17] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     events (id, k, ts)
@@ -236,7 +314,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [19] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, ts)
@@ -250,7 +334,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: c2162f45502c78ec
 -- [20] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     events (id, k, ts)
@@ -260,7 +350,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
 --   digest: 5e4ee165c5506d7d
 -- [21] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, ts)
@@ -278,7 +374,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [23] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, ts)
@@ -292,7 +394,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: d89d60ff90480fb3
 -- [24] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, ts)
@@ -302,7 +410,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
 --   digest: 94172bf2b3adeed1
 -- [25] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, ts)
@@ -320,7 +434,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [27] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, ts)
@@ -334,7 +454,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: d89d60ff90480fb3
 -- [28] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, ts)
@@ -344,7 +470,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
 --   digest: 94172bf2b3adeed1
 -- [29] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, ts)
@@ -363,7 +495,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [31] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by ts DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k, rn), kinds, Top-N
 --   reads:
 --     events (id, k, ts)
@@ -377,7 +515,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 2
 --   digest: 7a4d5a94c2f8ac78
 -- [32] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k, rn
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k, rn), Top-N
 --   reads:
 --     events (id, k, ts)
@@ -388,7 +532,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM events AS `events`) AS __rows
 --   digest: 9c2a1a3e5c588758
 -- [33] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC, x DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, x, ts)
@@ -406,7 +556,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [35] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC, x DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x, ts)
@@ -420,7 +576,13 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `x` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 68560dc71a537d76
 -- [36] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC, x DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, x, ts)

@@ -26,7 +26,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 -- and: form: ties-open
 -- ----- expected
 -- [1] the order of arrival goes through what keeps rows
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         WindowAssign TUMBLE ts, size 1 h [spark] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     events (id, k, x, ts)
@@ -44,7 +51,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         WindowAssign TUMBLE ts, size 1 h [spark, feed_0] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x, ts), rowtime ts, marked
@@ -58,7 +72,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: a801c0e79c854103
 -- [4] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         WindowAssign TUMBLE ts, size 1 h [spark] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     events (id, k, x, ts)
@@ -68,7 +89,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x) AS __order FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS __rows
 --   digest: 07766475d56a662f
 -- [5] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         WindowAssign TUMBLE ts, size 1 h [spark] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, ts)
@@ -86,7 +114,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [7] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         WindowAssign TUMBLE ts, size 1 h [spark, feed_0] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, ts), rowtime ts, marked
@@ -100,7 +135,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: bfaaa8a9b0519033
 -- [8] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         WindowAssign TUMBLE ts, size 1 h [spark] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, ts)
@@ -110,7 +152,15 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS __rows
 --   digest: 7c36d3875b92b5f7
 -- [9] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Project * [spark] [I]
+--           Filter x > 1 [spark] [I]
+--             Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, x, ts)
@@ -128,7 +178,15 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [11] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Project * [spark, feed_0] [I]
+--           Filter x > 1 [spark] [I]
+--             Scan events (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x, ts)
@@ -142,7 +200,15 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: e0683b189947eb95
 -- [12] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Project * [spark] [I]
+--           Filter x > 1 [spark] [I]
+--             Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, x, ts)
@@ -152,7 +218,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM (SELECT * FROM events AS `events` WHERE x > 1)) AS __rows
 --   digest: 16b46fda1b8273e8
 -- [13] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Project id, k, x AS ts [spark] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, x, ts)
@@ -170,7 +243,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [15] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Project id, k, x AS ts [spark, feed_0] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x, ts)
@@ -184,7 +264,14 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `ts`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 5341fcc276ade3a9
 -- [16] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Project id, k, x AS ts [spark] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, x, ts)
@@ -194,7 +281,17 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts) AS __order FROM (SELECT id, k, x AS ts FROM events AS `events`)) AS __rows
 --   digest: 7e90dde3f51e76ef
 -- [17] another
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Union ALL [spark] [I]
+--           Project id, k, id AS x [spark] [I]
+--             Scan events (kafka) [spark] [I]
+--           Project id, k, x [spark] [I]
+--             Scan later (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     events (id, k, x)
@@ -213,7 +310,17 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       |                                      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [19] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Project rn, k, id [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [stage ranks_0] [I,UB,UA,D]
+--       - key: k
+--       - state: the row of the result
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--         Union ALL [spark, feed_0] [I]
+--           Project id, k, id AS x [spark] [I]
+--             Scan events (kafka) [spark] [I]
+--           Project id, k, x [spark] [I]
+--             Scan later (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
@@ -228,7 +335,17 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
 --   digest: 406c5a9a0154cdc6
 -- [20] form: ties-open
---   placement: update
+--   plan:
+--     Project rn, k, id [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [spark update mode] [I,UA,D]
+--       - key: k
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Union ALL [spark] [I]
+--           Project id, k, id AS x [spark] [I]
+--             Scan events (kafka) [spark] [I]
+--           Project id, k, x [spark] [I]
+--             Scan later (kafka) [spark] [I]
 --   flow: upsert, columns (rn, k, id), key (k), first row
 --   reads:
 --     events (id, k, x)

@@ -5,7 +5,14 @@ SELECT k FROM (SELECT k, window_start, ROW_NUMBER() OVER (PARTITION BY k ORDER B
 -- and: form: ties-open
 -- ----- expected
 -- [1] windows of one record are told apart
---   placement: incremental
+--   plan:
+--     Project k [stage rows_1] [I,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the 2 best rows
+--       - bound: none
+--         WindowAssign HOP ts, size 2 h, slide 1 h [spark, feed_0] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: all, columns (k), key unknown, kinds, Top-N
 --   reads:
 --     events (k, x, ts), rowtime ts, marked
@@ -27,7 +34,14 @@ SELECT k FROM (SELECT k, window_start, ROW_NUMBER() OVER (PARTITION BY k ORDER B
 --       |                                        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] form: ties-open
---   placement: incremental
+--   plan:
+--     Project k [stage rows_1] [I,D]
+--       TopN ROW_NUMBER() <= 2 of each k, order by x [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the 2 best rows
+--       - bound: none
+--         WindowAssign HOP ts, size 2 h, slide 1 h [spark, feed_0] [I]
+--           Scan events (kafka) [spark] [I]
 --   flow: all, columns (k), key unknown, kinds, Top-N
 --   reads:
 --     events (k, x, ts), rowtime ts, marked

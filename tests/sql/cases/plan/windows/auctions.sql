@@ -59,7 +59,12 @@ SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND
 SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) L JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) R ON L.auction=R.id AND L.window_start=R.window_start
 -- ----- expected
 -- [1] windows over tables of every kind: win agg
---   placement: native
+--   plan:
+--     Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, c, window_start, window_end), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -69,7 +74,16 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --   digest: 7df235be69e02143
 -- [2] agg of win agg
---   placement: incremental
+--   plan:
+--     Aggregate by auction: MAX(c) [stage group_0] [I,UB,UA,D]
+--     - key: auction
+--     - state: its rows
+--     - bound: none
+--       Aggregate by auction, window_start, window_end: COUNT(*) [spark, feed_0] [I]
+--       - state: groups of open windows
+--       - bound: the watermark of bid
+--         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--           Scan bid (kafka) [spark] [I]
 --   flow: all, columns (auction, n), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -99,7 +113,13 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --       |                                                                                                                  ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [5] distinct windowed
---   placement: native
+--   plan:
+--     Distinct [spark] [I]
+--     - state: rows of open windows
+--     - bound: the watermark of bid
+--       Project auction, window_start, window_end [spark] [I]
+--         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--           Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, window_start, window_end), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -125,7 +145,12 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
 -- [8] session
---   placement: native
+--   plan:
+--     Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       WindowAssign SESSION dateTime, gap 10 s, by auction [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, *), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -143,7 +168,16 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --       |                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: use a column with a WATERMARK; TUMBLE, HOP and CUMULATE take PROCTIME(), too
 -- [10] win agg cascaded
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: SUM(c) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       WindowAssign TUMBLE rt, size 20 s [spark] [I]
+--         Aggregate by auction, window_start, window_end, window_time: COUNT(*) [spark] [I]
+--         - state: groups of open windows
+--         - bound: the watermark of bid
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (window_start, window_end, ), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -154,7 +188,17 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     GROUP BY auction, window_start, window_end, window_time COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --   digest: 708e0c3131d5880a
 -- [11] win agg over regular join
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the lowest watermark of bid, auction
+--       WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--         Project b.dateTime, a.seller [spark] [I]
+--           Join INNER on b.auction = a.id [spark] [I]
+--           - state: the rows of both sides
+--           - bound: none
+--             Scan bid AS b (kafka) [spark] [I]
+--             Scan auction AS a (kafka) [spark] [I]
 --   flow: insert-only, columns (window_start, window_end, *), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -174,7 +218,14 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --       |                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: name the column of the table's WATERMARK in DESCRIPTOR(...)
 -- [13] group by window cols renamed
---   placement: incremental
+--   plan:
+--     Aggregate by auction, ws, we: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: none
+--       Project auction, window_start AS ws, window_end AS we [spark, feed_0] [I]
+--         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--           Scan bid (kafka) [spark] [I]
 --   flow: all, columns (auction, c, ws), key unknown, kinds, aggregate
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -195,7 +246,14 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --       |                                                                                                          ^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [15] with cte agg win
---   placement: native
+--   plan:
+--     Project auction, c [spark] [I]
+--       SubqueryAlias w [spark] [I]
+--         Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--         - state: groups of open windows
+--         - bound: the watermark of bid
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, c), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -205,7 +263,19 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --   digest: e02b82c67c834bb0
 -- [16] q7
---   placement: native
+--   plan:
+--     Project B.auction, B.price [spark] [I]
+--       Filter B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime [spark] [I]
+--         Join INNER on B.price = B1.maxprice; bounded by an interval [spark] [I]
+--         - state: rows of both sides that may still match
+--         - bound: the watermark of bid
+--           Scan bid AS B (kafka) [spark] [I]
+--           SubqueryAlias B1 [spark] [I]
+--             Aggregate by window_start, window_end: MAX(price) [spark] [I]
+--             - state: groups of open windows
+--             - bound: the watermark of bid
+--               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--                 Scan bid (kafka), as above [spark] [I]
 --   flow: insert-only, columns (auction, price), key unknown
 --   reads:
 --     bid (auction, price, dateTime), rowtime dateTime, marked
@@ -216,7 +286,13 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     GROUP BY window_start, window_end COMPUTE MAX(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --   digest: f2c2e373418801f2
 -- [17] win sum distinct decimal
---   placement: incremental
+--   plan:
+--     Aggregate by window_start, window_end: SUM(DISTINCT CAST(price AS DECIMAL(10, 2))) [stage group_0] [I,D]
+--     - key: none
+--     - state: its rows
+--     - bound: none
+--       WindowAssign TUMBLE dateTime, size 10 s [spark, feed_0] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: all, columns (__column0), key unknown, kinds, aggregate
 --   reads:
 --     bid (price, dateTime), rowtime dateTime, marked
@@ -237,7 +313,10 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --       |                                                                                                 ^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [19] win no group
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time), key unknown
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
@@ -246,7 +325,13 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --   checkpoint: bid
 --   digest: f3b1be37ae93b8c8
 -- [20] win agg missing end
---   placement: update
+--   plan:
+--     Aggregate by window_start: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: window_start
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: upsert, columns (window_start, *), key (window_start), aggregate
 --   reads:
 --     bid (dateTime)
@@ -264,7 +349,13 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --       |                                                                                                             ^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [22] ttl: 1 h
---   placement: incremental
+--   plan:
+--     Aggregate by window_start: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: window_start
+--     - state: COUNT(*)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--       WindowAssign TUMBLE dateTime, size 10 s [spark, feed_0] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: all, columns (window_start, __column1), key (window_start), kinds, aggregate
 --   reads:
 --     bid (dateTime), rowtime dateTime, marked
@@ -277,7 +368,10 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     MAINTAINED group_0 KEEP feed_0 BY (window_start) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `window_start` AS `window_start`, `__m0` AS `__column1` FROM feed_0
 --   digest: 6cca0be0358d1047
 -- [23] session not grouped
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       WindowAssign SESSION dateTime, gap 10 s, by auction [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time), key unknown
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
@@ -294,7 +388,12 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --       |                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
 -- [25] having window
---   placement: native
+--   plan:
+--     Aggregate by auction, window_start, window_end: COUNT(*), having COUNT(*) > 2 [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, c), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -304,7 +403,13 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --   digest: 41718175331220ec
 -- [26] group window legacy
---   placement: native
+--   plan:
+--     Aggregate by auction, `bid`.`window_start`, `bid`.`window_end`: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       SubqueryAlias bid [spark] [I]
+--         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--           Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, window_start, *), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -314,7 +419,12 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     GROUP BY auction, `bid`.`window_start`, `bid`.`window_end` COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS `bid`
 --   digest: 600d60d9dace7f0e
 -- [27] ts proctime tumble
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: none
+--       WindowAssign TUMBLE pt, size 10 s [spark] [I]
+--         Scan nowm (kafka) [spark] [I]
 --   flow: insert-only, columns (*), key unknown
 --   reads:
 --     nowm (), marked
@@ -332,7 +442,18 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
 -- [29] join with win agg regular
---   placement: native
+--   plan:
+--     Project a.id, w.c [spark] [I]
+--       Join INNER on a.id = w.auction [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan auction AS a (kafka) [spark] [I]
+--         SubqueryAlias w [spark] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (id, c), key unknown
 --   reads:
 --     auction (id, dateTime), rowtime dateTime, marked
@@ -344,7 +465,18 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --   digest: 810365c3ba2ac184
 -- [30] left semi window
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       Join SEMI on L.auction = __inner.id AND L.window_start = __inner.window_start AND L.window_end = __inner.window_end; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias L [spark] [I]
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
+--         Project R.id, R.window_start, R.window_end [spark] [I]
+--           SubqueryAlias R [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time), key unknown
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
@@ -354,7 +486,12 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --   checkpoint: bid, auction
 --   digest: ffc416dbf4add30d
 -- [31] anti window not in
---   placement: native
+--   plan:
+--     Project * [spark] [I]
+--       Filter NOT auction IN (SELECT id FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS R WHERE L.window_start = R.window_start AND L.window_end = R.window_end) [spark] [I]
+--         SubqueryAlias L [spark] [I]
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time), key unknown
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
@@ -364,7 +501,19 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --   checkpoint: bid, auction
 --   digest: c53a1075597b8927
 -- [32] window join one col
---   placement: native
+--   plan:
+--     Project L.auction [spark] [I]
+--       Join INNER on L.auction = R.id AND L.window_start = R.window_start; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias L [spark] [I]
+--           Project * [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias R [spark] [I]
+--           Project * [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked

@@ -17,7 +17,12 @@ SELECT DISTINCT d.name FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERV
 SELECT FIRST_VALUE(price) AS p, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
 -- ----- expected
 -- [1] other windows: HOP
---   placement: native
+--   plan:
+--     Aggregate by auction, window_start, window_end, window_time: AVG(price) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       WindowAssign HOP dateTime, size 10 s, slide 2 s [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, a, rt), key unknown
 --   reads:
 --     bid (auction, price, dateTime), rowtime dateTime, marked
@@ -27,7 +32,12 @@ SELECT FIRST_VALUE(price) AS p, window_start, window_end FROM TABLE(TUMBLE(TABLE
 --     GROUP BY auction, window_start, window_end, window_time COMPUTE AVG(price) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
 --   digest: e0e5069ea9478b78
 -- [2] CUMULATE
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: SUM(DISTINCT price) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       WindowAssign CUMULATE dateTime, size 10 s, step 2 s [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (window_start, window_end, s), key unknown
 --   reads:
 --     bid (price, dateTime), rowtime dateTime, marked
@@ -37,7 +47,13 @@ SELECT FIRST_VALUE(price) AS p, window_start, window_end FROM TABLE(TUMBLE(TABLE
 --     GROUP BY window_start, window_end COMPUTE SUM(DISTINCT price) FROM TABLE(CUMULATE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
 --   digest: 54d0257694ae7f55
 -- [3] grouping sets of a window
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end, auction, channel, GROUPING_ID(auction, channel), the grouping set: COUNT(*) [spark] [I]
+--     - grouping sets: (auction), (channel), (); each row counts in every one
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (auction, channel, g, n), key unknown
 --   reads:
 --     bid (auction, channel, dateTime), rowtime dateTime, marked
@@ -48,7 +64,16 @@ SELECT FIRST_VALUE(price) AS p, window_start, window_end FROM TABLE(TUMBLE(TABLE
 --     GROUPING SETS (auction), (channel), ()
 --   digest: 080a6682f73947bd
 -- [4] an update over windows
---   placement: incremental
+--   plan:
+--     Aggregate by window_start: MAX(n) [stage group_0] [I,UB,UA,D]
+--     - key: window_start
+--     - state: its rows
+--     - bound: none
+--       Aggregate by window_start, window_end, auction: COUNT(*) [spark, feed_0] [I]
+--       - state: groups of open windows
+--       - bound: the watermark of bid
+--         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--           Scan bid (kafka) [spark] [I]
 --   flow: all, columns (window_start, m), key (window_start), kinds, aggregate
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -78,7 +103,15 @@ SELECT FIRST_VALUE(price) AS p, window_start, window_end FROM TABLE(TUMBLE(TABLE
 --       |                                                                                                             ^^^^^^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (window_start); or choose one row for each (m) in the query: ROW_NUMBER() OVER (PARTITION BY m ORDER BY ...) AS n, WHERE n = 1
 -- [7] windows of windows by name
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: MAX(n) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       Aggregate by window_start, window_end, auction: COUNT(*) [spark] [I]
+--       - state: groups of open windows
+--       - bound: the watermark of bid
+--         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--           Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (window_start, window_end, m), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -89,7 +122,18 @@ SELECT FIRST_VALUE(price) AS p, window_start, window_end FROM TABLE(TUMBLE(TABLE
 --     GROUP BY window_start, window_end, auction COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --   digest: cd4197dc198b92df
 -- [8] DISTINCT and joins around
---   placement: incremental
+--   plan:
+--     Distinct [stage distinct_2] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project d.name [stage rows_1] [I]
+--         Join INNER on b.auction = d.id [stage join_0] [I]
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           SubqueryAlias b [spark, feed_0] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--           Scan dim AS d (delta) [spark, feed_1] [I]
 --   flow: insert-only, columns (name), key (name), distinct rows
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
@@ -108,7 +152,12 @@ SELECT FIRST_VALUE(price) AS p, window_start, window_end FROM TABLE(TUMBLE(TABLE
 --     MAINTAINED distinct_2 KEEP rows_1 BY (name) rows COMPUTE SELECT DISTINCT `name` FROM rows_1
 --   digest: ed5520c3190f23b9
 -- [9] FIRST_VALUE
---   placement: native
+--   plan:
+--     Aggregate by window_start, window_end: FIRST_VALUE(price) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--         Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (p, window_start, window_end), key unknown
 --   reads:
 --     bid (price, dateTime), rowtime dateTime, marked
