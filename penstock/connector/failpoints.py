@@ -36,6 +36,8 @@ FAILPOINTS: Mapping[str, str] = {
     "sink-written": "command: one sink of a statement set has the batch, the sinks after it have not",
     "produced": "task of the Kafka sink: the broker has a slot's records, their transaction is open",
     "transaction-committed": "task of the Kafka sink: the slot's transaction is committed",
+    "decided": "command: the file sink has the manifest of an INSERT OVERWRITE, its lease is not checked again yet",
+    "taking-back": "command: the file sink is about to remove the manifest of an INSERT OVERWRITE that lost its lease",
     "moving": "command: the file sink is about to rename one of a batch's files into its place",
     "maintained": "command: the state of a maintained query has the batch, the sink has not",
     "written": "command: the sink has the batch, nothing that follows it has run",

@@ -82,6 +82,37 @@ def test_two_inserts_of_values_at_once_are_one_after_the_other(
     assert ids(project / "out") == [1, 2, 3]
 
 
+@pytest.mark.faults
+def test_an_overwrite_that_takes_its_manifest_back_loses_no_row(
+    pipeline: Make, project: Path
+) -> None:
+    """It was paused behind its manifest until its lease was over, and once more just before it removes that."""
+    pipeline(f"{OUT} INSERT INTO out VALUES (1), (2);", name="seed").catch_up()
+    first = pipeline(f"{OUT} INSERT OVERWRITE out VALUES (9);", name="first")
+    second = pipeline(f"{OUT} INSERT INTO out VALUES (3);", name="second")
+    third = pipeline(f"{OUT} INSERT INTO out VALUES (4);", name="third")
+    behind, before = project / "behind", project / "before"
+    behind.touch()
+    before.touch()
+    first.start_with(f"decided=wait:{behind};taking-back=wait:{before}")
+    first.until_taken("decided")
+    frozen = first.freeze()
+    time.sleep(LEASE_TIMEOUT_MS / 1000 + 5)  # the fault itself: longer than a claim lasts
+    second.catch_up()
+    behind.unlink()
+    thaw(frozen)
+    first.until_taken("taking-back")
+    third.catch_up()
+    before.unlink()
+    status, _ = first.end()
+    after = ids(project / "out")
+    pipeline(f"{OUT} INSERT INTO out VALUES (5);", name="last").catch_up()
+
+    assert status != 0
+    assert after == [1, 2, 3, 4]
+    assert ids(project / "out") == [1, 2, 3, 4, 5]
+
+
 @pytest.fixture
 def proxy(seed: int, postgres: PostgresServer) -> Iterator[Proxy]:
     """One in front of PostgreSQL."""

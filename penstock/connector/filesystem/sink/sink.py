@@ -37,6 +37,7 @@ from penstock.connector.contract import (
     SinkCapabilities,
     SinkSettings,
 )
+from penstock.connector.failpoints import reach
 from penstock.connector.filesystem.sink.manifest import (
     LEDGER_FOLDER,
     Manifest,
@@ -200,9 +201,11 @@ class FilesystemSink(Sink, TableEditor):
         What is staged stays too: a process that has read the manifest already completes it, and then the rows are as
         this one intended.
         """
+        reach("decided")
         try:
             self._check_lease()
         except PenstockError:
+            reach("taking-back")
             hadoop_files.delete(spark, self._ledger(writer, manifest.name))
             raise
 
