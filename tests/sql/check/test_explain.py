@@ -32,9 +32,9 @@ CREATE TABLE per_minute (start_at TIMESTAMP(3), n BIGINT) WITH ('connector' = 'd
 """
 
 
-def explained(text: str) -> str:
+def explained(text: str, tables: str = TABLES) -> str:
     """What EXPLAIN says, as one text."""
-    namespace = new_namespace(TABLES)
+    namespace = new_namespace(tables)
     (statement,) = (parse_statement(one, namespace) for one in split(text, "f.sql"))
     assert isinstance(statement, Explain)
     planner = Planner(namespace=namespace, project=Path("/nowhere"))
@@ -347,3 +347,24 @@ def test_the_advice_leaves_out_state_that_a_hint_bounds() -> None:
         "bound: of the left side STATE_TTL, 86400 s after the last change; of the right side none"
         in found[2]
     )
+
+
+def test_the_page_shows_what_explain_says() -> None:
+    """The first example of docs/explain.md, the statement and what follows it."""
+    page = (Path(__file__).parents[3] / "docs" / "explain.md").read_text(encoding="utf-8")
+    lines = page.splitlines()
+    first = lines.index("    EXPLAIN INSERT INTO histogram")
+    last = next(n for n in range(first, len(lines)) if lines[n] and not lines[n].startswith("    "))
+    statement, _, said = (
+        "\n".join(line.removeprefix("    ") for line in lines[first:last]).strip().partition("\n\n")
+    )
+    tables = """
+CREATE TABLE bid (auction BIGINT, dateTime TIMESTAMP(3), WATERMARK FOR dateTime AS dateTime - INTERVAL '4' SECOND)
+WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json',
+      'scan.startup.mode' = 'earliest-offset');
+CREATE TABLE histogram (c BIGINT, n BIGINT, PRIMARY KEY (c) NOT ENFORCED)
+WITH ('connector' = 'upsert-kafka', 'topic' = 'h', 'properties.bootstrap.servers' = 'nowhere:1',
+      'key.format' = 'json', 'value.format' = 'json');
+"""
+
+    assert explained(statement, tables) == said
