@@ -93,7 +93,10 @@ class Workload:
     @contextmanager
     def open_transaction(self, part: int, count: int) -> Iterator[Producer]:
         """Append records to one partition in a transaction of another program, which has no end yet."""
-        settings = self.kafka.client_settings(transactional_id=f"{self.topic}-open", linger_ms=1)
+        # By default the broker aborts it after a minute, which a run on a busy machine takes.
+        settings = self.kafka.client_settings(
+            transactional_id=f"{self.topic}-open", transaction_timeout_ms=600_000, linger_ms=1
+        )
         producer = Producer(settings)
         producer.init_transactions(TIMEOUT_S)
         producer.begin_transaction()
