@@ -62,7 +62,7 @@ def test_a_worker_without_memory_says_so(pipeline: Make, workload: Workload) -> 
     big = "x" * 900_000
     for _ in range(20):
         workload.kafka.produce_json(workload.topic, [{"part": 9, "payload": big}] * 50)
-    limit = ("--conf", "spark.executor.pyspark.memory=600m")
+    limit = ("--conf", "spark.executor.pyspark.memory=1g")
     script = workload.script(COPY, batch=2_000)
     job = pipeline("SET 'restart-strategy' = 'none';\n" + script, *NOW, *limit)
     job.start_clean()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import resource
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -54,6 +56,9 @@ class ClientLog:
         del level
         logger.debug(template, *parts)
 
+
+_CLIENT_BYTES = 4 * (8 + 64) * 1024 * 1024
+"""Address space that a client takes while it starts: four threads, each with its stack and its heap (glibc's arena)."""
 
 REQUEST_TIMEOUT_S = 10.0
 """For one attempt of a request to the broker."""
@@ -130,7 +135,11 @@ class KafkaClient:
             self._last_error = error
 
     def make(self, factory: Callable[[dict[str, Any]], T]) -> T:
-        """Make a handle of the client library. Raises OptionError when it does not take its settings."""
+        """Make a handle of the client library.
+
+        Raises OptionError when it does not take its settings, MemoryError where the process may not have the memory.
+        """
+        _check_address_space()
         try:
             return factory(self.configuration())
         except KafkaException as error:
@@ -138,3 +147,20 @@ class KafkaClient:
                 f"the Kafka client does not take its options: {error.args[0].str()}",
                 hint="options of the client are written 'properties.<name>' in the table",
             ) from None
+
+
+def _check_address_space() -> None:
+    """Raise MemoryError if the process is close to its limit of address space (spark.executor.pyspark.memory).
+
+    Where librdkafka cannot start one of its threads, it waits for that thread's end for ever, and holds the GIL.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    statm = Path("/proc/self/statm")
+    if limit == resource.RLIM_INFINITY or not statm.exists():
+        return
+    used = int(statm.read_text().split()[0]) * resource.getpagesize()
+    if limit - used < _CLIENT_BYTES:
+        raise MemoryError(
+            f"a Kafka client needs {_CLIENT_BYTES >> 20} MB more, and this Python worker has used {used >> 20} of its "
+            f"{limit >> 20} MB; spark.executor.pyspark.memory sets that limit"
+        )
