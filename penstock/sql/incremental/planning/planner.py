@@ -195,9 +195,7 @@ class _StageWriter:
     ) -> VersionedRelation:
         if isinstance(place, exp.Subquery):
             best = _numbering(join_.right)
-            return last_rows(
-                place, self._tables, needed, lambda select: self._source(best, select), self.stages
-            )
+            return last_rows(place, needed, lambda select: self._source(best, select), self.stages)
         assert isinstance(place, ScanTable), "tables and views have versions"
         return versions_of_table(place, self._tables[place.scan], needed, self.stages)
 
@@ -232,7 +230,7 @@ class _StageWriter:
             case _:
                 inner = self.query(given)
         assert isinstance(inner, ChangelogRelation), "Spark's are streamed with their windows"
-        return with_windows(window, inner, self._tables, self.stages)
+        return with_windows(window, inner, self.stages)
 
     def _top_n(self, node: TopN, numbered: RowNumberQuery) -> ChangelogRelation:
         block = query_block(node)
@@ -354,7 +352,7 @@ class _StageWriter:
         rows: Relation
         match block.core:
             case Aggregate() as grouped:
-                closes = window_watermark_sources(select, source, self._tables)
+                closes = window_watermark_sources(grouped, source)
                 life = None if closes else grouped.state_ttl_ms
                 rows = plan_aggregate(select, names, source, self.stages, life, closes)
             case Over() as over:

@@ -62,7 +62,6 @@ def versions_of_table(
 
 def last_rows(
     node: exp.Subquery,
-    tables: Sequence[ScanFlow],
     needed: frozenset[str] | None,
     source: Callable[[exp.Select], AppendSource | ChangelogSource],
     stages: StageList,
@@ -71,7 +70,7 @@ def last_rows(
 
     `source` plans FROM and WHERE of a SELECT. Raises UnsupportedError for any other query.
     """
-    numbered = accepted(read_last_row(node, tables))
+    numbered = accepted(read_last_row(node))
     inner = source(numbered.select)
     items_of = (i for i in numbered.select.expressions if i is not numbered.item)
     view = LastRows.of(node, numbered, {i.alias_or_name: i.unalias() for i in items_of})

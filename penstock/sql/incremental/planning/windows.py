@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sqlglot import exp
 
 from penstock.connector.changelog import ROW_KIND
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, WindowTable
-from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.relation import ChangelogRelation, column
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
 from penstock.sql.incremental.planning.stage_list import StageList
-from penstock.sql.plan.clauses.rowtimes import refuse_window, rowtime_sources
-from penstock.sql.plan.rules.flow import ScanFlow
+from penstock.sql.plan.logical.nodes import Aggregate
 
 __all__ = ["window_time", "window_watermark_sources", "with_windows"]
 
@@ -21,13 +17,9 @@ _START, _END, _TIME = WINDOW_COLUMNS
 
 
 def with_windows(
-    window: WindowTable, rows: ChangelogRelation, tables: Sequence[ScanFlow], stages: StageList
+    window: WindowTable, rows: ChangelogRelation, stages: StageList
 ) -> ChangelogRelation:
-    """Return each row of a stage with its windows. Raises UnsupportedError (`refuse_window`)."""
-    sources = rowtime_sources(window.input, window.time_column, tables)
-    accepted(
-        refuse_window(window.kind, window.time_column, window.span, sources, inserts=rows.inserts)
-    )
+    """Return each row of a stage with its windows."""
     read = window.node.copy()
     for part in ("alias", "joins", "laterals"):
         read.set(part, None)
@@ -47,16 +39,16 @@ def with_windows(
 
 
 def window_watermark_sources(
-    select: exp.Select, source: AppendSource | ChangelogSource, tables: Sequence[ScanFlow]
+    node: Aggregate, source: AppendSource | ChangelogSource
 ) -> frozenset[int]:
-    """Return the leaves whose watermarks close the windows of a stage's rows that a SELECT groups by; else none."""
+    """Return the leaves whose watermarks close the windows of a stage's rows that are grouped by; else none."""
     if isinstance(source, AppendSource) or not source.rows.inserts:
         return frozenset()
-    group, from_ = select.args.get("group"), select.args.get("from_")
-    keys = {key.name for key in group.expressions} if group is not None else set[str]()
-    if not keys >= {_START, _END} or from_ is None or select.args.get("joins"):
+    if not {key.value.name for key in node.keys} >= {_START, _END}:
         return frozenset()
-    return rowtime_sources(from_.this, _TIME, tables) or frozenset()
+    if node.block.select.args.get("joins"):
+        return frozenset()
+    return node.input.facts.sources(_TIME) or frozenset()
 
 
 def window_time(select: exp.Select) -> exp.Column:

@@ -16,6 +16,7 @@ from penstock.sql.plan.clauses.temporal_joins import (
 from penstock.sql.plan.clauses.versions import (
     LastRows,
     Versions,
+    last_by,
     read_last_row,
     read_table_versions,
 )
@@ -86,10 +87,16 @@ def _versions(
     if isinstance(node, ScanTable):
         return read_table_versions(node, tables)
     assert isinstance(node, exp.Subquery), "tables and views have versions"
-    numbered = read_last_row(node, tables)
+    numbered = read_last_row(node)
     if isinstance(numbered, Refusal):
         return numbered
-    best = next(found for found in walk(right) if isinstance(found, TopN))
+    best = next(
+        found
+        for found in walk(right)
+        if isinstance(found, TopN) and found.syntax is numbered.select
+    )
+    if best.input.facts.sources(last_by(numbered).name) is None:
+        return refuse_unversioned(node)
     values = {name: value for name, value in best.items if name != best.number}
     return LastRows.of(node, numbered, values).versions or refuse_unversioned(node)
 

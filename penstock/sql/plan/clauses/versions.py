@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.sql.plan.clauses.rowtimes import rowtime_sources
 from penstock.sql.plan.clauses.temporal_joins import refuse_table_versions, refuse_unversioned
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import ScanFlow
@@ -20,7 +19,7 @@ from penstock.sql.plan.rules.row_number import (
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["LastRows", "Versions", "read_last_row", "read_table_versions"]
+__all__ = ["LastRows", "Versions", "last_by", "read_last_row", "read_table_versions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +49,7 @@ class LastRows:
         """Read the columns of a view; `values` are those of its numbering query, in which stars are written out."""
         names = _view_names(view.this, list(values))
         key = [_shown(part, names, values) for part in numbered.window.args["partition_by"]]
-        time = _shown(_order(numbered), names, values)
+        time = _shown(last_by(numbered), names, values)
         known = tuple(name for name in key if name is not None)
         found = None if time is None or len(known) < len(key) else Versions(key=known, time=time)
         return cls(names=names, values=values, versions=found)
@@ -67,10 +66,10 @@ def read_table_versions(node: ScanTable, tables: Sequence[ScanFlow]) -> Versions
     return Versions(key=table.key, time=table.rowtime)
 
 
-def read_last_row(view: exp.Subquery, tables: Sequence[ScanFlow]) -> RowNumberQuery | Refusal:
-    """Return the numbering query of a view that selects only the last row of each key by rowtime.
+def read_last_row(view: exp.Subquery) -> RowNumberQuery | Refusal:
+    """Return the numbering query of a view that selects only the last row of each key by a column, `last_by`.
 
-    A refusal for any other query.
+    A refusal for any other query. Whether the column is a rowtime is not asked.
     """
     reader = view.this
     if not isinstance(reader, exp.Select) or reader.args.get("from_") is None:
@@ -90,16 +89,14 @@ def read_last_row(view: exp.Subquery, tables: Sequence[ScanFlow]) -> RowNumberQu
         return refuse_unversioned(view)
     if (more := check_row_number(numbered)) is not None:
         return more
-    time, first = _order(numbered), select.args["from_"].this
     joined = select.args.get("joins") or select.args.get("laterals")
-    if not isinstance(time, exp.Column) or joined:
-        return refuse_unversioned(view)
-    if rowtime_sources(first, time.name, tables) is None:
+    if not isinstance(last_by(numbered), exp.Column) or joined:
         return refuse_unversioned(view)
     return numbered
 
 
-def _order(numbered: RowNumberQuery) -> exp.Expr:
+def last_by(numbered: RowNumberQuery) -> exp.Expr:
+    """Return what the rows of a numbering query are ordered by first."""
     order: exp.Expr = numbered.window.args["order"].expressions[0].this
     return order
 

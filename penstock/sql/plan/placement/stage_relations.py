@@ -7,13 +7,13 @@ from sqlglot import exp
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
-from penstock.sql.plan.clauses.rowtimes import refuse_window
 from penstock.sql.plan.clauses.select_clauses import (
     read_numbered_order,
     refuse_column_counts,
     refuse_set_operation,
     refuse_unnamed_column,
 )
+from penstock.sql.plan.clauses.windows import refuse_window
 from penstock.sql.plan.logical.nodes import Scan, SubqueryAlias, TemporalJoin, TopN, WindowAssign
 from penstock.sql.plan.placement.stage_select import (
     ONE,
