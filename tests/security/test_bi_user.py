@@ -208,6 +208,22 @@ REFUSED: dict[str, list[str]] = {
         "SELECT * FROM people WITH ('readChangeFeed' = 'true', 'startingVersion' = '0')",
         "SELECT * FROM people WITH ('READCHANGEDATA' = 'true', 'startingVersion' = '0')",
     ],
+    "not allowed: people: where the files of a table are is not published": [
+        "SELECT _metadata FROM people",
+        "SELECT _metadata.file_path FROM people",
+        "SELECT p._METADATA.file_name FROM people AS p",
+        "SELECT name FROM people WHERE _metadata.file_path LIKE '/%'",
+        "SELECT name FROM people ORDER BY _metadata.file_modification_time",
+        "SELECT (SELECT MAX(_metadata.file_path) FROM people)",
+        "WITH p AS (SELECT _metadata.file_path AS f FROM people) SELECT COUNT(f) FROM p",
+        "EXECUTE IMMEDIATE 'SELECT _metadata.file_path FROM people'",
+    ],
+    "not allowed: input_file_name: where the files of a table are is not published": [
+        "SELECT input_file_name() FROM people",
+        "SELECT INPUT_FILE_BLOCK_START(), INPUT_FILE_BLOCK_LENGTH() FROM people",
+        "SELECT name FROM people WHERE LENGTH(input_file_name()) > 1",
+        "SELECT MAX(input_file_name()) OVER (ORDER BY id) FROM people",
+    ],
     "[TABLE_OR_VIEW_NOT_FOUND]": [
         "SELECT * FROM delta.`{private}`",
         "SELECT * FROM DELTA.`{private}`",

@@ -45,6 +45,13 @@ _FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _DELTA_FILES = "org.apache.spark.sql.delta.files.TahoeLogFileIndex"
 _CHANGE_FEED = "org.apache.spark.sql.delta.commands.cdc.CDCReader$DeltaCDFRelation"
 
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+_FILE_EXPRESSIONS = tuple(
+    f"{_EXPRESSIONS}.{name}"
+    for name in ("InputFileName", "InputFileBlockStart", "InputFileBlockLength")
+)
+"""Functions that tell the file of a row: Delta itself calls them, so they stay registered."""
+
 _FUNCTIONS = (
     "reflect",
     "java_method",
@@ -140,6 +147,7 @@ class _ReadOnlyRule:
             jvm, (f"{_LOGICAL}.Command", f"{_LOGICAL}.ScriptTransformation")
         )
         self._relation = _instance_of(jvm, _RELATIONS)
+        self._tells_file = _instance_of(jvm, _FILE_EXPRESSIONS)
         self._files = jvm.java.lang.Class.forName(_FILES, True, _class_loader(jvm))
         self._analysis = jvm.org.apache.spark.sql.catalyst.analysis.AnalysisContext
 
@@ -198,6 +206,9 @@ class _ReadOnlyRule:
         nodes = [plan]
         while nodes:
             node = nodes.pop()
+            for expression in _items(node.expressions()):
+                if expression.find(self._tells_file).isDefined():
+                    self._refuse("input_file_name: where the files of a table are is not published")
             match node.getClass().getSimpleName():
                 case "View":
                     self._check_entry(node.desc())
@@ -207,11 +218,15 @@ class _ReadOnlyRule:
                     if node.catalogTable().isDefined():
                         entry = node.catalogTable().get()
                         self._check_entry(entry)
+                        self._check_columns(
+                            node, node.relation().schema(), entry.identifier().table()
+                        )
                         self._check_version(node.relation(), entry.identifier().table())
                 case "HiveTableRelation":
                     self._check_entry(node.tableMeta())
                 case "DataSourceV2Relation":
                     self._check_table(node.table())
+                    self._check_columns(node, node.table().schema(), node.table().name())
             nodes.extend(_items(node.children()))
 
     def _check_version(self, relation: Any, name: str) -> None:
@@ -222,6 +237,11 @@ class _ReadOnlyRule:
             location = relation.location()
             if location.getClass().getName() == _DELTA_FILES and location.isTimeTravelQuery():
                 self._refuse(f"{name}: earlier versions of a table are not published")
+
+    def _check_columns(self, node: Any, schema: Any, name: str) -> None:
+        """Refuse hidden columns, such as `_metadata` with the path of a row's file: Spark adds those that are named."""
+        if node.output().size() > schema.size():
+            self._refuse(f"{name}: where the files of a table are is not published")
 
     def _check_child(self, child: Any) -> None:
         """Check what a command is about."""
