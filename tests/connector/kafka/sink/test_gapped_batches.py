@@ -61,7 +61,7 @@ def test_letters_are_written_once_in_batches_with_gaps_between(
     cluster = (("properties.bootstrap.servers", kafka.bootstrap),)
     table = define_dead_letter_topic(KafkaTopic(topic=topic, cluster=cluster))
     for batch_id in (3, 7, 7):
-        sink = kafka_sink(table, describe(table), sparse=True)
+        sink = kafka_sink(table, describe(table)).with_gaps()
         rows = encode_dead_letters(letters(spark, f"v{batch_id}"))
         sink.write_batch(rows, batch_of(spark, tmp_path, batch_id))
     found = committed(kafka, topic)
