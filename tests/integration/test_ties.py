@@ -90,4 +90,4 @@ def test_an_aggregation_goes_on_from_the_state_of_an_earlier_version(
     run(session, script)
 
     assert names(session, "firsts") == {"b"}  # the last one, as ever
-    assert "goes on from a checkpoint of an earlier version" in caplog.text
+    assert "resumes from a checkpoint of an earlier version" in caplog.text
