@@ -237,3 +237,17 @@ def test_connectors_are_known_by_their_contract() -> None:
 def test_a_class_has_a_name_of_its_own() -> None:
     """No two modules have a class of the same name at their top."""
     assert names_used_twice(penstock()).keys() == NAMES_USED_TWICE
+
+
+def test_files_that_text_names_are_there() -> None:
+    """Docstrings and comments name modules and tests; one that moved takes its name in the text along."""
+    files = {
+        path.relative_to(ROOT) for path in (*PACKAGE.rglob("*.py"), *ROOT.glob("tests/**/*.py"))
+    }
+    endings = {"/".join(path.parts[at:]) for path in files for at in range(len(path.parts))}
+
+    def rule(path: Path) -> Iterable[str]:
+        named = re.findall(r"(?<![\w./{}<*-])((?:\w+/)*\w+\.py)\b", text_of(path))
+        yield from (name for name in named if name not in endings)
+
+    assert faults_of(rule) == ""

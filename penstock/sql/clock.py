@@ -1,4 +1,4 @@
-"""The clock of running jobs: the only place of `sql/run` that asks the time or waits for it to pass."""
+"""The clock of running jobs: the only place of `sql` that reads the time of a job or waits for it to pass."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ SHAPE_FILE = "penstock-query.json"
 METADATA, OFFSETS, COMMITS, STATE = "metadata", "offsets", "commits", "state"
 
 _SINK_FOLDERS = ("kafka-sinks", "maintained")
-"""What sinks (kafka/sink/ledger.py) and maintained queries (maintain/run.py) keep from their first batch on."""
+"""The folders in which Kafka sinks (`sink_state.py`) and incremental queries (`operators/query.py`) keep state."""
 
 LOG_VERSION = "v1"
 """First line of Spark's offset and commit logs (OffsetSeqLog, CommitLog) as this Spark writes them."""

@@ -266,7 +266,7 @@ def _cast(node: exp.Expr) -> str:
 
 
 def _cut(cast: str, node: exp.Expr) -> str:
-    """A TIMESTAMP(p) without what is finer than p digits, as write_casts.py has it."""
+    """A TIMESTAMP(p) without what is finer than p digits, as `dialect/spark/casts.py` has it."""
     digits, known = precision_of(node.args["to"], MICROS), node.this.type
     timed = known is not None and known.is_type(exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ)
     had = precision_of(known, MICROS) if known is not None and timed else MICROS

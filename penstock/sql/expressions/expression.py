@@ -1,7 +1,7 @@
 """Expressions of tables (computed columns, watermarks): what they read, their type, their Spark form.
 
 They are Flink SQL text over the columns of one table. Their form for DuckDB, in which event time is
-evaluated before Spark runs, is in duckdb.py.
+evaluated before Spark runs, is in `duckdb_sql.py`.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def to_duckdb(expression: str | exp.Expr, schema: Schema | None = None) -> str:
     """DuckDB SQL of an expression, over columns of the Arrow types that the connector delivers.
 
     The value is Spark's and Flink's; where they fail on a value it is NULL. Raises UnsupportedError,
-    naming the function, outside the set that is known to agree (see duckdb.py).
+    naming the function, outside the set that is known to agree (see `duckdb_sql.py`).
     """
     tree = _typed(expression, schema)
     try:

@@ -1,7 +1,7 @@
 """Spark's commands that clients may run, by their class, and what the guard has to check in each.
 
-Nothing else is run. A new version of Spark or Delta may bring others: `tests/sql/serve/test_commands.py` has a list of
-all classes that begin like these, and fails when it changes.
+Nothing else is run. A new version of Spark or Delta may bring others: `tests/sql/serve/test_spark_commands.py` has a
+list of all classes that begin like these, and fails when it changes.
 """
 
 from __future__ import annotations

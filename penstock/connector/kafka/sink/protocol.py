@@ -8,7 +8,8 @@ who reads "batch b is next" knows: no attempt has committed b, and no older one 
 - a driver that dies before the tasks, between their commits, or before its checkpoint knows of them: the batch is
   replayed, slots that have it pass, the others write; Spark ends the batch after all N reports, so none is left out;
 - a batch of another content (copied checkpoint, other query) has another digest and is refused, not passed over.
-At most once per slot and batch, and at least once: exactly once, if a replay gives a slot the same rows (`replay`).
+At most once per slot and batch, and at least once: exactly once, if a replay gives a slot the same rows. `sink.py`
+stages the rows of a query that may give others (`connector/spark/sink/determinism.py`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A form is Spark SQL text with {0}, {1}, ... for the arguments and {*} for all of them. Where an argument
 stands in a lambda, the lambda's variables begin with two underscores: a column could have their name. The rows
-themselves are in functions_*.py, family by family; functions.py puts them together.
+themselves are in `text.py`, `numbers.py`, `time.py`, `collections.py` and `other.py`; `table.py` puts them together.
 """
 
 from __future__ import annotations

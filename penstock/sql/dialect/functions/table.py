@@ -1,9 +1,9 @@
 """Flink's built-in functions as data: what each returns and how Spark says the same.
 
-One row per function (functions_*.py); the parser takes names from here, the type inference results, the
+One row per function, in the module of its family; the parser takes names from here, the type inference results, the
 writer forms. Where the engines differ (on no match, on bad input, on NULL) the form gives Flink's answer.
 Functions with a syntax of their own (CAST, EXTRACT, TRIM, JSON_VALUE, ...) and those that are nodes of
-sqlglot (COALESCE, AVG, ...) have no row: they are methods of the writer (write*.py).
+sqlglot (COALESCE, AVG, ...) have no row: they are functions of the writer (`dialect/spark`).
 """
 
 from __future__ import annotations

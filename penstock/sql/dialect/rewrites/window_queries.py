@@ -37,7 +37,7 @@ def to_spark_text(query: exp.Expr, write: Callable[[exp.Expr], str]) -> str:
 
 
 def _windowed(window: WindowTable, relation: str) -> str:
-    """Assign every row its windows, as `connector.spark.windows.assign_windows` does for frames."""
+    """Assign every row its windows, as `connector.spark.source.windows.assign_windows` does for frames."""
     rowtime = quoted(window.time_column)
     rows = f"{relation} WHERE {rowtime} IS NOT NULL"
     match window.kind:

@@ -1,7 +1,7 @@
 """Grouping sets of GROUP BY as values: GROUPING SETS, ROLLUP and CUBE, multiplied out, and what GROUPING says of each.
 
 Flink has the same of Calcite (SqlValidatorUtil.analyzeGroupItem); the values are those of its
-DecomposeGroupingSetsRule. What is made of them for streams is in unfolded_sets.py.
+DecomposeGroupingSetsRule. `rewrites/unfold_grouping_sets.py` writes them out for streams.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Read the clauses of a SELECT over streams: OVER, joins, queries in WHERE, rowtimes.
 
 A reader returns what a clause says, or the Refusal of what no stage runs; it plans and changes nothing. Called by
-`incremental/planning`.
+`plan/builder`, `plan/placement` and `incremental/planning`.
 """

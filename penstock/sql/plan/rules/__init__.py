@@ -1,5 +1,4 @@
-"""Own the rules over a query's syntax tree.
+"""Answer questions about a query's syntax tree: changelog modes, joins, aggregates, Top-N, columns read.
 
-Changelog modes, joins, aggregates, Top-N, columns read, what streams cannot do. Called by `plan`, `checkpoint`
-and `incremental/planning`.
+Builder, placement and the writers of a plan share them. The rules that change a tree are `plan/syntax_rules.py`.
 """
