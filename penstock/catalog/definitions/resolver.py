@@ -228,8 +228,9 @@ class Namespace:
         """Return what has the name of a definition already, among temporary or permanent objects as `obj` is one."""
         if obj.temporary:
             return self._temporary.get(obj.identifier)
-        try:
-            return self.catalog.get(obj.identifier)
+        try:  # an error would look for the nearest name
+            there = self.catalog.kind(obj.identifier) is not None
+            return self.catalog.get(obj.identifier) if there else None
         except UnknownObjectError:
             return None
 
