@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.sql.plan import analyzer
-from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.analysis import analyse_or_refuse
+from penstock.sql.plan.syntax_rules import PlanForm
 from penstock.sql.session.session import Session
 from tests.integration.test_updating_queries import forget_last_batch, run
 
@@ -80,7 +81,9 @@ def test_an_aggregation_goes_on_from_the_state_of_an_earlier_version(
     script.write_text(FIRSTS, encoding="utf-8")
     with monkeypatch.context() as earlier:
         earlier.setattr(
-            analyzer, "analyse", lambda *a, **k: analyse(*a, **k | {"breaks_ties": False})
+            analyzer,
+            "analyse_or_refuse",
+            lambda *a, **k: analyse_or_refuse(*a, **k | {"form": PlanForm.TIES_OPEN}),
         )
         run(session, script)
     shape = project / ".penstock" / "checkpoints" / "ties" / "firsts" / "penstock-query.json"

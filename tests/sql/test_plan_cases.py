@@ -11,7 +11,7 @@
 
 `tables` is a file of `cases/plan/tables`. A case without SQL is the query before it. `sink` is `all` (the default),
 `append`, `before` (one that wants rows before an update), `upsert(key) of columns`, or `none`: a SELECT that is shown.
-`form: ties-open` is the form of versions that left ties of ROW_NUMBER open.
+`form` is a value of PlanForm: `ties-open` is that of versions that left ties of ROW_NUMBER open.
 
 `UPDATE_CASES=1 pytest tests/sql/test_plan_cases.py` writes the expectations anew; review the diff: what changes there
 changes which checkpoints resume.
@@ -42,6 +42,7 @@ from penstock.sql.plan.explain.document import explain_query
 from penstock.sql.plan.explain.text import plan_lines
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.sink_changelog import SinkTable
+from penstock.sql.plan.syntax_rules import PlanForm
 from penstock.sql.statements.statement import Select
 from tests.sql.sql_objects import new_namespace, parse_script
 
@@ -128,7 +129,7 @@ def planned(case: Case, tables: str) -> AnalysedQuery:
         appends=into is not None,
         sink=into,
         state_ttl_ms=_milliseconds(case.ttl),
-        breaks_ties=case.form != "ties-open",
+        form=PlanForm.CURRENT if case.form == "current" else PlanForm(case.form),
     )
 
 

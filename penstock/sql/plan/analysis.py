@@ -40,12 +40,12 @@ from penstock.sql.plan.rules.query_kind import is_stateful
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.plan.scan_order import ScanOrder
 from penstock.sql.plan.spark_text.spark_query import spark_query
-from penstock.sql.plan.syntax_rules import QuerySyntax, SyntaxContext, read_query
+from penstock.sql.plan.syntax_rules import PlanForm, QuerySyntax, SyntaxContext, read_query
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = ["analyse"]
+__all__ = ["analyse", "analyse_or_refuse"]
 
 
 def analyse(
@@ -56,20 +56,44 @@ def analyse(
     appends: bool,
     sink: SinkTable | None = None,
     state_ttl_ms: int = 0,
-    breaks_ties: bool = True,
+    form: PlanForm = PlanForm.CURRENT,
 ) -> AnalysedQuery:
     """Analyse a query; `appends` says that it feeds a sink, which without a `sink` accepts only inserts.
 
     An updating query is incremental where Spark cannot stream it, and where its state has a time to live; one with the
-    hint STATE_TTL always.
-
-    Without `breaks_ties` ties in the order are not broken by arrival, as in earlier versions.
+    hint STATE_TTL always. `form` is CURRENT but for a query whose checkpoint is of an earlier version.
 
     Raises InputError subclasses: unknown tables, wrong options, updating queries that the sink cannot take.
     """
-    context = SyntaxContext(
-        namespace=namespace, project=project, appends=appends, breaks_ties=breaks_ties
+    found = analyse_or_refuse(
+        query,
+        namespace,
+        project,
+        appends=appends,
+        sink=sink,
+        state_ttl_ms=state_ttl_ms,
+        form=form,
     )
+    if isinstance(found, Refusal):
+        raise found.error()
+    return found
+
+
+def analyse_or_refuse(
+    query: exp.Expr,
+    namespace: Namespace,
+    project: Path,
+    *,
+    appends: bool,
+    sink: SinkTable | None = None,
+    state_ttl_ms: int = 0,
+    form: PlanForm = PlanForm.CURRENT,
+) -> AnalysedQuery | Refusal:
+    """Analyse a query as `analyse` does; a refusal for what no engine runs, or the sink does not take.
+
+    Raises InputError subclasses for what is wrong however the query runs.
+    """
+    context = SyntaxContext(namespace=namespace, project=project, appends=appends, form=form)
     read, target = read_query(query, context), (sink or _APPENDS) if appends else None
     plan = build(read.query, read.tables, read.lookups)
     options = PlacementOptions(
@@ -84,6 +108,8 @@ def analyse(
         temporal=read.temporal,
     )
     placed = place_operators(plan, options)
+    if isinstance(placed, Refusal):
+        return placed
     return _maintained(read, placed) if placed.is_incremental else _streamed(read, placed)
 
 

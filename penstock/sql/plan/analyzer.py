@@ -18,7 +18,7 @@ from penstock.connector.contract import Connector, Sink
 from penstock.connector.registry import connector_of
 from penstock.connector.row_level_dml import TableEditor
 from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery
-from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.analysis import analyse, analyse_or_refuse
 from penstock.sql.plan.rules.sink_changelog import (
     SinkTable,
     check_conflict,
@@ -28,6 +28,7 @@ from penstock.sql.plan.rules.sink_changelog import (
     last_of_each_key,
     sink_refusal,
 )
+from penstock.sql.plan.syntax_rules import PlanForm
 from penstock.sql.settings.pipeline import (
     CHECKPOINT_DIR,
     CHECKPOINT_INTERVAL,
@@ -37,6 +38,7 @@ from penstock.sql.settings.pipeline import (
     TARGET,
 )
 from penstock.sql.statements.dml import InsertInto
+from penstock.sql.syntax.refusal import Refusal
 
 __all__ = ["Analyzer", "analyse_unbounded", "filled_columns", "overwriting"]
 
@@ -134,28 +136,26 @@ class Analyzer:
 
         Returns the forms of earlier versions, too. Raises InputError.
         """
-        asked, conflict, refusal = statement.query, statement.conflict, None
-        try:
-            query = self._analyse_into(asked, into)
-        except UnsupportedError as error:
-            if not into.key:
-                raise
-            # by whatever key; what else is wrong is wrong here, too
-            refusal, query = error, self._analyse_into(asked, replace(into, key=()))
+        asked, conflict = statement.query, statement.conflict
+        found = self._analyse_into(asked, into)
+        refusal = found if isinstance(found, Refusal) else None
+        if (
+            refusal is not None and into.key
+        ):  # by whatever key; what else is wrong is wrong here, too
+            found = self._analyse_into(asked, replace(into, key=()))
+        query = _accepted(found)
         if conflict is not None:
             check_conflict(conflict, query.flow, into, followed=bool(query.followed))
             if keeps_first(conflict, query.flow, into):
                 asked, refusal = first_of_each_key(asked, into), None
-                query = self._analyse_into(asked, into)
+                query = _accepted(self._analyse_into(asked, into))
         if refusal is None:
             return query, self._with_open_ties(asked, into, query)
         if not has_several_rows_of_a_key(query.flow, into):
-            raise refusal
-        try:
-            materialized = self._analyse_into(last_of_each_key(asked, into), into)
-        except UnsupportedError:
-            other = sink_refusal(query.flow, into)
-            raise (other.error() if other is not None else refusal) from None
+            raise refusal.error()
+        materialized = self._analyse_into(last_of_each_key(asked, into), into)
+        if isinstance(materialized, Refusal):
+            raise (sink_refusal(query.flow, into) or refusal).error()
         if query.flow.key is not None:
             return materialized, ()  # it was refused
         # the changes went into the sink as they came
@@ -165,19 +165,21 @@ class Analyzer:
     def _with_open_ties(
         self, asked: exp.Expr, into: SinkTable, query: AnalysedQuery
     ) -> tuple[AnalysedQuery, ...]:
-        return (self._analyse_into(asked, into, breaks_ties=False),) if query.breaks_ties else ()
+        if not query.breaks_ties:
+            return ()
+        return (_accepted(self._analyse_into(asked, into, PlanForm.TIES_OPEN)),)
 
     def _analyse_into(
-        self, query: exp.Expr, sink: SinkTable, *, breaks_ties: bool = True
-    ) -> AnalysedQuery:
-        return analyse(
+        self, query: exp.Expr, sink: SinkTable, form: PlanForm = PlanForm.CURRENT
+    ) -> AnalysedQuery | Refusal:
+        return analyse_or_refuse(
             query,
             self.namespace,
             self.project,
             appends=True,
             sink=sink,
             state_ttl_ms=self.state_ttl_ms,
-            breaks_ties=breaks_ties,
+            form=form,
         )
 
     def _analyse_overwrite(
@@ -243,6 +245,13 @@ def filled_columns(
         or (isinstance(column, MetadataColumn) and not column.virtual)
     }
     return {name: writable[name] for name in statement.columns or writable}
+
+
+def _accepted(found: AnalysedQuery | Refusal) -> AnalysedQuery:
+    """Return an analysed query. Raises UnsupportedError where it was refused."""
+    if isinstance(found, Refusal):
+        raise found.error()
+    return found
 
 
 _SCREEN = SinkTable(name="the screen", accepts=ChangelogMode.ALL, columns=())

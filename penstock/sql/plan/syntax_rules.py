@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from functools import reduce
 from pathlib import Path
 
@@ -43,20 +44,30 @@ from penstock.sql.plan.rules.prune_columns import (
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 
-__all__ = ["SYNTAX_RULES", "QuerySyntax", "SyntaxContext", "read_query"]
+__all__ = ["SYNTAX_RULES", "PlanForm", "QuerySyntax", "SyntaxContext", "read_query"]
+
+
+class PlanForm(StrEnum):
+    """The forms in which versions plan a query, the oldest first; a checkpoint resumes in that of its version."""
+
+    TIES_OPEN = "ties-open"
+    """Ties in an order are left open."""
+    TIES_BROKEN = "ties-broken"
+    """They are broken by arrival."""
+    CURRENT = TIES_BROKEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntaxContext:
     """What a query is read for.
 
-    `appends`: it feeds a sink. Without `breaks_ties` ties in an order are left open, as in earlier versions.
+    `appends`: it feeds a sink.
     """
 
     namespace: Namespace
     project: Path
     appends: bool
-    breaks_ties: bool = True
+    form: PlanForm = PlanForm.CURRENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +145,7 @@ def find_sources(syntax: QuerySyntax, context: SyntaxContext) -> QuerySyntax:
     """Make the sources of the tables, which check their options."""
     sources = tuple(_source(leaf, context) for leaf in syntax.leaves)
     inputs = tuple(map(_input, syntax.leaves, sources))
-    if not context.breaks_ties:
+    if context.form is PlanForm.TIES_OPEN:
         inputs = tuple(replace(given, arrival=Arrival.OPEN) for given in inputs)
     found = replace(syntax, sources=sources, inputs=inputs)
     at_rest = all(source.kind is SourceKind.SNAPSHOT for source in sources)

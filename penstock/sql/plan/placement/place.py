@@ -42,15 +42,8 @@ class PlacementOptions:
     temporal: bool = False
 
 
-def place_operators(plan: Plan, options: PlacementOptions) -> PhysicalPlan:
-    """Choose the engines of a plan. Raises UnsupportedError for what no engine runs, or the sink does not take."""
-    placed = _place(plan, options)
-    if isinstance(placed, Refusal):
-        raise placed.error()
-    return placed
-
-
-def _place(plan: Plan, options: PlacementOptions) -> PhysicalPlan | Refusal:
+def place_operators(plan: Plan, options: PlacementOptions) -> PhysicalPlan | Refusal:
+    """Choose the engines of a plan; a refusal for what no engine runs, or the sink does not take."""
     changing = any(scan.changes is not ChangelogMode.INSERT_ONLY for scan in plan.scans)
     spark = SparkTraits(plan.scans)
     if options.temporal:

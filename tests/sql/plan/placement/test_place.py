@@ -23,8 +23,11 @@ GROUPED = "SELECT auction, COUNT(*) AS n FROM bid GROUP BY auction"
 
 
 def placed(sql: str, sink: SinkTable | None = ANYWHERE, **options: object) -> PhysicalPlan:
-    """Place the operators of a query."""
-    return place_operators(plan_of(sql), PlacementOptions(sink=sink, **options))  # type: ignore[arg-type]
+    """Place the operators of a query. Raises UnsupportedError."""
+    found = place_operators(plan_of(sql), PlacementOptions(sink=sink, **options))  # type: ignore[arg-type]
+    if isinstance(found, Refusal):
+        raise found.error()
+    return found
 
 
 def shape(node: PhysicalNode) -> str:
