@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.connector.changelog import ChangelogMode, RowKind
 from penstock.sql.plan.analysed import AnalysedQuery
-from penstock.sql.plan.physical.sink_rows import sink_changelog_mode, to_display_rows, to_sink_rows
+from penstock.sql.plan.physical.insert import sink_changelog_mode, to_display_rows, to_sink_rows
 from penstock.sql.plan.rules.flow import Flow
 from tests.integration.test_updating_queries import forget_last_batch, run
 from tests.kafka_server import KafkaServer

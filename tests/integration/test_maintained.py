@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.catalog.errors import PenstockError, QueryFailedError, UnsupportedError
-from penstock.sql.plan.physical import incremental_insert
+from penstock.sql.plan.physical import insert as insert_module
 from tests.integration.test_changelogs import Orders, debezium, produce
 from tests.integration.test_updating_queries import forget_last_batch, run
 from tests.kafka_server import KafkaServer
@@ -80,7 +80,7 @@ def test_a_table_equals_the_batch_answer_after_a_failure_and_a_replay(
             session.sql(statement)
         produce(kafka, topics, [orders.change() for _ in range(70)])
         with monkeypatch.context() as patch, contextlib.suppress(PenstockError):
-            patch.setattr(incremental_insert, "reach", fail_once)
+            patch.setattr(insert_module, "reach", fail_once)
             run(session, script)
         forget_last_batch(project / ".penstock" / "checkpoints" / "kept" / name)
         produce(kafka, topics, [orders.change() for _ in range(40)])

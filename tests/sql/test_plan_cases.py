@@ -39,7 +39,7 @@ from penstock.sql.incremental.describe import state_of, text_of
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.explain.document import explain_query
-from penstock.sql.plan.explain.text import plan_lines
+from penstock.sql.plan.explain.statements import plan_lines
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.plan.syntax_rules import PlanForm

@@ -29,7 +29,7 @@ from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.startable_query import CheckpointedQuery
 from penstock.sql.plan.analysed import AnalysedInsert, TableScan
 from penstock.sql.plan.query_location import LocatedStatement, as_checkpointed, insert_fingerprint
-from penstock.sql.plan.rules.query_kind import called_functions
+from penstock.sql.plan.rules.inline import called_functions
 from penstock.sql.plan.statement_set import SeparateQueries, SharedRead, order_sinks, share
 
 __all__ = [

@@ -13,8 +13,8 @@ from penstock.catalog.errors import StateMismatchError
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import described_sets, key_text
 from penstock.sql.plan.rules.aggregate import own_aggregates
+from penstock.sql.plan.rules.inline import is_stateful
 from penstock.sql.plan.rules.lookup_join import is_lookup
-from penstock.sql.plan.rules.query_kind import is_stateful
 
 __all__ = ["ANEW", "KEEP", "QueryFingerprint", "check_fits", "fingerprint_of"]
 

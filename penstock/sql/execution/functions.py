@@ -33,7 +33,7 @@ from penstock.sql.execution.table_functions import (
     register_table_function,
     registered_names,
 )
-from penstock.sql.plan.rules.query_kind import called_functions
+from penstock.sql.plan.rules.inline import called_functions
 
 __all__ = ["called_names", "register", "register_called", "result_type"]
 

@@ -28,8 +28,7 @@ from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.sql.errors.spark_analysis import as_input_error
 from penstock.sql.jobs.query_start import start_in_turn
 from penstock.sql.plan.analysed import AnalysedQuery
-from penstock.sql.plan.physical.incremental_insert import IncrementalInsert
-from penstock.sql.plan.physical.sink_rows import SinkCounts, to_display_rows
+from penstock.sql.plan.physical.insert import IncrementalInsert, SinkCounts, to_display_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

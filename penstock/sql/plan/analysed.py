@@ -14,7 +14,7 @@ from penstock.connector.row_level_dml import TableEditor
 from penstock.connector.scan import Rowtime
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator
-from penstock.sql.plan.placement.physical_plan import PhysicalPlan
+from penstock.sql.plan.placement.place import PhysicalPlan
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.prune_columns import Paths, narrowed, prune_projections
 from penstock.sql.statements.dml import InsertInto

@@ -1,14 +1,16 @@
 """Analyse a query before any JVM runs.
 
 Tables and columns read, event time, bounds, changelog, temporal and lookup joins. Refuses early what cannot
-run.
+run. A checkpoint knows the sources of an incremental query by their order alone: that in which Spark finds them in the
+union of its inputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from sqlglot import exp
 
@@ -20,13 +22,13 @@ from penstock.connector.contract import Source, SourceKind
 from penstock.sql.dialect import window_tables
 from penstock.sql.expressions.expression import parse_expression
 from penstock.sql.expressions.rowtime import rowtime_of
+from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
 from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.builder.builder import build
 from penstock.sql.plan.lookup_keys import check_lookups
-from penstock.sql.plan.placement.physical_plan import PhysicalPlan
-from penstock.sql.plan.placement.place import PlacementOptions, place_operators
-from penstock.sql.plan.rules.inline import TableReference
+from penstock.sql.plan.placement.place import PhysicalPlan, PlacementOptions, place_operators
+from penstock.sql.plan.rules.inline import TableReference, is_stateful
 from penstock.sql.plan.rules.prune_columns import (
     Paths,
     delivered_columns,
@@ -36,16 +38,52 @@ from penstock.sql.plan.rules.prune_columns import (
     prune_projections,
     row_paths,
 )
-from penstock.sql.plan.rules.query_kind import is_stateful
 from penstock.sql.plan.rules.sink_changelog import SinkTable
-from penstock.sql.plan.scan_order import ScanOrder
 from penstock.sql.plan.spark_text.spark_query import spark_query
 from penstock.sql.plan.syntax_rules import PlanForm, QuerySyntax, SyntaxContext, read_query
+from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
-from penstock.sql.syntax.traversal import find_nodes
+from penstock.sql.syntax.traversal import copy_tree, find_nodes
 
-__all__ = ["analyse", "analyse_or_refuse"]
+__all__ = ["ScanOrder", "analyse", "analyse_or_refuse"]
+
+
+Leaf = TypeVar("Leaf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOrder:
+    """New numbers of tables: `numbers` are the old ones, in the order of the new. A table that is not read has none."""
+
+    numbers: tuple[int, ...]
+
+    @classmethod
+    def of(cls, query: exp.Expr) -> ScanOrder:
+        """Return the order of the tables in a query."""
+        found = dict.fromkeys(node.scan for node in query.find_all(ScanTable, bfs=False))
+        return cls(numbers=tuple(found))
+
+    def leaves(self, leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:
+        """Return the tables in this order."""
+        return tuple(leaves[number] for number in self.numbers)
+
+    def query(self, query: exp.Expr) -> exp.Expr:
+        """Return a query with the new numbers."""
+        copied = copy_tree(query)
+        for node in copied.find_all(ScanTable):
+            node.set("scan", self.numbers.index(node.scan))
+        return copied
+
+    def stages(self, maintained: IncrementalQuery) -> IncrementalQuery:
+        """Return stages that wait for watermarks by the new numbers."""
+        stages = tuple(
+            replace(stage, waits_for=tuple(sorted(map(self.numbers.index, stage.waits_for))))
+            if isinstance(stage, EventTimeStage)
+            else stage
+            for stage in maintained.stages
+        )
+        return replace(maintained, stages=stages)
 
 
 def analyse(

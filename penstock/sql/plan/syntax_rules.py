@@ -28,7 +28,7 @@ from penstock.sql.dialect.rewrites.unfold_grouping_sets import (
     unfold_grouping_sets,
 )
 from penstock.sql.information_schema.source import InformationSource
-from penstock.sql.plan.logical.scan_traits import Arrival
+from penstock.sql.plan.logical.facts import Arrival
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.inline import Relations, TableReference, find_relations
 from penstock.sql.plan.rules.inline import number_scans as number_tables

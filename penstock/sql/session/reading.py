@@ -20,7 +20,7 @@ from penstock.sql.expressions.rowtime import rowtime_of
 from penstock.sql.jobs.live_query import LiveQuery, live_query
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.plan.physical.sink_rows import to_display_rows
+from penstock.sql.plan.physical.insert import to_display_rows
 from penstock.sql.plan.rules.inline import find_relations
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.script.splitter import split

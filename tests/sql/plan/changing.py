@@ -12,8 +12,7 @@ from penstock.sql.binding.binder import annotate
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_sets
 from penstock.sql.plan.builder.builder import build
-from penstock.sql.plan.placement.engines import on_spark
-from penstock.sql.plan.placement.physical_plan import PhysicalPlan
+from penstock.sql.plan.placement.place import PhysicalPlan, on_spark
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.flow import Arrival, Flow, ScanFlow
 from penstock.sql.plan.rules.inline import find_relations, number_scans

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.explain.document import explain_query
-from penstock.sql.plan.explain.text import plan_lines
+from penstock.sql.plan.explain.statements import plan_lines
 
 
 def operator_lines(query: AnalysedQuery, *, state_ttl_ms: int = 0) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.sql.dialect import parse_query, to_text
-from penstock.sql.plan.scan_order import ScanOrder
+from penstock.sql.plan.analysis import ScanOrder
 from penstock.sql.syntax.nodes import ScanTable
 
 

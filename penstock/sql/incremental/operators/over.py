@@ -37,6 +37,7 @@ from penstock.sql.incremental.state.batch import (
 )
 from penstock.sql.incremental.state.changed_keys import keys_of, rows_of_keys
 from penstock.sql.incremental.state.event_time_buffer import (
+    BATCH,
     ReadyRows,
     WatermarkTests,
     find_ready_rows,
@@ -55,7 +56,6 @@ from penstock.sql.incremental.state.state_table import (
     StateTable,
     columns_of,
 )
-from penstock.sql.incremental.state.versions import BATCH
 
 __all__ = [
     "accumulator_layout",

@@ -18,14 +18,14 @@ from pyspark.sql import types as s
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.spark.session import configured
 from penstock.sql.checkpoint.watermarks import Watermarks
-from penstock.sql.incremental.operators.normalize import normalize
-from penstock.sql.incremental.operators.over import needed_by_over, over, over_layouts
-from penstock.sql.incremental.operators.recompute import recompute
-from penstock.sql.incremental.operators.temporal_join import join_versions, still_needed
-from penstock.sql.incremental.operators.window_aggregate import (
+from penstock.sql.incremental.operators.event_time import (
     aggregate_ready_windows,
     drop_closed_windows,
+    join_versions,
+    still_needed,
 )
+from penstock.sql.incremental.operators.over import needed_by_over, over, over_layouts
+from penstock.sql.incremental.operators.recompute import normalize, recompute
 from penstock.sql.incremental.stages import (
     INPUT_INDEX,
     INPUT_TIME,
@@ -46,9 +46,9 @@ from penstock.sql.incremental.state.batch import (
     materialized_frames,
     over_tables,
 )
+from penstock.sql.incremental.state.event_time_buffer import version_layout
 from penstock.sql.incremental.state.schemas import empty, layout_of, schemas_of
 from penstock.sql.incremental.state.state_table import StateLayout, StateTable, columns_of
-from penstock.sql.incremental.state.versions import version_layout
 
 __all__ = ["FOLDER", "IncrementalRun"]
 

@@ -1,7 +1,8 @@
 """Plan GROUP BY, DISTINCT, UNION, INTERSECT and EXCEPT as stages: keys, columns kept, and sums instead of rows.
 
 No sums of FLOAT and DOUBLE: an addend cannot be subtracted again exactly. A stage computes again what it retracts, so
-aggregates that depend on the order of rows are sorted: the same rows give the same value.
+aggregates that depend on the order of rows are sorted: the same rows give the same value. Windows over a stage's rows
+wait for the watermark as the stage did; windows over tables are Spark's.
 """
 
 from __future__ import annotations
@@ -13,25 +14,26 @@ from sqlglot import exp
 from penstock.connector.changelog import ROW_KIND
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import is_determined, key_text
-from penstock.sql.incremental.planning.accepted import accepted
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, WindowTable
 from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     ReadColumns,
     Relation,
+    accepted,
     column,
 )
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
 from penstock.sql.incremental.planning.stage_list import StageList
-from penstock.sql.incremental.planning.windows import window_time
 from penstock.sql.incremental.stages import Measure, StageInput, WindowAggregate
-from penstock.sql.plan.clauses.aggregates import (
+from penstock.sql.plan.clauses.select_clauses import refuse_column_counts, refuse_set_operation
+from penstock.sql.plan.logical.nodes import Aggregate
+from penstock.sql.plan.rules.aggregate import (
     is_listed,
     is_of_any_order,
+    own_aggregates,
     refuse_ordered,
     without_filter,
 )
-from penstock.sql.plan.clauses.select_clauses import refuse_column_counts, refuse_set_operation
-from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.changelog_project import constant_columns
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
@@ -44,7 +46,58 @@ __all__ = [
     "plan_distinct",
     "plan_set_operation",
     "when",
+    "window_time",
+    "window_watermark_sources",
+    "with_windows",
 ]
+
+
+# --- windows ---
+
+_START, _END, _TIME = WINDOW_COLUMNS
+
+
+def with_windows(
+    window: WindowTable, rows: ChangelogRelation, stages: StageList
+) -> ChangelogRelation:
+    """Return each row of a stage with its windows."""
+    read = window.node.copy()
+    for part in ("alias", "joins", "laterals"):
+        read.set(part, None)
+    inner = next(node for node in read.this.find_all(type(window.input)) if node == window.input)
+    inner.replace(exp.to_table(rows.name, quoted=True))
+    columns = (*rows.columns, *WINDOW_COLUMNS)
+    query = exp.select(*map(column, (*columns, ROW_KIND))).from_(read, copy=False)
+    return stages.stateless(
+        query,
+        (rows.name,),
+        columns=columns,
+        key=None,
+        constants=rows.constants,
+        like=rows,
+        inserts=True,
+    )
+
+
+def window_watermark_sources(
+    node: Aggregate, source: AppendSource | ChangelogSource
+) -> frozenset[int]:
+    """Return the leaves whose watermarks close the windows of a stage's rows that are grouped by; else none."""
+    if isinstance(source, AppendSource) or not source.rows.inserts:
+        return frozenset()
+    if not {key.value.name for key in node.keys} >= {_START, _END}:
+        return frozenset()
+    if node.block.select.args.get("joins"):
+        return frozenset()
+    return node.input.facts.sources(_TIME) or frozenset()
+
+
+def window_time(select: exp.Select) -> exp.Column:
+    """Name the time of the windows that a SELECT groups by."""
+    return column(_TIME, select.args["from_"].this.alias_or_name or None)
+
+
+# --- aggregations ---
 
 WHOLE = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.sql.incremental.planning.accepted import accepted
-from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, column
+from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, accepted, column
 from penstock.sql.incremental.planning.source import ChangelogSource, Scope
 from penstock.sql.incremental.stages import StageInput
-from penstock.sql.plan.builder.subqueries import INNER, inner_query
+from penstock.sql.plan.builder.joins import INNER, inner_query
 from penstock.sql.plan.clauses.joins import (
     conjuncts,
     read_correlated,
@@ -25,7 +24,7 @@ from penstock.sql.plan.clauses.joins import (
     refuse_query_in_on,
     refuse_using,
 )
-from penstock.sql.plan.logical.names import unique_name
+from penstock.sql.plan.logical.facts import unique_name
 from penstock.sql.plan.logical.nodes import JoinType
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of

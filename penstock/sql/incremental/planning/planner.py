@@ -13,20 +13,12 @@ from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import window_tables
-from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.aggregate import (
     plan_aggregate,
     plan_distinct,
     plan_set_operation,
-)
-from penstock.sql.incremental.planning.clauses import (
-    NamedRelation,
-    all_of,
-    expand,
-    is_only_of,
-    is_table,
-    name_all,
-    needed_names,
+    window_watermark_sources,
+    with_windows,
 )
 from penstock.sql.incremental.planning.join import filter_by_query, join, join_conditions
 from penstock.sql.incremental.planning.over import plan_over
@@ -34,24 +26,31 @@ from penstock.sql.incremental.planning.relation import (
     AppendRelation,
     ChangelogRelation,
     Relation,
+    accepted,
     column,
 )
-from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
+from penstock.sql.incremental.planning.source import (
+    AppendSource,
+    ChangelogSource,
+    NamedRelation,
+    VersionedRelation,
+    all_of,
+    expand,
+    is_only_of,
+    is_table,
+    last_rows,
+    name_all,
+    needed_names,
+    versions_of_table,
+)
 from penstock.sql.incremental.planning.stage_list import StageList, union_inputs
 from penstock.sql.incremental.planning.temporal_join import plan_temporal_join
 from penstock.sql.incremental.planning.top_n import Ties, plan_top_n
-from penstock.sql.incremental.planning.versions import (
-    VersionedRelation,
-    last_rows,
-    versions_of_table,
-)
-from penstock.sql.incremental.planning.windows import window_watermark_sources, with_windows
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
 from penstock.sql.plan.clauses.joins import conjuncts, has_query, read_join_kind
-from penstock.sql.plan.clauses.over_clauses import over_calls, read_window
+from penstock.sql.plan.clauses.over import over_calls, read_window
 from penstock.sql.plan.clauses.select_clauses import read_alias_names, read_relation_names
-from penstock.sql.plan.logical.column import Item
-from penstock.sql.plan.logical.names import own_names
+from penstock.sql.plan.logical.facts import Item, own_names
 from penstock.sql.plan.logical.nodes import (
     Aggregate,
     Distinct,
@@ -69,12 +68,18 @@ from penstock.sql.plan.logical.nodes import (
 )
 from penstock.sql.plan.logical.plan import inputs
 from penstock.sql.plan.placement.blocks import BlockRelation, QueryBlock, query_block, rowtimes_of
-from penstock.sql.plan.placement.physical_plan import PhysicalPlan
+from penstock.sql.plan.placement.place import PhysicalPlan
 from penstock.sql.plan.rules.changelog_project import expanded
 from penstock.sql.plan.rules.flow import Arrival, Flow, ScanFlow
-from penstock.sql.plan.rules.query_kind import waits_for_time
-from penstock.sql.plan.rules.row_number import RowNumberQuery, find_row_number, take_bound
-from penstock.sql.plan.rules.tie_break import arrival_carriers, carry_arrival, winner
+from penstock.sql.plan.rules.inline import waits_for_time
+from penstock.sql.plan.rules.top_n import (
+    RowNumberQuery,
+    arrival_carriers,
+    carry_arrival,
+    find_row_number,
+    take_bound,
+    winner,
+)
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import attach, source_of
 

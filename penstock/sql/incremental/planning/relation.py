@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
-from penstock.sql.plan.logical.names import unique_name
+from penstock.sql.plan.logical.facts import unique_name
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import UpdatingOperator
+from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
     "ONE",
@@ -22,9 +24,21 @@ __all__ = [
     "Item",
     "ReadColumns",
     "Relation",
+    "accepted",
     "column",
     "written",
 ]
+
+
+Read = TypeVar("Read")
+
+
+def accepted(read: Read | Refusal) -> Read:
+    """Return what was read. Raises UnsupportedError for a refusal."""
+    if isinstance(read, Refusal):
+        raise read.error()
+    return read
+
 
 Item = tuple[str, exp.Expr]
 """An output column: its name, and its value."""

@@ -1,29 +1,61 @@
 """The rows of FROM and WHERE of a SELECT, under the names that its expressions use.
 
-`project` returns some columns of them as a relation: a SELECT that Spark streams, or a stage over changes.
+`project` returns some columns of them as a relation: a SELECT that Spark streams, or a stage over changes. Also
+versioned relations, the right side of a temporal join in event time: tables whose changes are versions by their
+rowtime, and Flink's view of the last rows (Flink's pages "Versioned Tables"; TemporalJoinUtil).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from penstock.connector.changelog import ROW_KIND
-from penstock.sql.incremental.planning.accepted import accepted
+from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.sql.incremental.planning.relation import (
     AppendRelation,
     ChangelogRelation,
     Item,
+    Relation,
+    accepted,
     column,
     written,
 )
 from penstock.sql.incremental.planning.stage_list import StageList
-from penstock.sql.plan.clauses.select_clauses import refuse_inner_query, refuse_unknown_column
-from penstock.sql.plan.logical.names import unique_name
+from penstock.sql.plan.clauses.select_clauses import (
+    read_alias_names,
+    refuse_inner_query,
+    refuse_star_over_using,
+    refuse_unknown_column,
+)
+from penstock.sql.plan.clauses.temporal_joins import (
+    LastRows,
+    read_last_row,
+    refuse_table_versions,
+    refuse_unversioned,
+)
+from penstock.sql.plan.logical.facts import own_names, unique_name
+from penstock.sql.plan.rules import changelog_project
+from penstock.sql.plan.rules.flow import Flow, ScanFlow
+from penstock.sql.syntax.positions import attach, source_of
 
-__all__ = ["AppendSource", "ChangelogSource", "Scope"]
+__all__ = [
+    "AppendSource",
+    "ChangelogSource",
+    "NamedRelation",
+    "Scope",
+    "VersionedRelation",
+    "all_of",
+    "expand",
+    "is_only_of",
+    "is_table",
+    "last_rows",
+    "name_all",
+    "needed_names",
+    "versions_of_table",
+]
+
 
 Scope = Mapping[tuple[str, str], exp.Expr]
 """The values that expressions can name, by relation and column, in order."""
@@ -187,3 +219,148 @@ def _is_constant(value: exp.Expr) -> bool:
     if isinstance(value, exp.Cast | exp.Neg | exp.Paren):
         return _is_constant(value.this)
     return isinstance(value, exp.Literal | exp.Boolean)
+
+
+# --- versions ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionedRelation:
+    """A versioned relation: its changes as they arrive, the key and the rowtime of its versions, its name."""
+
+    rows: ChangelogRelation
+    key: tuple[str, ...]
+    time: str
+    label: str
+
+    @property
+    def shown(self) -> tuple[ChangelogRelation, Sequence[str]]:
+        """The changes, and the names of their columns."""
+        return self.rows, self.rows.columns
+
+
+def versions_of_table(
+    node: exp.Table, table: ScanFlow, needed: frozenset[str] | None, stages: StageList
+) -> VersionedRelation:
+    """Treat a table as versions, with the columns `needed` (None: all) and those that make it versioned.
+
+    Raises UnsupportedError for one without a PRIMARY KEY or a WATERMARK.
+    """
+    accepted(refuse_table_versions(table, node.args["version"]))
+    assert table.rowtime is not None, "others are refused"
+    assert table.key is not None, "others are refused"
+    own = {*table.key, table.rowtime}
+    names = tuple(n for n in table.columns if needed is None or n in needed or n in own)
+    bare = node.copy()
+    for part in ("alias", "joins", "laterals", "version"):
+        bare.set(part, None)
+    fields: Sequence[exp.Expr] = written([(name, column(name)) for name in names])
+    if table.changes is not ChangelogMode.INSERT_ONLY:
+        fields = [column(name) for name in (*names, ROW_KIND)]
+    query = exp.select(*fields).from_(bare, copy=False)
+    rows = stages.versions(query, names, table.key, table.changes, node)
+    return VersionedRelation(rows=rows, key=table.key, time=table.rowtime, label=table.name)
+
+
+def last_rows(
+    node: exp.Subquery,
+    needed: frozenset[str] | None,
+    source: Callable[[exp.Select], AppendSource | ChangelogSource],
+    stages: StageList,
+) -> VersionedRelation:
+    """Treat Flink's view of the last rows of a stream as versions: each row of the stream is one.
+
+    `source` plans FROM and WHERE of a SELECT. Raises UnsupportedError for any other query.
+    """
+    numbered = accepted(read_last_row(node))
+    inner = source(numbered.select)
+    items_of = (i for i in numbered.select.expressions if i is not numbered.item)
+    view = LastRows.of(node, numbered, {i.alias_or_name: i.unalias() for i in items_of})
+    found = view.versions
+    if not isinstance(inner, AppendSource) or found is None:
+        raise refuse_unversioned(node).error()
+    items: list[Item] = [
+        (name, view.values[own])
+        for name, own in view.names.items()
+        if needed is None or name in needed or name in (*found.key, found.time)
+    ]
+    rows = inner.project(items)
+    staged = stages.versions(rows.query, rows.columns, found.key, ChangelogMode.INSERT_ONLY, node)
+    return VersionedRelation(rows=staged, key=found.key, time=found.time, label=node.alias)
+
+
+# --- clauses ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedRelation:
+    """A relation in FROM: its name there, and those of its columns; `node` is its place.
+
+    `versions` is its versioned form under FOR SYSTEM_TIME AS OF a rowtime; the column names in it are those of `rows`.
+    """
+
+    node: exp.Expr
+    alias: str
+    shown: tuple[str, ...]
+    rows: Relation
+    versions: VersionedRelation | None = None
+
+
+def all_of(node: exp.Expr) -> exp.Select:
+    """Return a query for all columns of a relation in FROM, with the place of the relation."""
+    bare = node.copy()
+    for part in ("joins", "laterals"):
+        bare.set(part, None)
+    return attach(exp.select("*").from_(bare, copy=False), source_of(node))
+
+
+def is_table(node: exp.Expr) -> bool:
+    """Return whether an item of FROM is a table or a query, rather than a function that unfolds each row."""
+    return isinstance(node, exp.Table | exp.Subquery)
+
+
+def is_only_of(test: exp.Expr, alias: str) -> bool:
+    """Return whether a condition names columns of one relation, by its name."""
+    columns = list(test.find_all(exp.Column))
+    return bool(columns) and all(c.parts[0].name == alias and c.table for c in columns)
+
+
+def expand(select: exp.Select, named: Sequence[NamedRelation], joins: Sequence[exp.Expr]) -> None:
+    """Expand the stars of a SELECT."""
+    accepted(refuse_star_over_using(select, joins))
+    relations = [
+        changelog_project.QualifiedRelation(alias=n.alias, flow=Flow(columns=n.shown))
+        for n in named
+    ]
+    for join_ in joins:
+        inner = join_.this if isinstance(join_, exp.Join) else join_
+        if not is_table(inner):
+            flow = Flow(columns=tuple(accepted(read_alias_names(inner))))
+            relations.append(
+                changelog_project.QualifiedRelation(alias=inner.alias_or_name, flow=flow)
+            )
+    select.set("expressions", accepted(changelog_project.expanded(select, relations)))
+
+
+def needed_names(select: exp.Select) -> frozenset[str] | None:
+    """Return the names that a SELECT may need of its relations; None where a star needs all."""
+    if any(item.find(exp.Star) and not item.find(exp.Count) for item in select.expressions):
+        return None
+    bare = select.copy()
+    for node in list(bare.find_all(exp.Subquery)):
+        if isinstance(node.parent, exp.From | exp.Join) and node.find_ancestor(exp.Select) is bare:
+            node.set("this", exp.select(exp.Literal.number(1)))
+    return frozenset(node.name for node in bare.find_all(exp.Identifier))
+
+
+def name_all(query: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Name every column of a query uniquely, in place; `columns` where a star prevents that."""
+    first = query
+    while not isinstance(first, exp.Select):
+        first = first.this
+    if any(item.find(exp.Star) and not item.find(exp.AggFunc) for item in first.expressions):
+        return columns
+    names = own_names(first.expressions)
+    items = zip(first.expressions, names, strict=True)
+    first.set("expressions", [exp.alias_(i.unalias(), name, quoted=True) for i, name in items])
+    return names

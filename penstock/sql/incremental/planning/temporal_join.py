@@ -9,11 +9,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.join import Join, keyed, pair_of
-from penstock.sql.incremental.planning.relation import column
-from penstock.sql.incremental.planning.source import ChangelogSource
-from penstock.sql.incremental.planning.versions import VersionedRelation
+from penstock.sql.incremental.planning.relation import accepted, column
+from penstock.sql.incremental.planning.source import ChangelogSource, VersionedRelation
 from penstock.sql.incremental.stages import VALID_FROM, VALID_TO, TemporalJoin
 from penstock.sql.plan.clauses.joins import read_join_kind
 from penstock.sql.plan.clauses.temporal_joins import (

@@ -10,11 +10,11 @@ from sqlglot import exp
 from penstock.connector.scan import ARRIVED
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
-from penstock.sql.incremental.planning.accepted import accepted
 from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     Item,
     Relation,
+    accepted,
     column,
 )
 from penstock.sql.incremental.planning.stage_list import StageList
@@ -23,11 +23,10 @@ from penstock.sql.plan.clauses.select_clauses import (
     read_numbered_columns,
     read_numbered_order,
 )
-from penstock.sql.plan.logical.names import unique_name
+from penstock.sql.plan.logical.facts import unique_name
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
-from penstock.sql.plan.rules.row_number import RowNumberQuery, check_row_number
-from penstock.sql.plan.rules.tie_break import TieBreak
+from penstock.sql.plan.rules.top_n import RowNumberQuery, TieBreak, check_row_number
 from penstock.sql.syntax.positions import span_of
 
 __all__ = ["Ties", "plan_top_n"]

@@ -33,7 +33,7 @@ from penstock.sql.incremental.stages import (
     input_column,
 )
 from penstock.sql.incremental.state.batch import over_tables
-from penstock.sql.incremental.state.difference import SIGN
+from penstock.sql.incremental.state.changed_keys import SIGN
 from penstock.sql.incremental.state.state_table import COUNT, StateLayout, columns_of
 
 __all__ = [

@@ -15,41 +15,41 @@ from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import described_sets
 from penstock.sql.dialect.windows.window_tables import is_windowing
 from penstock.sql.plan.builder.joins import (
+    INNER,
     join_node,
     lookup_node,
     query_conditions,
     semi_join_node,
+    temporal_node,
 )
-from penstock.sql.plan.builder.names import (
+from penstock.sql.plan.builder.relations import (
     Scope,
     ScopedRelation,
     SelectList,
-    read_select_list,
-    shown_columns,
-)
-from penstock.sql.plan.builder.relations import (
+    StateHints,
     aliased,
     function_node,
     is_table,
     named_relation,
+    read_select_list,
     scan_node,
+    shown_columns,
     unnest_node,
     window_node,
 )
-from penstock.sql.plan.builder.state_hints import StateHints
-from penstock.sql.plan.builder.subqueries import INNER
-from penstock.sql.plan.builder.temporal import temporal_node
 from penstock.sql.plan.builder.top_n import shows_number, top_n
-from penstock.sql.plan.clauses.over_clauses import over_calls
-from penstock.sql.plan.logical.block import Block
-from penstock.sql.plan.logical.column import Facts, GroupKey
-from penstock.sql.plan.logical.derive import (
+from penstock.sql.plan.clauses.over import over_calls
+from penstock.sql.plan.logical.facts import (
+    Arrival,
+    Facts,
+    GroupKey,
     facts_of_projection,
     facts_of_set_operation,
     facts_of_windowed_aggregate,
 )
 from penstock.sql.plan.logical.nodes import (
     Aggregate,
+    Block,
     Clause,
     Distinct,
     Filter,
@@ -64,14 +64,12 @@ from penstock.sql.plan.logical.nodes import (
     Values,
 )
 from penstock.sql.plan.logical.plan import Plan, walk
-from penstock.sql.plan.logical.scan_traits import Arrival
 from penstock.sql.plan.rules.aggregate import is_windowed, own_aggregates
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.inline import inline_ctes
 from penstock.sql.plan.rules.joins import has_inner_query, is_bounded, is_temporal
 from penstock.sql.plan.rules.lookup_join import is_lookup
-from penstock.sql.plan.rules.row_number import RowNumberQuery, find_row_number
-from penstock.sql.plan.rules.tie_break import winner
+from penstock.sql.plan.rules.top_n import RowNumberQuery, find_row_number, winner
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import attach, source_of
 from penstock.sql.syntax.traversal import copy_tree

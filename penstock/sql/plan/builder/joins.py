@@ -1,39 +1,133 @@
-"""Read the joins of a block: kind, values compared for equality, what bounds them in time."""
+"""Build the joins of a block: what they compare, what bounds them in time, which versions they join with.
+
+IN and EXISTS are semi joins, NOT EXISTS an anti join: a condition of the inner query that names columns of the outer
+one becomes a condition of the join.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.sql.plan.builder.names import Scope, ScopedRelation
-from penstock.sql.plan.builder.subqueries import InnerQuery, inner_query
+from penstock.sql.plan.builder.relations import Scope, ScopedRelation
 from penstock.sql.plan.clauses.joins import (
+    CorrelatedQuery,
+    QueryCondition,
     conjuncts,
     has_query,
+    is_outer,
     join_type,
+    names_in,
     read_correlated,
     read_query_condition,
     words_of,
 )
-from penstock.sql.plan.logical.block import Block
-from penstock.sql.plan.logical.derive import facts_of_join
-from penstock.sql.plan.logical.nodes import Join, JoinBound, JoinType, LookupJoin, Node
+from penstock.sql.plan.clauses.temporal_joins import (
+    LastRows,
+    Versions,
+    last_by,
+    read_last_row,
+    read_table_versions,
+    refuse_left_without_rowtime,
+    refuse_unversioned,
+)
+from penstock.sql.plan.logical.facts import (
+    Facts,
+    facts_of_join,
+    facts_of_temporal_join,
+    unique_name,
+)
+from penstock.sql.plan.logical.nodes import (
+    Block,
+    Join,
+    JoinBound,
+    JoinType,
+    LookupJoin,
+    Node,
+    Refused,
+    Scan,
+    SubqueryAlias,
+    TemporalJoin,
+    TopN,
+)
+from penstock.sql.plan.logical.plan import walk
+from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.joins import compares_windows
 from penstock.sql.plan.rules.lookup_join import retry_of
+from penstock.sql.syntax.nodes import ScanTable
+from penstock.sql.syntax.positions import attach, source_of
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
+    "INNER",
     "Conditions",
+    "InnerQuery",
     "JoinedQuery",
+    "inner_query",
     "join_node",
     "lookup_node",
     "query_conditions",
     "read_conditions",
     "read_using",
     "semi_join_node",
+    "temporal_node",
     "written_conditions",
 ]
+
+
+# --- queries in WHERE ---
+
+INNER = "__inner"
+"""The name of an inner query's columns in the conditions of the join."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerQuery:
+    """A query in WHERE as a relation named INNER, and the conditions by which it is joined."""
+
+    select: exp.Select
+    conditions: Sequence[exp.Expr]
+
+
+def inner_query(
+    found: QueryCondition, apart: CorrelatedQuery, knows: Callable[[exp.Column], bool]
+) -> InnerQuery:
+    """Make an inner query give the values that its conditions need; `knows` are the columns of the outer query."""
+    values = [] if found.value is None else [found.value]
+    first = [item.unalias().copy() for item in apart.select.expressions]
+    tests = [exp.EQ(this=value.copy(), expression=first[0]) for value in values]
+    own = names_in(apart.select)
+    names: dict[str, str] = {}
+    items: list[exp.Expr] = []
+
+    def renamed(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or (is_outer(node, own) and knows(node)):
+            return node
+        return given(node)
+
+    def given(node: exp.Expr) -> exp.Expr:
+        text = node.sql()
+        if text not in names:
+            names[text] = unique_name(node.name or "value", names.values())
+            items.append(exp.alias_(node.copy(), names[text], quoted=True))
+        column = exp.column(names[text], INNER, quoted=True)
+        column.type = node.type
+        return column
+
+    conditions: list[exp.Expr] = []
+    for test in tests:  # the value of IN is the outer query's, whatever it names
+        test.set("expression", given(test.expression))
+        conditions.append(test)
+    conditions += [test.transform(renamed) for test in apart.conditions]
+    inner = apart.select.copy()
+    if items or not inner.args.get("group"):
+        inner.set("expressions", items or [exp.alias_(exp.Literal.number(1), "one", quoted=True)])
+    return InnerQuery(select=attach(inner, source_of(found.select)), conditions=conditions)
+
+
+# --- joins ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,3 +287,81 @@ def _joined_query(condition: exp.Expr, scope: Scope) -> JoinedQuery | None:
         kind=found.kind,
         inner=inner_query(found, apart, scope.knows),
     )
+
+
+# --- temporal joins ---
+
+
+def temporal_node(
+    left: Node,
+    right: SubqueryAlias,
+    node: exp.Join,
+    scope: Scope,
+    block: Block,
+    *,
+    joined: Sequence[SubqueryAlias],
+    tables: Sequence[ScanFlow],
+) -> TemporalJoin | Refused:
+    """Return a join of `left`, whose names are in `scope`, with the versions of `right`.
+
+    `joined` are the relations of the FROM before, of which the first alone may have been joined otherwise. Refused
+    where the right side has no versions, or the left one no such rowtime.
+    """
+    version = node.this.args["version"]
+    found = _versions(right, node.this, tables)
+    if isinstance(found, Refusal):
+        return _refused(left, right, node, found)
+    first, others = joined[0], (*joined[1:], right)
+    sources = None
+    if version.expression.table in ("", first.alias) and all(map(_is_versioned, others)):
+        sources = first.facts.sources(version.expression.name)
+    if not sources:
+        return _refused(left, right, node, refuse_left_without_rowtime(version))
+    return TemporalJoin(
+        facts=facts_of_temporal_join(left.facts, right.facts, _scans(right)),
+        place=node,
+        left=left,
+        right=right,
+        kind=join_type(node),
+        version=version.expression,
+        time=found.time,
+        key=found.key,
+        conditions=tuple(written_conditions(node, scope, right.alias)),
+        using=read_using(node),
+        waits_for=sources.union(*map(_scans, others)),
+        text=f"{words_of(node)} JOIN".strip(),
+        block=block,
+    )
+
+
+def _versions(
+    right: SubqueryAlias, node: exp.Expr, tables: Sequence[ScanFlow]
+) -> Versions | Refusal:
+    if isinstance(node, ScanTable):
+        return read_table_versions(node, tables)
+    assert isinstance(node, exp.Subquery), "tables and views have versions"
+    numbered = read_last_row(node)
+    if isinstance(numbered, Refusal):
+        return numbered
+    best = next(
+        found
+        for found in walk(right)
+        if isinstance(found, TopN) and found.syntax is numbered.select
+    )
+    if best.input.facts.sources(last_by(numbered).name) is None:
+        return refuse_unversioned(node)
+    values = {name: value for name, value in best.items if name != best.number}
+    return LastRows.of(node, numbered, values).versions or refuse_unversioned(node)
+
+
+def _refused(left: Node, right: Node, node: exp.Join, refusal: Refusal) -> Refused:
+    columns = facts_of_join(left.facts, right.facts).columns
+    return Refused(facts=Facts(columns=columns), place=node, input=left, stage=refusal)
+
+
+def _is_versioned(relation: SubqueryAlias) -> bool:
+    return relation.syntax is not None and relation.syntax.args.get("version") is not None
+
+
+def _scans(node: Node) -> frozenset[int]:
+    return frozenset(found.index for found in walk(node) if isinstance(found, Scan))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.sql.plan.builder.names import SelectList
-from penstock.sql.plan.logical.block import Block
-from penstock.sql.plan.logical.derive import facts_of_projection
-from penstock.sql.plan.logical.nodes import Node, TopN
-from penstock.sql.plan.rules.row_number import RowNumberQuery
+from penstock.sql.plan.builder.relations import SelectList
+from penstock.sql.plan.logical.facts import facts_of_projection
+from penstock.sql.plan.logical.nodes import Block, Node, TopN
+from penstock.sql.plan.rules.top_n import RowNumberQuery
 
 __all__ = ["shows_number", "top_n"]
 

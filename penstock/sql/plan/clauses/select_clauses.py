@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from penstock.catalog.errors import Span
 from penstock.sql.binding.hints import StateTtl
 from penstock.sql.dialect import to_text
+from penstock.sql.dialect.windows.window_tables import WindowKind
 from penstock.sql.expressions.nondeterministic import find_nondeterministic
-from penstock.sql.plan.rules.row_number import RowNumberQuery
+from penstock.sql.plan.rules.top_n import RowNumberQuery
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
@@ -31,6 +33,7 @@ __all__ = [
     "refuse_unknown_columns",
     "refuse_unnamed_column",
     "refuse_unused_hint",
+    "refuse_window",
 ]
 
 
@@ -232,3 +235,40 @@ def refuse_unused_hint(hint: StateTtl) -> Refusal:
         "other state, that of Top-N too",
         span=hint.span,
     )
+
+
+# --- windows over rows of a stage ---
+
+
+def refuse_window(
+    kind: WindowKind,
+    time_column: str,
+    span: Span | None,
+    sources: frozenset[int] | None,
+    *,
+    inserts: bool,
+) -> Refusal | None:
+    """Return why a stage's rows cannot be windowed: they are updated, have no rowtime there, or for SESSION.
+
+    `sources` are the scans whose watermarks bound the time column; None: it is no rowtime.
+    """
+    if not inserts:
+        return Refusal(
+            message=f"{kind} over rows that are updated or deleted is not supported",
+            hint="aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...",
+            span=span,
+        )
+    if not sources:
+        return Refusal(
+            message=f"{time_column} is not a rowtime of the rows that {kind} reads",
+            hint="a rowtime is the column of a stream's WATERMARK, also in a query that selects it; write the rows "
+            "into a table with a WATERMARK, and window that in a second INSERT",
+            span=span,
+        )
+    if kind is WindowKind.SESSION:
+        return Refusal(
+            message="SESSION over the results of OVER or of a temporal join is not supported",
+            hint="write them into a table with a WATERMARK, and window that in a second INSERT",
+            span=span,
+        )
+    return None

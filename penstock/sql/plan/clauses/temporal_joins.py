@@ -1,24 +1,42 @@
-"""Refuse temporal joins in event time that no stage runs: sides without a rowtime, and what has no versions."""
+"""Read temporal joins in event time: what has versions, by which rowtime and key; refuse what has none.
+
+The right side is a versioned table, or Flink's view of the last rows of a stream.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
 from penstock.sql.plan.logical.nodes import JoinType
+from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import ScanFlow
+from penstock.sql.plan.rules.top_n import (
+    RowNumberQuery,
+    check_limit,
+    check_row_number,
+    find_row_number,
+)
+from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
+    "LastRows",
+    "Versions",
+    "last_by",
+    "read_last_row",
+    "read_table_versions",
     "refuse_kind_or_updates",
     "refuse_left_without_rowtime",
     "refuse_missing_key",
     "refuse_table_versions",
     "refuse_unversioned",
 ]
+
 
 _LAST = (
     "SELECT a, b, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY ts DESC) AS n FROM t) WHERE n = 1, "
@@ -96,3 +114,105 @@ def refuse_unversioned(node: exp.Subquery) -> Refusal:
         hint=_LAST,
         span=span_of(node.args["version"]),
     )
+
+
+# --- versions ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """What makes a relation versioned: the key of its versions, and the rowtime from which each is valid."""
+
+    key: tuple[str, ...]
+    time: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRows:
+    """A view of the last row of each key by rowtime: each row of what its query numbers is a version.
+
+    `names` are the columns of the view, with their names in the numbering query, and `values` those of the latter.
+    `versions` is None where the view does not give the key or the rowtime.
+    """
+
+    names: Mapping[str, str]
+    values: Mapping[str, exp.Expr]
+    versions: Versions | None
+
+    @classmethod
+    def of(
+        cls, view: exp.Subquery, numbered: RowNumberQuery, values: Mapping[str, exp.Expr]
+    ) -> LastRows:
+        """Read the columns of a view; `values` are those of its numbering query, in which stars are written out."""
+        names = _view_names(view.this, list(values))
+        key = [_shown(part, names, values) for part in numbered.window.args["partition_by"]]
+        time = _shown(last_by(numbered), names, values)
+        known = tuple(name for name in key if name is not None)
+        found = None if time is None or len(known) < len(key) else Versions(key=known, time=time)
+        return cls(names=names, values=values, versions=found)
+
+
+def read_table_versions(node: ScanTable, tables: Sequence[ScanFlow]) -> Versions | Refusal:
+    """Read a table behind FOR SYSTEM_TIME AS OF a rowtime; a refusal without a PRIMARY KEY or a WATERMARK."""
+    table = tables[node.scan]
+    refusal = refuse_table_versions(table, node.args["version"])
+    if refusal is not None:
+        return refusal
+    assert table.rowtime is not None, "others are refused"
+    assert table.key is not None, "others are refused"
+    return Versions(key=table.key, time=table.rowtime)
+
+
+def read_last_row(view: exp.Subquery) -> RowNumberQuery | Refusal:
+    """Return the numbering query of a view that selects only the last row of each key by a column, `last_by`.
+
+    A refusal for any other query. Whether the column is a rowtime is not asked.
+    """
+    reader = view.this
+    if not isinstance(reader, exp.Select) or reader.args.get("from_") is None:
+        return refuse_unversioned(view)
+    numbered = find_row_number(reader.args.get("where"), reader.args["from_"].this)
+    others = ("joins", "laterals", "group", "having", "distinct", "order", "limit")
+    if numbered is None or any(reader.args.get(part) for part in others):
+        return refuse_unversioned(view)
+    if (many := check_limit(numbered)) is not None:
+        return many
+    order, select = numbered.window.args.get("order"), numbered.select
+    if numbered.rest is not None or numbered.ties or numbered.limit != 1:
+        return refuse_unversioned(view)
+    if order is None or len(order.expressions) != 1:
+        return refuse_unversioned(view)
+    if not order.expressions[0].args.get("desc") or not numbered.window.args.get("partition_by"):
+        return refuse_unversioned(view)
+    if (more := check_row_number(numbered)) is not None:
+        return more
+    joined = select.args.get("joins") or select.args.get("laterals")
+    if not isinstance(last_by(numbered), exp.Column) or joined:
+        return refuse_unversioned(view)
+    return numbered
+
+
+def last_by(numbered: RowNumberQuery) -> exp.Expr:
+    """Return what the rows of a numbering query are ordered by first."""
+    order: exp.Expr = numbered.window.args["order"].expressions[0].this
+    return order
+
+
+def _view_names(reader: exp.Select, inner: Sequence[str]) -> dict[str, str]:
+    """Return the columns of a view by their names, with their names in the numbering query.
+
+    The number itself, which is always 1, and computed values are left out.
+    """
+    if any(item.find(exp.Star) for item in reader.expressions):
+        return {name: name for name in inner}
+    columns = ((i.alias_or_name, i.unalias()) for i in reader.expressions)
+    return {
+        name: value.name
+        for name, value in columns
+        if isinstance(value, exp.Column) and value.name in inner
+    }
+
+
+def _shown(part: exp.Expr, names: Mapping[str, str], values: Mapping[str, exp.Expr]) -> str | None:
+    """Name the column of the view for a value of the numbering query; None where there is none."""
+    return next((name for name, own in names.items() if is_same(values[own], part)), None)

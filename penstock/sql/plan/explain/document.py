@@ -20,11 +20,15 @@ from penstock.sql.incremental.stages import (
 )
 from penstock.sql.plan.explain.operators import Detail, operator_words
 from penstock.sql.plan.explain.scans import ExplainedScan, explain_scan
-from penstock.sql.plan.explain.stage_names import StageNames
-from penstock.sql.plan.explain.state import OperatorState, state_in_spark, state_of_stages
+from penstock.sql.plan.explain.stages import (
+    OperatorState,
+    StageNames,
+    state_in_spark,
+    state_of_stages,
+)
 from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.lookup_keys import lookups_in
-from penstock.sql.plan.placement.physical_plan import Engine, PhysicalNode
+from penstock.sql.plan.placement.place import Engine, PhysicalNode
 
 if TYPE_CHECKING:
     from pathlib import Path

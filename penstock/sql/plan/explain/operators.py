@@ -10,7 +10,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
-from penstock.sql.plan.logical.column import Item
+from penstock.sql.plan.logical.facts import Item
 from penstock.sql.plan.logical.nodes import (
     Aggregate,
     Distinct,

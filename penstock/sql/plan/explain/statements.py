@@ -1,4 +1,7 @@
-"""What EXPLAIN shows of a statement: the sink, and the operators of its query below; of a statement set each INSERT."""
+"""What EXPLAIN shows of a statement: the sink, and the operators of its query below; of a statement set each INSERT.
+
+An operator is a line, its facts are lines that begin with a dash, its inputs are below, indented.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.explain.document import ExplainedOperator, explain_query, flink_letters
-from penstock.sql.plan.explain.text import plan_lines
 from penstock.sql.plan.rules.flow import describe_changes
 
 if TYPE_CHECKING:
@@ -16,9 +18,65 @@ if TYPE_CHECKING:
 
     from penstock.sql.plan.analysed import AnalysedInsert, TableScan
 
-__all__ = ["ExplainedQuery", "ExplainedSet", "ExplainedSink", "explain_insert"]
+__all__ = ["ExplainedQuery", "ExplainedSet", "ExplainedSink", "explain_insert", "plan_lines"]
+
+
+# --- plans ---
 
 _INDENT = "  "
+
+
+def plan_lines(
+    root: ExplainedOperator, *, keys: bool = False, shown: set[int] | None = None
+) -> list[str]:
+    """Write a plan. `keys`: the key of every operator; else of those with state that update their rows.
+
+    How a table is read is told where it is named first; `shown` are the numbers of tables that were told before.
+    """
+    return list(_lines(root, 0, set() if shown is None else shown, keys=keys))
+
+
+def _lines(node: ExplainedOperator, depth: int, shown: set[int], *, keys: bool) -> Iterator[str]:
+    indent = _INDENT * depth
+    again = node.scan is not None and node.number in shown
+    line = node.line + (", as above" if again else "")
+    yield f"{indent}{line} [{_place(node)}] [{','.join(node.changes)}]"
+    if not again:
+        yield from (f"{indent}- {fact}" for fact in _facts(node, keys=keys))
+    if node.number is not None:
+        shown.add(node.number)
+    for given in node.inputs:
+        yield from _lines(given, depth + 1, shown, keys=keys)
+
+
+def _place(node: ExplainedOperator) -> str:
+    if node.stage is None:
+        return node.runs
+    return f"stage {node.stage}" if node.runs == "stage" else f"{node.runs}, {node.stage}"
+
+
+def _facts(node: ExplainedOperator, *, keys: bool) -> Iterator[str]:
+    updates = node.state is not None and node.changes != ("I",)
+    if keys or updates:
+        yield f"key: {_key(node.key)}"
+    sets = node.details.get("grouping_sets")
+    if sets:
+        yield f"grouping sets: {sets}; each row counts in every one"
+    if node.state is not None:
+        yield f"state: {node.state.keeps}"
+        yield f"bound: {node.state.bound or 'none'}"
+    if node.scan is not None:
+        yield from node.scan.lines
+
+
+def _key(key: tuple[str, ...] | None) -> str:
+    if key is None:
+        return "none"
+    return ", ".join(key) or "none: one row in all"
+
+
+# --- statements ---
+
 VERSION = 1
 """The version of the JSON document."""
 

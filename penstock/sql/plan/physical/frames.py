@@ -43,7 +43,7 @@ from penstock.sql.expressions.expression import to_spark
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.lookup_keys import KeyLookup, lookup_strategy, lookups_in, write_lookup
 from penstock.sql.plan.rules.inline import inline_ctes
-from penstock.sql.plan.spark_text.aggregates import keep_distinct_in_windows
+from penstock.sql.plan.spark_text.changes import keep_distinct_in_windows
 from penstock.sql.settings.pipeline import TIME_ZONE
 from penstock.sql.syntax.nodes import ScanTable
 

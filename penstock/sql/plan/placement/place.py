@@ -6,24 +6,154 @@ sink does not take what it gives, stages run the query, over what Spark streams 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.clauses.select_clauses import refuse_unused_hint
-from penstock.sql.plan.logical.nodes import Scan, TemporalJoin
-from penstock.sql.plan.logical.plan import Plan, StateHint, walk
-from penstock.sql.plan.placement.engines import on_one_engine, on_spark, on_stages
-from penstock.sql.plan.placement.physical_plan import PhysicalPlan
+from penstock.sql.plan.logical.nodes import (
+    Aggregate,
+    Node,
+    Over,
+    Project,
+    Scan,
+    SetOp,
+    SubqueryAlias,
+    TemporalJoin,
+    TopN,
+    WindowAssign,
+)
+from penstock.sql.plan.logical.plan import Plan, StateHint, inputs, walk
+from penstock.sql.plan.placement.blocks import query_block, scan_flow
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.placement.stage import StageTraits
-from penstock.sql.plan.placement.trait import scan_flow
 from penstock.sql.plan.rules.flow import Flow
+from penstock.sql.plan.rules.joins import in_processing_time, unequal_joins
 from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
-from penstock.sql.plan.rules.streaming_checks import in_processing_time, unequal_joins
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["PlacementOptions", "place_on_stages", "place_operators"]
+__all__ = [
+    "Engine",
+    "PhysicalNode",
+    "PhysicalPlan",
+    "PlacementOptions",
+    "on_one_engine",
+    "on_spark",
+    "on_stages",
+    "place_on_stages",
+    "place_operators",
+]
+
+
+class Engine(StrEnum):
+    """What runs an operator."""
+
+    NATIVE = "native"
+    """Spark by itself: a stream in append mode, or a batch."""
+    UPDATE = "update"
+    """Spark's update mode: a key's newest row replaces the one before."""
+    INCREMENTAL = "incremental"
+    """A stage in foreachBatch, with keyed state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhysicalNode:
+    """An operator, the engine that runs it, and the changes and the key of its rows on that engine."""
+
+    logical: Node
+    engine: Engine
+    trait: Flow
+    inputs: tuple[PhysicalNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhysicalPlan:
+    """The operators of a query, each on its engine; `flow` are the rows that reach the sink.
+
+    `checked`: what streams cannot do was refused. False for a query that Spark runs as it is. `traits` are those of
+    Spark, and `stages` those of stages where they run the query: it is written by these.
+    """
+
+    root: PhysicalNode
+    plan: Plan
+    flow: Flow
+    traits: SparkTraits = field(compare=False, repr=False)
+    stages: StageTraits | None = field(default=None, compare=False, repr=False)
+    checked: bool = True
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether stages run the query."""
+        return self.stages is not None
+
+
+# --- operators on their engines ---
+
+Run = tuple[Engine, Flow]
+"""The engine of an operator, and its rows there."""
+
+
+def on_one_engine(root: Node, flow: Flow) -> PhysicalNode:
+    """Give a whole plan to Spark, as it is; nothing is known of its rows."""
+    return _assembled(root, {id(node): (Engine.NATIVE, flow) for node in walk(root)})
+
+
+def on_spark(root: Node, spark: SparkTraits) -> PhysicalNode:
+    """Give a whole plan to Spark: an operator that updates its results, and what stands on it, in update mode."""
+    return _assembled(root, dict(_on_spark(root, spark)))
+
+
+def on_stages(root: Node, stages: StageTraits, spark: SparkTraits) -> PhysicalNode:
+    """Give a plan to stages, and what Spark streams for them to Spark."""
+    runs: dict[int, Run] = {}
+    pending: list[tuple[Node, Flow]] = [(root, Flow(columns=None))]
+    while pending:
+        node, above = pending.pop()
+        rows = stages.known(node)
+        if isinstance(node, Scan) or (rows is not None and rows.native):
+            runs.update(_on_spark(node, spark))
+            continue
+        flow = above if rows is None else rows.flow
+        runs[id(node)] = (Engine.INCREMENTAL, flow)
+        block = query_block(node) if isinstance(node, _LISTS) else None
+        if block is None or not stages.streams_from(block):
+            pending += ((one, flow) for one in inputs(node))
+            continue
+        for one in inputs(node):
+            runs.update(_on_spark(one, spark))
+    return _assembled(root, runs)
+
+
+_LISTS = (Project, Aggregate, Over, TopN)
+"""Operators that compute the SELECT list: what is below them is FROM and WHERE."""
+
+
+def _on_spark(root: Node, spark: SparkTraits) -> Iterator[tuple[int, Run]]:
+    pending: list[tuple[Node, Flow]] = [(root, Flow(columns=None))]
+    while pending:
+        node, above = pending.pop()
+        asked = isinstance(node, Scan | SubqueryAlias | WindowAssign | SetOp)
+        found = spark.of(node) if asked else spark.known(node)
+        flow = above if found is None or isinstance(found, Refusal) else found
+        yield id(node), (Engine.NATIVE if flow.mechanism is None else Engine.UPDATE, flow)
+        below = flow
+        if isinstance(node, _LISTS) and (block := query_block(node)) is not None:
+            clause = spark.of_from(block)
+            below = Flow(columns=None) if isinstance(clause, Refusal) else clause.joined.flow
+        pending += ((one, below) for one in inputs(node))
+
+
+def _assembled(root: Node, runs: dict[int, Run]) -> PhysicalNode:
+    done: dict[int, PhysicalNode] = {}
+    for node in walk(root):  # inputs come first
+        engine, trait = runs[id(node)]
+        given = tuple(done[id(one)] for one in inputs(node))
+        done[id(node)] = PhysicalNode(logical=node, engine=engine, trait=trait, inputs=given)
+    return done[id(root)]
+
+
+# --- the choice ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

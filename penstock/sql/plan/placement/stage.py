@@ -13,8 +13,7 @@ from sqlglot import exp
 from penstock.sql.dialect.parser.table_functions import table_call
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import is_determined, key_text
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
-from penstock.sql.plan.builder.subqueries import INNER
-from penstock.sql.plan.clauses.aggregates import refuse_ordered
+from penstock.sql.plan.builder.joins import INNER
 from penstock.sql.plan.clauses.joins import (
     conjuncts,
     has_query,
@@ -22,7 +21,7 @@ from penstock.sql.plan.clauses.joins import (
     read_join_kind,
     read_query_condition,
 )
-from penstock.sql.plan.clauses.over_clauses import OverWindow, over_calls, read_window
+from penstock.sql.plan.clauses.over import OverWindow, over_calls, read_window
 from penstock.sql.plan.clauses.select_clauses import (
     read_relation_names,
     refuse_clauses,
@@ -48,8 +47,14 @@ from penstock.sql.plan.logical.nodes import (
     WindowAssign,
 )
 from penstock.sql.plan.logical.plan import inputs
-from penstock.sql.plan.placement.blocks import BlockRelation, QueryBlock, query_block, rowtimes_of
-from penstock.sql.plan.placement.spark import SparkTraits
+from penstock.sql.plan.placement.blocks import (
+    BlockRelation,
+    QueryBlock,
+    StageTrait,
+    query_block,
+    rowtimes_of,
+)
+from penstock.sql.plan.placement.spark import SparkTraits, StreamedParts
 from penstock.sql.plan.placement.stage_from import (
     Shown,
     join_conditions,
@@ -57,33 +62,30 @@ from penstock.sql.plan.placement.stage_from import (
     join_versions,
     open_relation,
     refuse_stars,
-    unnest_rows,
-)
-from penstock.sql.plan.placement.stage_relations import (
     set_rows,
     table_rows,
     top_n_rows,
+    unnest_rows,
     version_rows,
     window_rows,
 )
 from penstock.sql.plan.placement.stage_select import (
+    StageSource,
     Streamed,
     distinct_rows,
+    is_constant,
     mechanism_at,
     needed_names,
     over_rows,
     read_values,
     streamed_rows,
 )
-from penstock.sql.plan.placement.stage_source import StageSource, is_constant
-from penstock.sql.plan.placement.stage_streams import StreamedParts
-from penstock.sql.plan.placement.trait import StageTrait
-from penstock.sql.plan.rules.aggregate import is_same, own_aggregates
+from penstock.sql.plan.rules.aggregate import is_same, own_aggregates, refuse_ordered
 from penstock.sql.plan.rules.changelog_mode import check_over, is_aggregation
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation
 from penstock.sql.plan.rules.flow import Flow, OperatorKind
 from penstock.sql.plan.rules.joins import is_temporal
-from penstock.sql.plan.rules.row_number import (
+from penstock.sql.plan.rules.top_n import (
     RowNumberQuery,
     check_limit,
     find_row_number,

@@ -1,7 +1,7 @@
-"""Aggregations without a window, as Spark's update mode runs them (`plan/spark_text/aggregates.py`).
+"""Aggregates, and aggregations without a window as Spark's update mode runs them.
 
 Each row replaces that of its group. Over inserts run all aggregates; over changes with the row before and after SUM,
-COUNT and AVG, which can take rows back (Flink's retractable aggregates).
+COUNT and AVG, which can take rows back (Flink's retractable aggregates). `plan/spark_text/changes.py` writes them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,58 @@ from penstock.sql.syntax.traversal import find_nodes
 __all__ = [
     "aggregate_flow",
     "check_distinct",
+    "is_listed",
+    "is_of_any_order",
     "is_same",
     "is_windowed",
     "may_delete",
     "own_aggregates",
+    "refuse_ordered",
     "total_type",
+    "without_filter",
 ]
+
+
+_ANY_ORDER = (
+    exp.Avg, exp.Count, exp.Max, exp.Min, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Sum, exp.Variance,
+    exp.VariancePop,
+)  # fmt: skip
+
+
+def without_filter(node: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
+    """Return an aggregate without its FILTER, and the condition of that."""
+    if isinstance(node, exp.Filter):
+        return node.this, node.expression.this
+    return node, None
+
+
+def is_of_any_order(aggregate: exp.Expr) -> bool:
+    """Return whether an aggregate gives the same value for rows in any order."""
+    name = aggregate.name.upper() if isinstance(aggregate, exp.AnonymousAggFunc) else ""
+    return isinstance(aggregate, _ANY_ORDER) or name == "APPROX_COUNT_DISTINCT"
+
+
+def is_listed(aggregate: exp.Expr) -> bool:
+    """Return whether an aggregate lists values, which can be sorted: LISTAGG, ARRAY_AGG."""
+    name = aggregate.name.upper() if isinstance(aggregate, exp.AnonymousAggFunc) else ""
+    return isinstance(aggregate, exp.GroupConcat) or name == "ARRAY_AGG"
+
+
+def refuse_ordered(value: exp.Expr) -> Refusal | None:
+    """Return why an aggregate in an expression cannot be computed again; None where all of them can."""
+    for aggregate in value.find_all(exp.AggFunc):
+        if not is_of_any_order(aggregate) and not is_listed(aggregate):
+            return Refusal(
+                message=f"{to_text(aggregate)} is not supported here: its value depends on the order in which rows "
+                "came, which is not kept",
+                hint="number the rows: ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n in a query in FROM, and "
+                "WHERE n = 1 in the query around it",
+                span=span_of(aggregate),
+            )
+    return None
+
+
+# --- aggregations in update mode ---
 
 WHOLE = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
 FRACTIONS = (exp.DType.FLOAT, exp.DType.DOUBLE)

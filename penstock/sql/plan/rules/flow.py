@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from penstock.catalog.errors import Span
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.plan.logical.scan_traits import Arrival
+from penstock.sql.plan.logical.facts import Arrival
 
 __all__ = [
     "Arrival",

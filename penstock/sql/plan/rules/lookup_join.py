@@ -14,7 +14,7 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.binding.hints import lookup_hints
-from penstock.sql.plan.logical.scan_traits import LookupRetry
+from penstock.sql.plan.logical.facts import LookupRetry
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of

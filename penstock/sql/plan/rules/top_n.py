@@ -1,23 +1,210 @@
-"""Deduplication and Top-N: Flink's ROW_NUMBER() OVER (PARTITION BY k ORDER BY t) <= n, in Spark's update mode.
+"""Deduplication and Top-N: Flink's ROW_NUMBER() OVER (PARTITION BY k ORDER BY t) <= n, its bound and its ties.
 
-Numbers are never retracted over inserts: row 3 of a key is replaced by another row 3, so (key, number) is the key of
-the result. `plan/spark_text/top_n.py` writes it.
+In Spark's update mode numbers are never retracted over inserts: row 3 of a key is replaced by another row 3, so
+(key, number) is the key of the result; `plan/spark_text/top_n.py` writes it. Over changes a stage numbers rows:
+`incremental/planning/top_n.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
 from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.dialect import to_text
+from penstock.connector.scan import ARRIVED
+from penstock.sql.dialect import to_text, window_tables
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, is_windowing
+from penstock.sql.plan.logical.facts import Arrival, TieBreak
+from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation, expanded
-from penstock.sql.plan.rules.flow import Flow, OperatorKind, UpdatingOperator
-from penstock.sql.plan.rules.row_number import RowNumberQuery, check_row_number
-from penstock.sql.syntax.positions import span_of
+from penstock.sql.plan.rules.flow import Flow, OperatorKind, ScanFlow, UpdatingOperator
+from penstock.sql.syntax.nodes import ScanTable
+from penstock.sql.syntax.positions import attach, source_of, span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["in_reverse", "is_descending", "is_downwards", "top_n_flow"]
+__all__ = [
+    "RowNumberQuery",
+    "TieBreak",
+    "arrival_carriers",
+    "carry_arrival",
+    "check_limit",
+    "check_row_number",
+    "find_row_number",
+    "in_reverse",
+    "is_descending",
+    "is_downwards",
+    "is_processing_time",
+    "take_bound",
+    "top_n_flow",
+    "winner",
+]
 
+
+# --- queries that number rows ---
+
+MAX_ROWS = 10_000
+"""Most rows of a key that are kept: each change sends all of them again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowNumberQuery:
+    """A query that numbers rows, and the bound of its reader: `limit` is the highest number that may pass.
+
+    `select` has the projection `item`, an OVER under the name `name`; `subquery` is `select` as the reader names it,
+    and the number `shown`. `rest` is the WHERE of the reader without the bound; None where that was all of it.
+    """
+
+    select: exp.Select
+    subquery: exp.Subquery
+    item: exp.Alias
+    shown: str
+    limit: int
+    rest: exp.Where | None = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        """The column of the row number."""
+        return self.item.alias
+
+    @property
+    def window(self) -> exp.Window:
+        """The OVER."""
+        assert isinstance(self.item.this, exp.Window)
+        return self.item.this
+
+    @property
+    def ties(self) -> bool:
+        """Whether ties have one number: RANK and DENSE_RANK."""
+        return isinstance(self.window.this, exp.Rank | exp.DenseRank)
+
+    def is_by_arrival(self, proctimes: frozenset[str]) -> bool:
+        """Return whether rows are in order of arrival: by the column of these that is PROCTIME(), or the call."""
+        order = self.window.args.get("order")
+        first = order.expressions[0].this if order is not None and order.expressions else None
+        return is_processing_time(first, proctimes)
+
+
+def is_processing_time(order: exp.Expr | None, proctimes: frozenset[str]) -> bool:
+    """Return whether a value of ORDER BY is PROCTIME(): the call, or a column of these that are."""
+    if isinstance(order, exp.Anonymous):
+        return order.name.upper() == "PROCTIME"
+    return isinstance(order, exp.Column) and order.name in proctimes
+
+
+def find_row_number(where: exp.Where | None, source: exp.Expr) -> RowNumberQuery | None:
+    """Find a ROW_NUMBER, RANK or DENSE_RANK in a relation, with its bound in `where`, the WHERE of its reader.
+
+    None also for a number without a bound, or beside another OVER: that is an ordinary OVER aggregate.
+    """
+    if not isinstance(source, exp.Subquery) or not isinstance(source.this, exp.Select):
+        return None
+    select = source.this
+    items = [
+        i for i in select.expressions if isinstance(i, exp.Alias) and isinstance(i.this, exp.Window)
+    ]
+    found = [i for i in items if isinstance(i.this.this, exp.RowNumber | exp.Rank | exp.DenseRank)]
+    if not found:
+        return None
+    if len(items) > 1:
+        return None
+    (item,) = found
+    shown = _shown_name(source, select, item)
+    bound = _bound(where, shown)
+    if bound is None:
+        return None
+    limit, rest = bound
+    return RowNumberQuery(
+        select=select, subquery=source, item=item, shown=shown, limit=limit, rest=rest
+    )
+
+
+def take_bound(reader: exp.Select, numbered: RowNumberQuery) -> None:
+    """Remove the bound from the WHERE of the reader, in place."""
+    reader.set("where", numbered.rest)
+
+
+def check_limit(numbered: RowNumberQuery) -> Refusal | None:
+    """Refuse a bound that keeps too many rows."""
+    if numbered.limit <= MAX_ROWS:
+        return None
+    return Refusal(
+        message=f"the {numbered.limit} best rows of each key are more than the {MAX_ROWS} that are kept",
+        span=span_of(numbered.item if numbered.rest is None else numbered.rest),
+    )
+
+
+def check_row_number(numbered: RowNumberQuery) -> Refusal | None:
+    """Refuse a query that numbers rows and does more than that."""
+    select = numbered.select
+    for part in ("group", "having", "distinct", "order", "limit", "qualify"):
+        if select.args.get(part) is not None:
+            return Refusal(
+                message=f"a query that numbers rows of a stream cannot have {part.upper()} of its own",
+                hint="number the rows of a plain SELECT",
+                span=span_of(numbered.item),
+            )
+    return None
+
+
+def _shown_name(source: exp.Subquery, select: exp.Select, item: exp.Alias) -> str:
+    """Return the row number's name outside the subquery, which may rename its columns."""
+    alias = source.args.get("alias")
+    columns = [c.name for c in alias.columns] if alias is not None else []
+    place = select.expressions.index(item)
+    if columns and not any(isinstance(i, exp.Star) for i in select.expressions):
+        return str(columns[place]) if place < len(columns) else item.alias
+    return item.alias
+
+
+# --- the bound ---
+
+
+def _bound(where: exp.Where | None, name: str) -> tuple[int, exp.Where | None] | None:
+    """Find `name = 1`, `name <= n` and the like in a WHERE; returns the highest number, and the WHERE without it."""
+    if where is None:
+        return None
+    parts = (
+        list(where.this.unnest().flatten())
+        if isinstance(where.this.unnest(), exp.And)
+        else [where.this]
+    )
+    bounds = [(part, limit) for part in parts if (limit := _limit(part, name)) is not None]
+    if not bounds:
+        return None
+    part, limit = min(bounds, key=lambda found: found[1])
+    exact = isinstance(part.unnest(), exp.EQ) and limit > 1
+    rest = [p.copy() for p in parts if p is not part or exact]
+    if not rest:
+        return limit, None
+    return limit, attach(exp.Where(this=exp.and_(*rest)), source_of(where))
+
+
+def _limit(part: exp.Expr, name: str) -> int | None:
+    test = part.unnest()
+    if not isinstance(test, exp.EQ | exp.LTE | exp.LT | exp.GTE | exp.GT):
+        return None
+    left, right = test.this, test.expression
+    kind: type[exp.Expr] = type(test)
+    turned: dict[type[exp.Expr], type[exp.Expr]] = {
+        exp.GTE: exp.LTE,
+        exp.GT: exp.LT,
+        exp.LTE: exp.GTE,
+        exp.LT: exp.GT,
+    }
+    if isinstance(left, exp.Literal):
+        left, right, kind = right, left, turned.get(kind, kind)
+    named = isinstance(left, exp.Column) and left.name == name
+    if not named or not (isinstance(right, exp.Literal) and right.is_int):
+        return None
+    number = int(right.name)
+    limits: dict[type[exp.Expr], int] = {exp.EQ: number, exp.LTE: number, exp.LT: number - 1}
+    limit = limits.get(kind)
+    return limit if limit is not None and limit >= 1 else None
+
+
+# --- update mode ---
 
 TIMES = (exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ, exp.DType.DATE)
 NUMBERS = exp.DataType.NUMERIC_TYPES
@@ -153,3 +340,134 @@ def in_reverse(value: exp.Expr) -> exp.Expr | None:
         micros = exp.cast(value.copy(), exp.DType.TIMESTAMPLTZ)
         return exp.Neg(this=exp.Anonymous(this="unix_micros", expressions=[micros]))
     return None
+
+
+# --- ties ---
+
+
+def winner(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak:
+    """Return which of the tied rows is taken."""
+    order = numbered.window.args.get("order")
+    parts = order.expressions if order is not None else []
+    if numbered.limit > 1 or len(parts) != 1 or not parts[0].args.get("desc"):
+        return TieBreak.FIRST
+    (by,) = parts
+    is_time = isinstance(by.this, exp.Column) and _is_rowtime(
+        numbered.select, by.this.name, tables, inside=True
+    )
+    return TieBreak.LAST if is_time else TieBreak.FIRST
+
+
+def arrival_carriers(select: exp.Select, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
+    """Return the tables and the SELECTs that give FROM the column ARRIVED; None where rows have no arrival order.
+
+    They have one as long as each is a row of a table: through projections, filters, windows and UNION ALL.
+    """
+    if select.args.get("from_") is None or _joins(select):
+        return None
+    return _carriers(select.args["from_"].this, tables)
+
+
+def carry_arrival(carriers: Sequence[exp.Expr]) -> None:
+    """Add the column ARRIVED to tables and SELECTs."""
+    for node in carriers:
+        if isinstance(node, exp.Select):
+            node.append("expressions", exp.column(ARRIVED, quoted=True))
+        else:
+            node.set("arrives", True)
+
+
+def _carriers(node: exp.Expr, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
+    """Return the tables and the SELECTs that have to provide the column; None where that is impossible."""
+    if _names_columns(node):
+        return None
+    match node:
+        case ScanTable():
+            return [node] if tables[node.scan].arrival is Arrival.RECORD else None
+        case exp.Table() if is_windowing(node):
+            (window, *_) = window_tables(node)
+            return _carriers(window.input, tables)
+        case exp.Subquery():
+            return _carriers(node.this, tables)
+        case exp.Union() if not node.args.get("distinct"):
+            return _of_union(node, tables)
+        case exp.Select():
+            return _of_select(node, tables)
+        case _:
+            return None
+
+
+def _of_select(select: exp.Select, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
+    clauses = ("group", "having", "distinct", "order", "limit", "offset", "qualify")
+    if any(select.args.get(clause) is not None for clause in clauses) or _joins(select):
+        return None
+    if own_aggregates(select) or any(item.find(exp.Window) for item in select.expressions):
+        return None
+    from_ = select.args.get("from_")
+    found = None if from_ is None else _carriers(from_.this, tables)
+    if found is None or any(item.find(exp.Star) for item in select.expressions):
+        return found  # a star has it with the others
+    return [*found, select]
+
+
+def _of_union(union: exp.Union, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
+    """Carry it through both sides, as the last column; rows of one table on both would have the same."""
+    sides = [_carriers(side, tables) for side in (union.this, union.expression)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    selects = [s for side in (union.this, union.expression) for s in side.find_all(exp.Select)]
+    if any(item.find(exp.Star) for select in selects for item in select.expressions):
+        return None
+    read = [
+        {n.scan for n in side if isinstance(n, ScanTable)} for side in sides if side is not None
+    ]
+    return None if read[0] & read[1] else [*sides[0], *sides[1]]
+
+
+def _joins(select: exp.Select) -> bool:
+    return bool(select.args.get("joins") or select.args.get("laterals"))
+
+
+def _names_columns(node: exp.Expr) -> bool:
+    alias = node.args.get("alias")
+    return isinstance(alias, exp.TableAlias) and bool(alias.columns)
+
+
+# --- rowtimes ---
+
+
+def _is_rowtime(
+    node: exp.Expr, name: str, tables: Sequence[ScanFlow], *, inside: bool = False
+) -> bool:
+    """Return whether a column of a relation is a time attribute of event time; `inside`: of the FROM of a SELECT.
+
+    The windows of TABLE(TUMBLE(...)) keep the rowtime a time attribute for deduplication (WindowDeduplicate).
+    """
+    match node:
+        case ScanTable():
+            return tables[node.scan].rowtime == name and not _names_columns(node)
+        case exp.Table() if is_windowing(node):
+            (window, *_) = window_tables(node)
+            inner = window.time_column if name == WINDOW_COLUMNS[-1] else name
+            return not _names_columns(node) and _is_rowtime(window.input, inner, tables)
+        case exp.Subquery():
+            return not _names_columns(node) and _is_rowtime(node.this, name, tables)
+        case exp.Union() if not node.args.get("distinct"):
+            return all(_is_rowtime(side, name, tables) for side in (node.this, node.expression))
+        case exp.Select() if node.args.get("from_") is not None and not _joins(node):
+            if node.args.get("group") is not None or node.args.get("distinct") is not None:
+                return False
+            given = name if inside else _given(node, name)
+            return given is not None and _is_rowtime(node.args["from_"].this, given, tables)
+        case _:
+            return False
+
+
+def _given(select: exp.Select, name: str) -> str | None:
+    """Return the column that a SELECT gives as `name`."""
+    for item in select.expressions:
+        value = item.unalias()
+        if item.alias_or_name == name and not isinstance(value, exp.Star):
+            plain = isinstance(value, exp.Column) and not isinstance(value.this, exp.Star)
+            return str(value.name) if plain else None
+    return name if any(item.find(exp.Star) for item in select.expressions) else None

@@ -1,7 +1,10 @@
-"""Row kinds as SQL: projection and filter over changes.
+"""Changes as SQL: row kinds, projections, filters and aggregations in Spark's update mode.
 
 A filter over before-and-after changes drops rows of either side alike. Over upserts a row that does not pass becomes
-the delete of its key: the row it replaces may have passed.
+the delete of its key: the row it replaces may have passed. Each row of an aggregation replaces that of its group: over
+inserts all aggregates; those of DISTINCT values keep the set of values, as Spark has no DISTINCT in streams, and those
+of windows do so, too. Over changes with the row before and after SUM, COUNT and AVG add insertions and subtract
+retractions (Flink's retractable aggregates); a group without rows is deleted.
 """
 
 from __future__ import annotations
@@ -10,7 +13,16 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+from penstock.sql.dialect import to_text
+from penstock.sql.plan.rules.aggregate import (
+    WHOLE,
+    check_distinct,
+    is_windowed,
+    may_delete,
+    own_aggregates,
+    total_type,
+)
 from penstock.sql.plan.rules.changelog_project import (
     QualifiedRelation,
     deletes,
@@ -19,6 +31,7 @@ from penstock.sql.plan.rules.changelog_project import (
 )
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.syntax.refusal import Refusal
+from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = [
     "add_kind",
@@ -26,10 +39,16 @@ __all__ = [
     "delete",
     "expand_stars",
     "is_one_of",
+    "keep_distinct",
+    "keep_distinct_in_windows",
     "kind_literal",
     "kind_of",
     "project_changes",
+    "write_aggregate",
 ]
+
+
+# --- projections and filters ---
 
 
 def project_changes(
@@ -119,3 +138,165 @@ def is_one_of(kind: exp.Expr, *kinds: RowKind) -> exp.Expr:
 def delete() -> exp.Expr:
     """Return the kind of a deleted row."""
     return kind_literal(RowKind.DELETE)
+
+
+# --- aggregations ---
+
+
+def write_aggregate(select: exp.Select, source: Flow) -> None:
+    """Rewrite an aggregation over `source` for update mode."""
+    retracting = source.changes is ChangelogMode.ALL
+    if retracting:
+        _retract(select, source)
+    else:
+        keep_distinct(select)
+    if may_delete(select, retracting=retracting):
+        _add_kind(select, source, retracting=retracting)
+
+
+def _add_kind(select: exp.Select, source: Flow, *, retracting: bool) -> None:
+    """Add the kind of a group's row."""
+    having = select.args.get("having")
+    tests: list[exp.Expr] = []
+    if retracting:
+        rows = exp.Sum(this=_sign(source))
+        tests.append(exp.GT(this=rows, expression=exp.Literal.number(0)))
+    if having is not None:
+        select.set("having", None)
+        tests.append(exp.paren(having.this.copy()))
+    passes = exp.and_(*tests)
+    group = select.args.get("group")
+    compute_only_where(select, passes, group.expressions if group is not None else ())
+    kept = exp.If(this=passes, true=kind_literal(RowKind.UPDATE_AFTER))
+    add_kind(select, exp.Case(ifs=[kept], default=delete()))
+
+
+def keep_distinct_in_windows(query: exp.Expr) -> None:
+    """Rewrite the aggregates of DISTINCT values in a stream's windows. Raises UnsupportedError."""
+    for select in find_nodes(query, exp.Select):
+        group = select.args.get("group")
+        if group is not None and is_windowed(group.expressions):
+            refusal = check_distinct(select)
+            if refusal is not None:
+                raise refusal.error()
+            keep_distinct(select)
+
+
+def keep_distinct(select: exp.Select) -> None:
+    """Rewrite aggregates of DISTINCT values as ones of the set of values."""
+    for node in own_aggregates(select):
+        if isinstance(node.this, exp.Distinct):
+            outer, condition = _with_filter(node)
+            _replace(outer, _of_set(node, node.this, condition))
+
+
+def _of_set(node: exp.AggFunc, distinct: exp.Distinct, condition: exp.Expr | None) -> exp.Expr:
+    values = distinct.expressions
+    if isinstance(node, exp.Min | exp.Max):
+        return type(node)(this=_where(condition, values[0].copy()))
+    kept = exp.ArrayUniqueAgg(this=_where(condition, _one_value(values)))
+    size = exp.cast(exp.Anonymous(this="size", expressions=[kept]), exp.DType.BIGINT)
+    if isinstance(node, exp.Count):
+        return size
+    kind = total_type(values[0])
+    assert kind is not None, "it was checked"
+    total = _typed(_total(kept.copy(), kind), kind)
+    if isinstance(node, exp.Avg):
+        size.type = exp.DataType.build(exp.DType.BIGINT)
+        total = exp.Div(this=total, expression=size.copy())
+    empty = exp.EQ(this=size.copy(), expression=exp.Literal.number(0))
+    return exp.Case(ifs=[exp.If(this=exp.not_(empty), true=total)])
+
+
+def _one_value(values: list[exp.Expr]) -> exp.Expr:
+    """Return the value, or values, as one; NULL if any is NULL, as COUNT(DISTINCT a, b) ignores such rows."""
+    if len(values) == 1:
+        return values[0].copy()
+    there = exp.and_(*(_is_there(value) for value in values))
+    together = exp.Anonymous(this="struct", expressions=[value.copy() for value in values])
+    return exp.Case(ifs=[exp.If(this=there, true=together)])
+
+
+def _total(values: exp.Expr, kind: exp.DType) -> exp.Expr:
+    names = [exp.to_identifier(name) for name in ("a", "b")]
+    add = exp.Add(this=exp.column("a"), expression=exp.column("b"))
+    start = exp.cast(exp.Literal.number(0), kind)
+    step = exp.Lambda(this=add, expressions=names)
+    return exp.Anonymous(this="aggregate", expressions=[values, start, step])
+
+
+def _retract(select: exp.Select, source: Flow) -> None:
+    for node in own_aggregates(select):
+        outer, condition = _with_filter(node)
+        _replace(outer, _signed(node, condition, source))
+
+
+def _signed(node: exp.AggFunc, condition: exp.Expr | None, source: Flow) -> exp.Expr:
+    value = node.this
+    if isinstance(node, exp.Count):
+        there = None if isinstance(value, exp.Star | exp.Literal) else _is_there(value)
+        return _count(_both(condition, there), source)
+    count = _count(_both(condition, _is_there(value)), source)
+    negated = exp.Sub(this=exp.Literal.number(0), expression=exp.paren(value.copy()))
+    added = is_one_of(kind_of(source), RowKind.INSERT, RowKind.UPDATE_AFTER)
+    signed = exp.Case(ifs=[exp.If(this=added, true=value.copy())], default=negated)
+    total: exp.Expr = exp.Sum(this=_where(condition, signed))
+    if isinstance(node, exp.Avg):
+        total = exp.Div(
+            this=_typed(total, total_type(value)),
+            expression=_typed(count.copy(), exp.DType.BIGINT),
+        )
+        if not value.is_type(*WHOLE):
+            total.this.type = exp.DataType.build(exp.DType.DOUBLE)
+    some = exp.GT(this=count, expression=exp.Literal.number(0))
+    return exp.Case(ifs=[exp.If(this=some, true=total)])
+
+
+def _sign(source: Flow) -> exp.Expr:
+    added = is_one_of(kind_of(source), RowKind.INSERT, RowKind.UPDATE_AFTER)
+    one, minus = exp.Literal.number(1), exp.Neg(this=exp.Literal.number(1))
+    return exp.Case(ifs=[exp.If(this=added, true=one)], default=minus)
+
+
+def _count(condition: exp.Expr | None, source: Flow) -> exp.Expr:
+    signs: exp.Expr = _sign(source)
+    if condition is not None:
+        signs = exp.Case(ifs=[exp.If(this=condition, true=signs)], default=exp.Literal.number(0))
+    return exp.Sum(this=signs)
+
+
+def _with_filter(node: exp.AggFunc) -> tuple[exp.Expr, exp.Expr | None]:
+    """Return the aggregate with its FILTER around it, and the condition of that."""
+    parent = node.parent
+    if isinstance(parent, exp.Filter) and parent.this is node:
+        return parent, parent.expression.this
+    return node, None
+
+
+def _replace(old: exp.Expr, new: exp.Expr) -> None:
+    new.type = old.type
+    # a bare aggregate gives its column a name that its replacement would not
+    if isinstance(old.parent, exp.Select):
+        new = exp.alias_(new, to_text(old), quoted=True)
+    old.replace(new)
+
+
+def _is_there(value: exp.Expr) -> exp.Expr:
+    return exp.not_(exp.Is(this=exp.paren(value.copy()), expression=exp.null()))
+
+
+def _both(*conditions: exp.Expr | None) -> exp.Expr | None:
+    there = [condition.copy() for condition in conditions if condition is not None]
+    return exp.and_(*there) if there else None
+
+
+def _where(condition: exp.Expr | None, value: exp.Expr) -> exp.Expr:
+    if condition is None:
+        return value
+    return exp.Case(ifs=[exp.If(this=condition.copy(), true=value)])
+
+
+def _typed(node: exp.Expr, kind: exp.DType | None) -> exp.Expr:
+    if kind is not None:
+        node.type = exp.DataType.build(kind)
+    return node

@@ -1,4 +1,8 @@
-"""Write a planned query as Spark runs it: the walk over its operators, from the tables upwards."""
+"""Write a planned query as Spark runs it: the walk over its operators, from the tables upwards.
+
+A table that Spark reads by itself is broadcast where changes are joined with it: a shuffle would lose the order of a
+key's changes.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +14,60 @@ from sqlglot import exp
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.plan.logical.nodes import Limit, Node, SetOp, SubqueryAlias, TopN, WindowAssign
 from penstock.sql.plan.logical.plan import Plan
-from penstock.sql.plan.placement.blocks import BlockRelation, QueryBlock, query_block
-from penstock.sql.plan.placement.physical_plan import PhysicalPlan
+from penstock.sql.plan.placement.blocks import (
+    BlockRelation,
+    QueryBlock,
+    Trait,
+    query_block,
+    scan_flow,
+)
+from penstock.sql.plan.placement.place import PhysicalPlan
 from penstock.sql.plan.placement.spark import SparkTraits
-from penstock.sql.plan.placement.trait import Trait, scan_flow
-from penstock.sql.plan.rules.changelog_mode import FromClause, is_aggregation, is_of_windows
+from penstock.sql.plan.rules.changelog_mode import (
+    FromClause,
+    JoinedFlow,
+    is_aggregation,
+    is_of_windows,
+)
 from penstock.sql.plan.rules.flow import Flow
-from penstock.sql.plan.rules.row_number import find_row_number, take_bound
-from penstock.sql.plan.rules.tie_break import arrival_carriers, carry_arrival
-from penstock.sql.plan.spark_text.aggregates import keep_distinct, write_aggregate
-from penstock.sql.plan.spark_text.changes import add_kind, kind_literal, project_changes
-from penstock.sql.plan.spark_text.joins import write_joins
+from penstock.sql.plan.rules.top_n import (
+    arrival_carriers,
+    carry_arrival,
+    find_row_number,
+    take_bound,
+)
+from penstock.sql.plan.spark_text.changes import (
+    add_kind,
+    keep_distinct,
+    kind_literal,
+    project_changes,
+    write_aggregate,
+)
 from penstock.sql.plan.spark_text.top_n import write_top_n
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import whole_copies
 
-__all__ = ["SparkQuery", "spark_query"]
+__all__ = ["SparkQuery", "spark_query", "write_joins"]
+
+
+def write_joins(select: exp.Select, joined: JoinedFlow) -> None:
+    """Rewrite the joins of a SELECT over changes: the tables are broadcast, and upserts keep rows without a match."""
+    for alias in joined.broadcast:
+        _broadcast(select, alias)
+    joins = select.args.get("joins") or []
+    for place in joined.outer:
+        joins[place].set("side", "LEFT")
+        joins[place].set("kind", None)
+
+
+def _broadcast(select: exp.Select, alias: str) -> None:
+    hint = exp.Anonymous(this="BROADCAST", expressions=[exp.to_identifier(alias, quoted=True)])
+    known = select.args.get("hint")
+    if known is None:
+        select.set("hint", exp.Hint(expressions=[hint]))
+    else:
+        known.append("expressions", hint)
+
 
 Place = TypeVar("Place", bound=exp.Expr)
 

@@ -2,7 +2,7 @@
 
 Spark has no OVER in streams. The best row of each key is max_by or min_by of the whole row in update mode; the n best
 are their form with a count, an array that is unfolded behind the aggregation, each row under its number. Of tied rows
-the first to arrive is taken, as in Flink (`rules/tie_break.py`), where the tables record that.
+the first to arrive is taken, as in Flink (`rules/top_n.py`), where the tables record that.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from penstock.connector.scan import ARRIVED, ARRIVED_FIELDS
-from penstock.sql.plan.logical.scan_traits import TieBreak
+from penstock.sql.plan.logical.facts import TieBreak
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation
-from penstock.sql.plan.rules.row_number import RowNumberQuery
-from penstock.sql.plan.rules.top_n import in_reverse, is_descending, is_downwards
+from penstock.sql.plan.rules.top_n import RowNumberQuery, in_reverse, is_descending, is_downwards
 from penstock.sql.plan.spark_text.changes import expand_stars
 
 __all__ = ["write_top_n"]

@@ -12,7 +12,7 @@ from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.spark.writer import write_spark
 from penstock.sql.incremental.describe import state_of
 from penstock.sql.incremental.stages import RecomputeOperator
-from penstock.sql.plan.explain.state import state_of_stages
+from penstock.sql.plan.explain.stages import state_of_stages
 from tests.sql.maintain.planned import plan
 from tests.sql.plan.changing import plan as plan_in_update_mode
 

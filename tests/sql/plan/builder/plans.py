@@ -6,6 +6,7 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.sql.binding.binder import annotate
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_sets
 from penstock.sql.plan.builder.builder import build
+from penstock.sql.plan.logical.facts import Arrival
 from penstock.sql.plan.logical.nodes import (
     Distinct,
     Filter,
@@ -20,7 +21,6 @@ from penstock.sql.plan.logical.nodes import (
     WindowAssign,
 )
 from penstock.sql.plan.logical.plan import Plan, inputs
-from penstock.sql.plan.logical.scan_traits import Arrival
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.inline import TableReference, find_relations, number_scans
 from penstock.sql.plan.rules.lookup_join import take_lookups

@@ -7,6 +7,7 @@ from typing import TypeVar
 import pytest
 
 from penstock.sql.dialect import to_text
+from penstock.sql.plan.logical.facts import Arrival, TieBreak
 from penstock.sql.plan.logical.nodes import (
     Aggregate,
     Distinct,
@@ -22,7 +23,6 @@ from penstock.sql.plan.logical.nodes import (
     TopN,
 )
 from penstock.sql.plan.logical.plan import Plan, walk
-from penstock.sql.plan.logical.scan_traits import Arrival, TieBreak
 from tests.sql.plan.builder.plans import plan_of, shape
 
 TUMBLE = "TABLE(TUMBLE(TABLE bid, DESCRIPTOR(ts), INTERVAL '1' MINUTE))"

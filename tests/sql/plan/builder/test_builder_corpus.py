@@ -8,7 +8,7 @@ from sqlglot import exp
 from penstock.catalog.errors import InputError, InputErrors
 from penstock.sql.plan import analysis
 from penstock.sql.plan.builder.builder import build
-from penstock.sql.plan.builder.names import shown_columns
+from penstock.sql.plan.builder.relations import shown_columns
 from penstock.sql.plan.logical.plan import Plan
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.syntax_rules import QuerySyntax, SyntaxContext, read_query

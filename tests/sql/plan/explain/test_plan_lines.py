@@ -19,13 +19,17 @@ from penstock.sql.incremental.stages import (
 from penstock.sql.plan.explain.document import ExplainedOperator
 from penstock.sql.plan.explain.operators import operator_words
 from penstock.sql.plan.explain.scans import ExplainedScan
-from penstock.sql.plan.explain.stage_names import StageNames
-from penstock.sql.plan.explain.state import OperatorState, state_in_spark, state_of_stages
-from penstock.sql.plan.explain.text import plan_lines
+from penstock.sql.plan.explain.stages import (
+    OperatorState,
+    StageNames,
+    state_in_spark,
+    state_of_stages,
+)
+from penstock.sql.plan.explain.statements import plan_lines
 from penstock.sql.plan.logical import nodes
-from penstock.sql.plan.logical.block import Block
-from penstock.sql.plan.logical.column import Column, Facts, GroupKey
-from penstock.sql.plan.placement.physical_plan import Engine, PhysicalNode
+from penstock.sql.plan.logical.facts import Column, Facts, GroupKey
+from penstock.sql.plan.logical.nodes import Block
+from penstock.sql.plan.placement.place import Engine, PhysicalNode
 from penstock.sql.plan.rules.flow import Flow, OperatorKind, UpdatingOperator
 
 SELECT = parse_query("SELECT k, COUNT(*) AS n FROM t WHERE k > 1 GROUP BY k")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp, parse_one
 
-from penstock.sql.plan.logical.block import Block
-from penstock.sql.plan.logical.column import Column, Item
-from penstock.sql.plan.logical.derive import (
+from penstock.sql.plan.logical.facts import (
+    Column,
+    Item,
     facts_of_alias,
     facts_of_join,
     facts_of_projection,
@@ -14,6 +14,7 @@ from penstock.sql.plan.logical.derive import (
     facts_of_set_operation,
 )
 from penstock.sql.plan.logical.nodes import (
+    Block,
     Join,
     JoinType,
     Node,

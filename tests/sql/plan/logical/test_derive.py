@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from penstock.sql.plan.logical.column import Column, Facts
-from penstock.sql.plan.logical.derive import (
+from penstock.sql.plan.logical.facts import (
+    Column,
+    Facts,
     facts_of_alias,
     facts_of_projection,
     facts_of_temporal_join,

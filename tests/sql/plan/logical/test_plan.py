@@ -6,9 +6,17 @@ import pytest
 from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.plan.logical.block import Block
-from penstock.sql.plan.logical.column import Facts
-from penstock.sql.plan.logical.nodes import Filter, Limit, Opaque, Refused, Scan, SetOp, Values
+from penstock.sql.plan.logical.facts import Facts
+from penstock.sql.plan.logical.nodes import (
+    Block,
+    Filter,
+    Limit,
+    Opaque,
+    Refused,
+    Scan,
+    SetOp,
+    Values,
+)
 from penstock.sql.plan.logical.plan import Plan, inputs, walk
 from penstock.sql.syntax.refusal import Refusal
 from tests.sql.plan.logical.operators import bid, block_of, join, project, union

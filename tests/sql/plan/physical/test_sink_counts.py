@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.sql.plan.physical.sink_rows import KEPT_BATCHES, SinkCounts
+from penstock.sql.plan.physical.insert import KEPT_BATCHES, SinkCounts
 
 
 def test_a_batch_that_is_run_again_counts_once() -> None:

@@ -9,8 +9,13 @@ import pytest
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.logical.nodes import Scan, SubqueryAlias
-from penstock.sql.plan.placement.physical_plan import Engine, PhysicalNode, PhysicalPlan
-from penstock.sql.plan.placement.place import PlacementOptions, place_operators
+from penstock.sql.plan.placement.place import (
+    Engine,
+    PhysicalNode,
+    PhysicalPlan,
+    PlacementOptions,
+    place_operators,
+)
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.syntax.refusal import Refusal
 from tests.sql.plan.builder.plans import plan_of

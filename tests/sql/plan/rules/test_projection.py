@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlglot
 
-from penstock.sql.plan.rules.query_kind import is_plain_projection
+from penstock.sql.plan.rules.inline import is_plain_projection
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
-"""Runs a TemporalJoin: rows that the watermark has passed get the version that their key had at their time.
+"""Runs what waits for the watermark: WindowAggregate and TemporalJoin.
 
-State: rows that still wait, and versions. Both are append-only: rows that the watermark has passed are dropped on
-reading and on compaction of folders, and so are versions that no later row can need.
+Rows of windows wait until the watermark has passed the window, and are then aggregated at once. Rows of a temporal
+join that the watermark has passed get the version that their key had at their time. Its state: rows that still wait,
+and versions. Both are append-only: rows that the watermark has passed are dropped on reading and on compaction of
+folders, and so are versions that no later row can need.
 """
 
 from __future__ import annotations
@@ -12,21 +14,60 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.model.identifier import quoted
-from penstock.sql.incremental.stages import TemporalJoin
+from penstock.sql.incremental.stages import TemporalJoin, WindowAggregate
 from penstock.sql.incremental.state.batch import BatchChanges, BatchContext, over_tables
 from penstock.sql.incremental.state.changed_keys import keys_of, rows_of_keys
 from penstock.sql.incremental.state.event_time_buffer import (
+    WatermarkTests,
+    arriving,
     find_ready_rows,
     given,
     instant,
+    needed_from,
     nothing,
+    valid,
     watermark_tests,
+    with_validity,
 )
 from penstock.sql.incremental.state.schemas import empty
 from penstock.sql.incremental.state.state_table import StateFilter, StateTable
-from penstock.sql.incremental.state.versions import arriving, needed_from, valid, with_validity
 
-__all__ = ["join_versions", "still_needed"]
+__all__ = ["aggregate_ready_windows", "drop_closed_windows", "join_versions", "still_needed"]
+
+
+# --- windows ---
+
+
+def aggregate_ready_windows(
+    stage: WindowAggregate, coming: BatchChanges, open_: StateTable, moment: BatchContext
+) -> BatchChanges:
+    """Return the aggregates of the windows that the batch closes, computed, and write rows of those that are `open_`.
+
+    Raises StateMismatchError.
+    """
+    schema = moment.schemas[stage.rows]
+    due = find_ready_rows(coming, _passing(stage, moment), open_, schema, moment)
+    if not due.rows.rows:
+        return nothing(stage.name, moment, due.late)
+    result = over_tables(moment.spark, stage.query, {stage.rows: due.rows.frame})
+    return given(stage.name, result, moment, due.late)
+
+
+def drop_closed_windows(stage: WindowAggregate, moment: BatchContext) -> StateFilter:
+    """Return the filter that drops rows of closed windows."""
+
+    def keep(stored: DataFrame) -> DataFrame:
+        return stored.where(~_passing(stage, moment).passed)
+
+    return keep
+
+
+def _passing(stage: WindowAggregate, moment: BatchContext) -> WatermarkTests:
+    kind = moment.schemas[stage.rows][stage.time].dataType
+    return watermark_tests(stage.time, kind, moment.span(stage.waits_for))
+
+
+# --- temporal joins ---
 
 
 def join_versions(

@@ -1,18 +1,36 @@
-"""Derive the columns and rowtimes of an operator from those of its inputs.
+"""Facts of the rows of an operator: its columns and rowtimes, and how they follow from those of its inputs.
 
-A rowtime stays one through projections, filters, UNNEST, UNION ALL, OVER, and on the left of temporal joins.
+Also properties of scans that operators depend on: order of arrival, ties, retried lookups. A rowtime stays one through
+projections, filters, UNNEST, UNION ALL, OVER, and on the left of temporal joins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from enum import StrEnum
 
 from sqlglot import exp
 
+from penstock.catalog.errors import Span
+from penstock.connector.lookup.contract import MissRetry
+from penstock.sql.dialect.rewrites.unfold_grouping_sets import (
+    is_determined,
+    key_text,
+    telling_calls,
+)
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
-from penstock.sql.plan.logical.column import Column, Facts, Item, RowtimeColumn
 
 __all__ = [
+    "Arrival",
+    "Column",
+    "Facts",
+    "GroupKey",
+    "Item",
+    "LookupRetry",
+    "RowtimeColumn",
+    "TieBreak",
     "facts_of_alias",
     "facts_of_join",
     "facts_of_projection",
@@ -22,7 +40,131 @@ __all__ = [
     "facts_of_unnest",
     "facts_of_windowed_aggregate",
     "facts_of_windows",
+    "own_names",
+    "unique_name",
 ]
+
+
+class Arrival(StrEnum):
+    """The known arrival order of a table's rows."""
+
+    OPEN = "open"
+    """Not requested, as in versions of Penstock whose checkpoints still resume."""
+    BATCH = "batch"
+    """The micro-batch of a row's arrival."""
+    RECORD = "record"
+    """The order of any two rows, by the column ARRIVED (`connector/scan.py`)."""
+
+
+class TieBreak(StrEnum):
+    """Which of rows with equal order comes first."""
+
+    FIRST = "first"
+    LAST = "last"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupRetry:
+    """How to retry keys without rows; `span` is the place of the hint."""
+
+    retry: MissRetry
+    span: Span | None
+
+
+def unique_name(wanted: str, taken: Iterable[str]) -> str:
+    """Return `wanted`, with a number behind it where that name is taken; Spark ignores case."""
+    return _unique(wanted, {name.casefold() for name in taken})
+
+
+def own_names(items: Sequence[exp.Expr]) -> tuple[str, ...]:
+    """Name the columns of a SELECT list uniquely; unnamed ones get a reserved name."""
+    names: list[str] = []
+    known: set[str] = set()
+    for index, item in enumerate(items):
+        named = isinstance(item, exp.Alias | exp.Column | exp.Dot)
+        wanted = item.alias_or_name if named and item.alias_or_name else f"__column{index}"
+        names.append(_unique(wanted, known))
+        known.add(names[-1].casefold())
+    return tuple(names)
+
+
+def _unique(wanted: str, known: AbstractSet[str]) -> str:
+    name, number = wanted, 1
+    while name.casefold() in known:
+        number += 1
+        name = f"{wanted}__{number}"
+    return name
+
+
+Item = tuple[str, exp.Expr]
+"""An output column of an operator: its name, and its value over the operator's input."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a relation; `type` is None where it is unknown."""
+
+    name: str
+    type: exp.DataType | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowtimeColumn:
+    """A column that is a time attribute of event time.
+
+    `sources` are the scans whose watermarks bound it. None of them: rows of aggregated windows, which come behind the
+    watermark, those of one window before the next's.
+    """
+
+    column: str
+    sources: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is true of a relation's rows whichever engine runs it.
+
+    `columns` are None where Spark alone can tell them. `arrival`: each row is a row of one record, so that it can
+    carry the order in which records came.
+    """
+
+    columns: tuple[Column, ...] | None
+    rowtimes: tuple[RowtimeColumn, ...] = ()
+    arrival: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the columns; None where they are unknown."""
+        return None if self.columns is None else tuple(column.name for column in self.columns)
+
+    def sources(self, name: str) -> frozenset[int] | None:
+        """Return the scans whose watermarks bound a column; None where it is no rowtime."""
+        return next((found.sources for found in self.rowtimes if found.column == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKey:
+    """A grouping column.
+
+    `text` is what the query wrote for it, `telling_calls` are calls that tell grouping sets apart, where the column is
+    the number of one, and `determined`: the other grouping columns determine it.
+    """
+
+    value: exp.Expr
+    text: str
+    telling_calls: str | None = None
+    determined: bool = False
+
+    @classmethod
+    def of(cls, value: exp.Expr) -> GroupKey:
+        """Read a value of GROUP BY, in which grouping sets are unfolded."""
+        return cls(
+            value=value,
+            text=key_text(value),
+            telling_calls=telling_calls(value),
+            determined=is_determined(value),
+        )
+
 
 _START, _END, WINDOW_TIME = WINDOW_COLUMNS
 
