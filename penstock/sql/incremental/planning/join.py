@@ -27,6 +27,7 @@ from penstock.sql.plan.clauses.joins import (
 from penstock.sql.plan.logical.facts import unique_name
 from penstock.sql.plan.logical.nodes import JoinType
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
+from penstock.sql.plan.rules.joins import is_filled_later
 from penstock.sql.syntax.positions import span_of
 
 __all__ = ["Join", "filter_by_query", "join", "join_conditions", "keyed", "pair_of", "spans"]
@@ -276,7 +277,7 @@ def join_conditions(
         owner = next(alias for alias, shown in left.scope if shown == name)
         one, two = column(name, owner), column(name, alias)
         conditions.append(exp.EQ(this=one, expression=two))
-    if kind is JoinType.INNER:
+    if kind is JoinType.INNER and not is_filled_later(node):
         used = [test for test in tests if spans(test, left, right)]
         conditions += used
         tests[:] = [test for test in tests if test not in used]

@@ -45,6 +45,7 @@ from penstock.sql.plan.placement.stage_select import (
 )
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation, expanded
 from penstock.sql.plan.rules.flow import Flow, OperatorKind, UpdatingOperator
+from penstock.sql.plan.rules.joins import is_filled_later
 from penstock.sql.plan.rules.top_n import RowNumberQuery, check_row_number
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
@@ -248,7 +249,7 @@ def join_conditions(
         one = exp.column(name, left.owner(name), quoted=True)
         two = exp.column(name, relation.alias, quoted=True)
         conditions.append(exp.EQ(this=one, expression=two))
-    if kind is JoinType.INNER:
+    if kind is JoinType.INNER and not is_filled_later(node):
         used = [test for test in tests if pair_of(test, left, right) is not None]
         conditions += used
         tests[:] = [test for test in tests if test not in used]

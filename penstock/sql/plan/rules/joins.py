@@ -30,6 +30,8 @@ __all__ = [
     "has_temporal",
     "in_processing_time",
     "is_bounded",
+    "is_filled_later",
+    "is_null_filled",
     "is_regular",
     "is_temporal",
     "unequal_joins",
@@ -119,6 +121,27 @@ def _is_window(test: exp.Expr) -> bool:
         return False
     sides = (test.this.unnest(), test.expression.unnest())
     return all(isinstance(side, exp.Column) and side.name in WINDOW_COLUMNS for side in sides)
+
+
+def is_filled_later(join: exp.Join) -> bool:
+    """Return whether a RIGHT or FULL JOIN behind a join fills the rows of that with NULLs."""
+    select = join.parent
+    joins: Sequence[exp.Expr] = (select.args.get("joins") or []) if select is not None else []
+    place = next((index for index, other in enumerate(joins) if other is join), len(joins))
+    return any(map(_fills_left, joins[place + 1 :]))
+
+
+def is_null_filled(relation: exp.Expr) -> bool:
+    """Return whether an outer join fills the columns of a relation in FROM with NULLs."""
+    join = relation.parent
+    if isinstance(join, exp.Join):
+        return join.side in ("LEFT", "FULL") or is_filled_later(join)
+    select = None if join is None else join.parent
+    return select is not None and any(map(_fills_left, select.args.get("joins") or []))
+
+
+def _fills_left(join: exp.Expr) -> bool:
+    return isinstance(join, exp.Join) and join.side in ("RIGHT", "FULL")
 
 
 _HINT = "FROM stream AS s JOIN t FOR SYSTEM_TIME AS OF s.ts AS t ON s.id = t.id"

@@ -20,6 +20,7 @@ from penstock.sql.plan.logical.facts import Arrival, TieBreak
 from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation, expanded
 from penstock.sql.plan.rules.flow import Flow, OperatorKind, ScanFlow, UpdatingOperator
+from penstock.sql.plan.rules.joins import is_null_filled
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import attach, source_of, span_of
 from penstock.sql.syntax.refusal import Refusal
@@ -96,7 +97,8 @@ def is_processing_time(order: exp.Expr | None, proctimes: frozenset[str]) -> boo
 def find_row_number(where: exp.Where | None, source: exp.Expr) -> RowNumberQuery | None:
     """Find a ROW_NUMBER, RANK or DENSE_RANK in a relation, with its bound in `where`, the WHERE of its reader.
 
-    None also for a number without a bound, or beside another OVER: that is an ordinary OVER aggregate.
+    None also for a number without a bound, or beside another OVER: that is an ordinary OVER aggregate. The bound of a
+    relation whose rows an outer join fills with NULLs stays in the WHERE, too: NULLs do not pass it.
     """
     if not isinstance(source, exp.Subquery) or not isinstance(source.this, exp.Select):
         return None
@@ -111,7 +113,7 @@ def find_row_number(where: exp.Where | None, source: exp.Expr) -> RowNumberQuery
         return None
     (item,) = found
     shown = _shown_name(source, select, item)
-    bound = _bound(where, shown)
+    bound = _bound(where, (source.alias, shown), stays=is_null_filled(source))
     if bound is None:
         return None
     limit, rest = bound
@@ -161,8 +163,13 @@ def _shown_name(source: exp.Subquery, select: exp.Select, item: exp.Alias) -> st
 # --- the bound ---
 
 
-def _bound(where: exp.Where | None, name: str) -> tuple[int, exp.Where | None] | None:
-    """Find `name = 1`, `name <= n` and the like in a WHERE; returns the highest number, and the WHERE without it."""
+def _bound(
+    where: exp.Where | None, place: tuple[str, str], *, stays: bool
+) -> tuple[int, exp.Where | None] | None:
+    """Find `name = 1`, `name <= n` and the like in a WHERE; returns the highest number, and the WHERE without it.
+
+    `place` are the relation of the number, and its name. The WHERE keeps a bound that `stays`.
+    """
     if where is None:
         return None
     parts = (
@@ -170,18 +177,19 @@ def _bound(where: exp.Where | None, name: str) -> tuple[int, exp.Where | None] |
         if isinstance(where.this.unnest(), exp.And)
         else [where.this]
     )
-    bounds = [(part, limit) for part in parts if (limit := _limit(part, name)) is not None]
+    bounds = [(part, limit) for part in parts if (limit := _limit(part, place)) is not None]
     if not bounds:
         return None
     part, limit = min(bounds, key=lambda found: found[1])
-    exact = isinstance(part.unnest(), exp.EQ) and limit > 1
-    rest = [p.copy() for p in parts if p is not part or exact]
+    stays = stays or (isinstance(part.unnest(), exp.EQ) and limit > 1)
+    rest = [p.copy() for p in parts if p is not part or stays]
     if not rest:
         return limit, None
     return limit, attach(exp.Where(this=exp.and_(*rest)), source_of(where))
 
 
-def _limit(part: exp.Expr, name: str) -> int | None:
+def _limit(part: exp.Expr, place: tuple[str, str]) -> int | None:
+    alias, name = place
     test = part.unnest()
     if not isinstance(test, exp.EQ | exp.LTE | exp.LT | exp.GTE | exp.GT):
         return None
@@ -195,7 +203,7 @@ def _limit(part: exp.Expr, name: str) -> int | None:
     }
     if isinstance(left, exp.Literal):
         left, right, kind = right, left, turned.get(kind, kind)
-    named = isinstance(left, exp.Column) and left.name == name
+    named = isinstance(left, exp.Column) and left.name == name and left.table in ("", alias)
     if not named or not (isinstance(right, exp.Literal) and right.is_int):
         return None
     number = int(right.name)

@@ -1,0 +1,166 @@
+-- a RIGHT JOIN gives rows that the WHERE drops
+-- tables: auctions
+SELECT a.id FROM cdc AS a JOIN latest AS b ON a.region = b.region RIGHT JOIN nowm AS e ON e.id = a.id WHERE a.amount = b.amount
+-- and: so does a FULL JOIN
+SELECT a.id FROM cdc AS a JOIN latest AS b ON a.region = b.region FULL JOIN nowm AS e ON e.id = a.id WHERE a.amount = b.amount
+-- and: a LEFT JOIN gives the rows before it
+SELECT a.id FROM cdc AS a JOIN latest AS b ON a.region = b.region LEFT JOIN nowm AS e ON e.id = a.id WHERE a.amount = b.amount
+-- and: the equality is of the last join
+SELECT a.id FROM nowm AS e RIGHT JOIN cdc AS a ON e.id = a.id JOIN latest AS b ON a.region = b.region WHERE e.x = b.amount
+-- ----- expected
+-- [1] a RIGHT JOIN gives rows that the WHERE drops
+--   plan:
+--     Project a.id [stage rows_3] [I,D]
+--       Filter a.amount = b.amount [stage rows_3] [I,D]
+--         Join RIGHT on a.id = e.id [stage join_2] [I,D]
+--         - key: none
+--         - state: the rows of both sides (RIGHT join)
+--         - bound: none
+--           Join INNER on a.region = b.region [stage join_1] [I,UB,UA,D]
+--           - key: id, id__2
+--           - state: the rows of both sides (INNER join)
+--           - bound: none
+--             Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
+--             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--             - key: id
+--             - state: the last row of each key
+--             - bound: none
+--               Scan latest AS b (upsert-kafka) [spark, feed_1] [I,UA,D]
+--           Scan nowm AS e (kafka) [spark, feed_2] [I]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--     latest (id, region, amount, __row_kind)
+--     nowm (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('id', `id`) AS `__feed2` FROM (SELECT `id` AS `id` FROM nowm) AS feed_2
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (region) rows; normalize_0 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`region` = `normalize_0`.`region`
+--     MAINTAINED join_2 KEEP join_1 BY (id) rows; feed_2 BY (id) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`region` AS `region`, `join_1`.`amount` AS `amount`, `join_1`.`id__2` AS `id__2`, `join_1`.`region__2` AS `region__2`, `join_1`.`amount__2` AS `amount__2`, `feed_2`.`id` AS `id__3` FROM join_1 RIGHT JOIN feed_2 ON `join_1`.`id` = `feed_2`.`id`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`id` AS `id`, `join_2`.`__row_kind` FROM join_2 WHERE `join_2`.`amount` = `join_2`.`amount__2`
+--   checkpoint: cdc, latest, nowm
+--     FEED feed_0 (id, region, amount)
+--     FEED feed_1 (id, region, amount)
+--     FEED feed_2 (id)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (region) rows; normalize_0 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`region` = `normalize_0`.`region`
+--     MAINTAINED join_2 KEEP join_1 BY (id) rows; feed_2 BY (id) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`region` AS `region`, `join_1`.`amount` AS `amount`, `join_1`.`id__2` AS `id__2`, `join_1`.`region__2` AS `region__2`, `join_1`.`amount__2` AS `amount__2`, `feed_2`.`id` AS `id__3` FROM join_1 RIGHT JOIN feed_2 ON `join_1`.`id` = `feed_2`.`id`
+--   digest: dbf87c6897ee30ff
+-- [2] so does a FULL JOIN
+--   plan:
+--     Project a.id [stage rows_3] [I,D]
+--       Filter a.amount = b.amount [stage rows_3] [I,D]
+--         Join FULL on a.id = e.id [stage join_2] [I,D]
+--         - key: none
+--         - state: the rows of both sides (FULL join)
+--         - bound: none
+--           Join INNER on a.region = b.region [stage join_1] [I,UB,UA,D]
+--           - key: id, id__2
+--           - state: the rows of both sides (INNER join)
+--           - bound: none
+--             Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
+--             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--             - key: id
+--             - state: the last row of each key
+--             - bound: none
+--               Scan latest AS b (upsert-kafka) [spark, feed_1] [I,UA,D]
+--           Scan nowm AS e (kafka) [spark, feed_2] [I]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--     latest (id, region, amount, __row_kind)
+--     nowm (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('id', `id`) AS `__feed2` FROM (SELECT `id` AS `id` FROM nowm) AS feed_2
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (region) rows; normalize_0 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`region` = `normalize_0`.`region`
+--     MAINTAINED join_2 KEEP join_1 BY (id) rows; feed_2 BY (id) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`region` AS `region`, `join_1`.`amount` AS `amount`, `join_1`.`id__2` AS `id__2`, `join_1`.`region__2` AS `region__2`, `join_1`.`amount__2` AS `amount__2`, `feed_2`.`id` AS `id__3` FROM join_1 FULL JOIN feed_2 ON `join_1`.`id` = `feed_2`.`id`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`id` AS `id`, `join_2`.`__row_kind` FROM join_2 WHERE `join_2`.`amount` = `join_2`.`amount__2`
+--   checkpoint: cdc, latest, nowm
+--     FEED feed_0 (id, region, amount)
+--     FEED feed_1 (id, region, amount)
+--     FEED feed_2 (id)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (region) rows; normalize_0 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`region` = `normalize_0`.`region`
+--     MAINTAINED join_2 KEEP join_1 BY (id) rows; feed_2 BY (id) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`region` AS `region`, `join_1`.`amount` AS `amount`, `join_1`.`id__2` AS `id__2`, `join_1`.`region__2` AS `region__2`, `join_1`.`amount__2` AS `amount__2`, `feed_2`.`id` AS `id__3` FROM join_1 FULL JOIN feed_2 ON `join_1`.`id` = `feed_2`.`id`
+--   digest: 08e3d2cb068aa9df
+-- [3] a LEFT JOIN gives the rows before it
+--   plan:
+--     Project a.id [stage rows_3] [I,D]
+--       Filter a.amount = b.amount [stage rows_3] [I,D]
+--         Join LEFT on a.id = e.id [stage join_2] [I,D]
+--         - key: none
+--         - state: the rows of both sides (LEFT join)
+--         - bound: none
+--           Join INNER on a.region = b.region [stage join_1] [I,UB,UA,D]
+--           - key: id, id__2
+--           - state: the rows of both sides (INNER join)
+--           - bound: none
+--             Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
+--             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--             - key: id
+--             - state: the last row of each key
+--             - bound: none
+--               Scan latest AS b (upsert-kafka) [spark, feed_1] [I,UA,D]
+--           Scan nowm AS e (kafka) [spark, feed_2] [I]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--     latest (id, region, amount, __row_kind)
+--     nowm (id)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('id', `id`) AS `__feed2` FROM (SELECT `id` AS `id` FROM nowm) AS feed_2
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (region, amount) rows; normalize_0 BY (region, amount) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`region` = `normalize_0`.`region` AND `feed_0`.`amount` = `normalize_0`.`amount`
+--     MAINTAINED join_2 KEEP join_1 BY (id) rows; feed_2 BY (id) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`region` AS `region`, `join_1`.`amount` AS `amount`, `join_1`.`id__2` AS `id__2`, `join_1`.`region__2` AS `region__2`, `join_1`.`amount__2` AS `amount__2`, `feed_2`.`id` AS `id__3` FROM join_1 LEFT JOIN feed_2 ON `join_1`.`id` = `feed_2`.`id`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`id` AS `id`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: cdc, latest, nowm
+--     FEED feed_0 (id, region, amount)
+--     FEED feed_1 (id, region, amount)
+--     FEED feed_2 (id)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_0 BY (region, amount) rows; normalize_0 BY (region, amount) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount`, `normalize_0`.`id` AS `id__2`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM feed_0 JOIN normalize_0 ON `feed_0`.`region` = `normalize_0`.`region` AND `feed_0`.`amount` = `normalize_0`.`amount`
+--     MAINTAINED join_2 KEEP join_1 BY (id) rows; feed_2 BY (id) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`region` AS `region`, `join_1`.`amount` AS `amount`, `join_1`.`id__2` AS `id__2`, `join_1`.`region__2` AS `region__2`, `join_1`.`amount__2` AS `amount__2`, `feed_2`.`id` AS `id__3` FROM join_1 LEFT JOIN feed_2 ON `join_1`.`id` = `feed_2`.`id`
+--   digest: 7ec2ed4c98f25bf8
+-- [4] the equality is of the last join
+--   plan:
+--     Project a.id [stage rows_3] [I,D]
+--       Filter e.x = b.amount [stage rows_3] [I,D]
+--         Join INNER on a.region = b.region [stage join_2] [I,D]
+--         - key: none
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           Join RIGHT on e.id = a.id [stage join_1] [I,D]
+--           - key: none
+--           - state: the rows of both sides (RIGHT join)
+--           - bound: none
+--             Scan nowm AS e (kafka) [spark, feed_2] [I]
+--             Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest AS b (upsert-kafka) [spark, feed_1] [I,UA,D]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--     latest (id, region, amount, __row_kind)
+--     nowm (id, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('id', `id`, 'x', `x`) AS `__feed2` FROM (SELECT `id` AS `id`, `x` AS `x` FROM nowm) AS feed_2
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_2 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `feed_2`.`id` AS `id`, `feed_2`.`x` AS `x`, `feed_0`.`id` AS `id__2`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount` FROM feed_2 RIGHT JOIN feed_0 ON `feed_2`.`id` = `feed_0`.`id`
+--     MAINTAINED join_2 KEEP join_1 BY (region, x) rows; normalize_0 BY (region, amount) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`x` AS `x`, `join_1`.`id__2` AS `id__2`, `join_1`.`region` AS `region`, `join_1`.`amount` AS `amount`, `normalize_0`.`id` AS `id__3`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM join_1 JOIN normalize_0 ON `join_1`.`region` = `normalize_0`.`region` AND `join_1`.`x` = `normalize_0`.`amount`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`id__2` AS `id`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: cdc, latest, nowm
+--     FEED feed_0 (id, region, amount)
+--     FEED feed_1 (id, region, amount)
+--     FEED feed_2 (id, x)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED join_1 KEEP feed_2 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `feed_2`.`id` AS `id`, `feed_2`.`x` AS `x`, `feed_0`.`id` AS `id__2`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount` FROM feed_2 RIGHT JOIN feed_0 ON `feed_2`.`id` = `feed_0`.`id`
+--     MAINTAINED join_2 KEEP join_1 BY (region, x) rows; normalize_0 BY (region, amount) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`x` AS `x`, `join_1`.`id__2` AS `id__2`, `join_1`.`region` AS `region`, `join_1`.`amount` AS `amount`, `normalize_0`.`id` AS `id__3`, `normalize_0`.`region` AS `region__2`, `normalize_0`.`amount` AS `amount__2` FROM join_1 JOIN normalize_0 ON `join_1`.`region` = `normalize_0`.`region` AND `join_1`.`x` = `normalize_0`.`amount`
+--   digest: 8bfd484e5f0f553a

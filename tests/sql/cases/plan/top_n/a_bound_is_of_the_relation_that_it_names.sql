@@ -1,0 +1,225 @@
+-- both numbers have one name
+-- tables: auctions
+SELECT a.id, b.id AS other FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) AS a JOIN (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM latest) AS b ON a.region = b.region WHERE a.n <= 3 AND b.n = 1
+-- and: one has no bound
+SELECT a.id FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) AS a JOIN (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM latest) AS b ON a.region = b.region WHERE a.n <= 3
+-- and: a column of the other relation has the name
+SELECT a.id FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) AS a JOIN (SELECT amount AS n, region FROM latest) AS b ON a.region = b.region WHERE a.n <= 3 AND b.n = 1
+-- and: a LEFT JOIN fills the number with NULL, which does not pass
+SELECT a.id, b.id AS other FROM cdc AS a LEFT JOIN (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM latest) AS b ON a.region = b.region WHERE b.n = 1
+-- and: so does a later RIGHT JOIN
+SELECT a.id, b.id AS other FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM latest) AS a JOIN cdc AS b ON a.region = b.region RIGHT JOIN cdc AS c ON c.id = b.id WHERE n <= 2
+-- and: a LEFT JOIN behind it fills nothing of it
+SELECT a.id, b.id AS other FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM latest) AS a LEFT JOIN cdc AS b ON a.region = b.region WHERE a.n = 1
+-- ----- expected
+-- [1] both numbers have one name
+--   plan:
+--     Project a.id, b.id AS other [stage rows_4] [I,UB,UA,D]
+--       Join INNER on a.region = b.region [stage join_3] [I,UB,UA,D]
+--       - key: region, n
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias a [stage ranks_0] [I,UB,UA,D]
+--           TopN ROW_NUMBER() <= 3 of each region, order by amount [stage ranks_0] [I,UB,UA,D]
+--           - key: region, n
+--           - state: its rows
+--           - bound: none
+--             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         SubqueryAlias b [stage ranks_2] [I,UB,UA,D]
+--           TopN ROW_NUMBER() <= 1 of each region, order by amount [stage ranks_2] [I,UB,UA,D]
+--           - key: region
+--           - state: its rows
+--           - bound: none
+--             ChangelogNormalize by id [stage normalize_1] [I,UB,UA,D]
+--             - key: id
+--             - state: the last row of each key
+--             - bound: none
+--               Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
+--   flow: all, columns (id, other), key unknown, kinds, join
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--     MAINTAINED normalize_1 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED ranks_2 KEEP normalize_1 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_1) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_3 KEEP ranks_0 BY (region) rows; ranks_2 BY (region) rows COMPUTE SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`region` AS `region`, `ranks_0`.`n` AS `n`, `ranks_2`.`id` AS `id__2`, `ranks_2`.`region` AS `region__2` FROM ranks_0 JOIN ranks_2 ON `ranks_0`.`region` = `ranks_2`.`region`
+--     MAINTAINED rows_4 ROWS SELECT `join_3`.`id` AS `id`, `join_3`.`id__2` AS `other`, `join_3`.`__row_kind` FROM join_3
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id, region, amount)
+--     FEED feed_1 (id, region, amount)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--     MAINTAINED normalize_1 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED ranks_2 KEEP normalize_1 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_1) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_3 KEEP ranks_0 BY (region) rows; ranks_2 BY (region) rows COMPUTE SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`region` AS `region`, `ranks_0`.`n` AS `n`, `ranks_2`.`id` AS `id__2`, `ranks_2`.`region` AS `region__2` FROM ranks_0 JOIN ranks_2 ON `ranks_0`.`region` = `ranks_2`.`region`
+--   digest: f586f10809cfa4ab
+-- [2] one has no bound
+--   error:
+--     error[PEN-5001]: ROW_NUMBER over a stream needs a bound, else every row that comes renumbers all others
+--      --> case.sql:1:139
+--       |
+--     1 | ...M cdc) AS a JOIN (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM latest) AS ...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: add WHERE n <= <number> to the query around it, where n is the name of the number; or number rows as the watermark passes them: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) by the rowtime ts. Rows numbered up to a bound change, and a window (TUMBLE, HOP, ...) does not read them: group them without one
+-- [3] a column of the other relation has the name
+--   plan:
+--     Project a.id [stage rows_5] [I,D]
+--       Filter b.n = 1 [stage rows_5] [I,D]
+--         Join INNER on a.region = b.region [stage join_4] [I,D]
+--         - key: none
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           SubqueryAlias a [stage ranks_0] [I,UB,UA,D]
+--             TopN ROW_NUMBER() <= 3 of each region, order by amount [stage ranks_0] [I,UB,UA,D]
+--             - key: region, n
+--             - state: its rows
+--             - bound: none
+--               Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--           SubqueryAlias b [stage rows_3] [I,UB,UA,D]
+--             Project amount AS n, region [stage rows_3] [I,UB,UA,D]
+--               ChangelogNormalize by id [stage normalize_1] [I,UB,UA,D]
+--               - key: id
+--               - state: the last row of each key
+--               - bound: none
+--                 Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--     MAINTAINED normalize_1 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED rows_2 ROWS SELECT `normalize_1`.`amount` AS `n`, `normalize_1`.`region` AS `region`, `normalize_1`.`__row_kind` FROM normalize_1
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`n` AS `n`, `rows_2`.`region` AS `region`, `rows_2`.`__row_kind` FROM rows_2 WHERE `rows_2`.`n` = 1
+--     MAINTAINED join_4 KEEP ranks_0 BY (region) rows; rows_3 BY (region) rows COMPUTE SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`region` AS `region`, `ranks_0`.`n` AS `n`, `rows_3`.`n` AS `n__2`, `rows_3`.`region` AS `region__2` FROM ranks_0 JOIN rows_3 ON `ranks_0`.`region` = `rows_3`.`region`
+--     MAINTAINED rows_5 ROWS SELECT `join_4`.`id` AS `id`, `join_4`.`__row_kind` FROM join_4
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id, region, amount)
+--     FEED feed_1 (id, region, amount)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--     MAINTAINED normalize_1 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED rows_2 ROWS SELECT `normalize_1`.`amount` AS `n`, `normalize_1`.`region` AS `region`, `normalize_1`.`__row_kind` FROM normalize_1
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`n` AS `n`, `rows_2`.`region` AS `region`, `rows_2`.`__row_kind` FROM rows_2 WHERE `rows_2`.`n` = 1
+--     MAINTAINED join_4 KEEP ranks_0 BY (region) rows; rows_3 BY (region) rows COMPUTE SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`region` AS `region`, `ranks_0`.`n` AS `n`, `rows_3`.`n` AS `n__2`, `rows_3`.`region` AS `region__2` FROM ranks_0 JOIN rows_3 ON `ranks_0`.`region` = `rows_3`.`region`
+--   digest: eb8349de06b564d6
+-- [4] a LEFT JOIN fills the number with NULL, which does not pass
+--   plan:
+--     Project a.id, b.id AS other [stage rows_3] [I,UB,UA,D]
+--       Filter b.n = 1 [stage rows_3] [I,UB,UA,D]
+--         Join LEFT on a.region = b.region [stage join_2] [I,UB,UA,D]
+--         - key: id
+--         - state: the rows of both sides (LEFT join)
+--         - bound: none
+--           Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
+--           SubqueryAlias b [stage ranks_1] [I,UB,UA,D]
+--             TopN ROW_NUMBER() <= 1 of each region, order by amount [stage ranks_1] [I,UB,UA,D]
+--             - key: region
+--             - state: its rows
+--             - bound: none
+--               ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--               - key: id
+--               - state: the last row of each key
+--               - bound: none
+--                 Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
+--   flow: all, columns (id, other), key (id), kinds, join
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_2 KEEP feed_0 BY (region) rows; ranks_1 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `ranks_1`.`id` AS `id__2`, `ranks_1`.`region` AS `region__2`, `ranks_1`.`n` AS `n` FROM feed_0 LEFT JOIN ranks_1 ON `feed_0`.`region` = `ranks_1`.`region`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`id` AS `id`, `join_2`.`id__2` AS `other`, `join_2`.`__row_kind` FROM join_2 WHERE `join_2`.`n` = 1
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id, region)
+--     FEED feed_1 (id, region, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_2 KEEP feed_0 BY (region) rows; ranks_1 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `ranks_1`.`id` AS `id__2`, `ranks_1`.`region` AS `region__2`, `ranks_1`.`n` AS `n` FROM feed_0 LEFT JOIN ranks_1 ON `feed_0`.`region` = `ranks_1`.`region`
+--   digest: d3dc19ec02a20b6a
+-- [5] so does a later RIGHT JOIN
+--   plan:
+--     Project a.id, b.id AS other [stage rows_4] [I,UB,UA,D]
+--       Filter n <= 2 [stage rows_4] [I,UB,UA,D]
+--         Join RIGHT on b.id = c.id [stage join_3] [I,UB,UA,D]
+--         - key: region, n, id__2, id__3
+--         - state: the rows of both sides (RIGHT join)
+--         - bound: none
+--           Join INNER on a.region = b.region [stage join_2] [I,UB,UA,D]
+--           - key: region, n, id__2
+--           - state: the rows of both sides (INNER join)
+--           - bound: none
+--             SubqueryAlias a [stage ranks_1] [I,UB,UA,D]
+--               TopN ROW_NUMBER() <= 2 of each region, order by amount [stage ranks_1] [I,UB,UA,D]
+--               - key: region, n
+--               - state: its rows
+--               - bound: none
+--                 ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--                 - key: id
+--                 - state: the last row of each key
+--                 - bound: none
+--                   Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--             Scan cdc AS b (kafka) [spark, feed_1] [I,UB,UA,D]
+--           Scan cdc AS c (kafka), as above [spark, feed_1] [I,UB,UA,D]
+--   flow: all, columns (id, other), key unknown, kinds, join
+--   reads:
+--     latest (id, region, amount, __row_kind)
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM cdc) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED join_2 KEEP ranks_1 BY (region) rows; feed_1 BY (region) rows COMPUTE SELECT `ranks_1`.`id` AS `id`, `ranks_1`.`region` AS `region`, `ranks_1`.`n` AS `n`, `feed_1`.`id` AS `id__2`, `feed_1`.`region` AS `region__2` FROM ranks_1 JOIN feed_1 ON `ranks_1`.`region` = `feed_1`.`region`
+--     MAINTAINED join_3 KEEP join_2 BY (id__2) rows; feed_1 BY (id) rows COMPUTE SELECT `join_2`.`id` AS `id`, `join_2`.`region` AS `region`, `join_2`.`n` AS `n`, `join_2`.`id__2` AS `id__2`, `join_2`.`region__2` AS `region__2`, `feed_1`.`id` AS `id__3`, `feed_1`.`region` AS `region__3` FROM join_2 RIGHT JOIN feed_1 ON `join_2`.`id__2` = `feed_1`.`id`
+--     MAINTAINED rows_4 ROWS SELECT `join_3`.`id` AS `id`, `join_3`.`id__2` AS `other`, `join_3`.`__row_kind` FROM join_3 WHERE `join_3`.`n` <= 2
+--   checkpoint: latest, cdc
+--     FEED feed_0 (id, region, amount)
+--     FEED feed_1 (id, region)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED join_2 KEEP ranks_1 BY (region) rows; feed_1 BY (region) rows COMPUTE SELECT `ranks_1`.`id` AS `id`, `ranks_1`.`region` AS `region`, `ranks_1`.`n` AS `n`, `feed_1`.`id` AS `id__2`, `feed_1`.`region` AS `region__2` FROM ranks_1 JOIN feed_1 ON `ranks_1`.`region` = `feed_1`.`region`
+--     MAINTAINED join_3 KEEP join_2 BY (id__2) rows; feed_1 BY (id) rows COMPUTE SELECT `join_2`.`id` AS `id`, `join_2`.`region` AS `region`, `join_2`.`n` AS `n`, `join_2`.`id__2` AS `id__2`, `join_2`.`region__2` AS `region__2`, `feed_1`.`id` AS `id__3`, `feed_1`.`region` AS `region__3` FROM join_2 RIGHT JOIN feed_1 ON `join_2`.`id__2` = `feed_1`.`id`
+--   digest: d5c9c15b96fc3adc
+-- [6] a LEFT JOIN behind it fills nothing of it
+--   plan:
+--     Project a.id, b.id AS other [stage rows_3] [I,UB,UA,D]
+--       Join LEFT on a.region = b.region [stage join_2] [I,UB,UA,D]
+--       - key: region, id__2
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         SubqueryAlias a [stage ranks_1] [I,UB,UA,D]
+--           TopN ROW_NUMBER() <= 1 of each region, order by amount [stage ranks_1] [I,UB,UA,D]
+--           - key: region
+--           - state: its rows
+--           - bound: none
+--             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--             - key: id
+--             - state: the last row of each key
+--             - bound: none
+--               Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--         Scan cdc AS b (kafka) [spark, feed_1] [I,UB,UA,D]
+--   flow: all, columns (id, other), key unknown, kinds, join
+--   reads:
+--     latest (id, region, amount, __row_kind)
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `region`, `__row_kind` FROM cdc) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_2 KEEP ranks_1 BY (region) rows; feed_1 BY (region) rows COMPUTE SELECT `ranks_1`.`id` AS `id`, `ranks_1`.`region` AS `region`, `feed_1`.`id` AS `id__2`, `feed_1`.`region` AS `region__2` FROM ranks_1 LEFT JOIN feed_1 ON `ranks_1`.`region` = `feed_1`.`region`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`id` AS `id`, `join_2`.`id__2` AS `other`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: latest, cdc
+--     FEED feed_0 (id, region, amount)
+--     FEED feed_1 (id, region)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED join_2 KEEP ranks_1 BY (region) rows; feed_1 BY (region) rows COMPUTE SELECT `ranks_1`.`id` AS `id`, `ranks_1`.`region` AS `region`, `feed_1`.`id` AS `id__2`, `feed_1`.`region` AS `region__2` FROM ranks_1 LEFT JOIN feed_1 ON `ranks_1`.`region` = `feed_1`.`region`
+--   digest: 4330df87a146d258
