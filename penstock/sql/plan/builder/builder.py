@@ -67,7 +67,7 @@ from penstock.sql.plan.logical.plan import Plan, walk
 from penstock.sql.plan.rules.aggregate import is_windowed, own_aggregates
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.inline import inline_ctes
-from penstock.sql.plan.rules.joins import has_inner_query, is_bounded, is_temporal
+from penstock.sql.plan.rules.joins import bound_of, has_inner_query, is_temporal
 from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.plan.rules.top_n import RowNumberQuery, find_row_number, winner
 from penstock.sql.syntax.nodes import ScanTable
@@ -343,7 +343,7 @@ def _block(select: exp.Select) -> Block:
     return Block(
         select=select,
         relations=tuple(node.alias_or_name for node in nodes),
-        bounded=is_bounded(select),
+        bound=bound_of(select),
         has_query=has_inner_query(select),
     )
 

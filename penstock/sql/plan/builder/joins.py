@@ -42,7 +42,6 @@ from penstock.sql.plan.logical.facts import (
 from penstock.sql.plan.logical.nodes import (
     Block,
     Join,
-    JoinBound,
     JoinType,
     LookupJoin,
     Node,
@@ -54,7 +53,6 @@ from penstock.sql.plan.logical.nodes import (
 )
 from penstock.sql.plan.logical.plan import walk
 from penstock.sql.plan.rules.flow import ScanFlow
-from penstock.sql.plan.rules.joins import compares_windows
 from penstock.sql.plan.rules.lookup_join import retry_of
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import attach, source_of
@@ -197,7 +195,7 @@ def join_node(
         pairs=found.pairs,
         rest=found.rest,
         using=read_using(node),
-        bound=_bound(block),
+        bound=block.bound,
         state_ttl_ms=state_ttl_ms,
         text=f"{words_of(node)} JOIN".strip(),
         block=block,
@@ -217,12 +215,6 @@ def lookup_node(left: Node, right: Node, node: exp.Join, block: Block) -> Lookup
         retry=retry_of(node),
         block=block,
     )
-
-
-def _bound(block: Block) -> JoinBound:
-    if not block.bounded:
-        return JoinBound.NONE
-    return JoinBound.WINDOW if compares_windows(block.select) else JoinBound.INTERVAL
 
 
 # --- queries in WHERE ---
@@ -271,7 +263,7 @@ def semi_join_node(
         kind=query.kind,
         pairs=conditions.pairs,
         rest=conditions.rest,
-        bound=_bound(block),
+        bound=block.bound,
         text=f"{query.kind} JOIN",
         block=block,
     )

@@ -52,19 +52,31 @@ __all__ = [
 _SKELETON = ("from_", "joins", "laterals", "where", "hint")
 
 
+class JoinBound(StrEnum):
+    """What ends the state of a join."""
+
+    NONE = "none"
+    INTERVAL = "interval"
+    WINDOW = "window"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
     """The SELECT that operators are built from, which is never changed in place.
 
-    `relations` are the names in its FROM, from left to right. `bounded`: an interval of time or a window is compared
-    in its joins or its WHERE, so that they end with the watermark. `has_query`: its WHERE has a query without such a
-    comparison.
+    `relations` are the names in its FROM, from left to right. `bound` is the interval of time, or the window, that its
+    joins or its WHERE compare. `has_query`: its WHERE has a query without such a comparison.
     """
 
     select: exp.Select = field(compare=False, repr=False)
     relations: tuple[str, ...]
-    bounded: bool = False
+    bound: JoinBound = JoinBound.NONE
     has_query: bool = False
+
+    @property
+    def bounded(self) -> bool:
+        """Whether its joins end with the watermark."""
+        return self.bound is not JoinBound.NONE
 
     @property
     def first(self) -> str:
@@ -121,14 +133,6 @@ class JoinType(StrEnum):
     NATURAL = "NATURAL"
     OTHER = "OTHER"
     """A join that streams do not have; its words are in `Join.text`."""
-
-
-class JoinBound(StrEnum):
-    """What ends the state of a join."""
-
-    NONE = "none"
-    INTERVAL = "interval"
-    WINDOW = "window"
 
 
 class SetKind(StrEnum):

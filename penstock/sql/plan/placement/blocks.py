@@ -135,13 +135,14 @@ class QueryBlock:
     """The operators of a SELECT: `relations` are those of its FROM, from left to right.
 
     `queries` are the joins with the queries of IN and EXISTS, in the order of the conditions. `core` computes its
-    SELECT list.
+    SELECT list. `windowed`: it groups by the bounds of a window, or they are among the columns of its DISTINCT.
     """
 
     block: Block
     relations: tuple[BlockRelation, ...]
     queries: tuple[Join, ...]
     core: Project | Aggregate | Over | TopN
+    windowed: bool = False
 
     @property
     def select(self) -> exp.Select:
@@ -169,6 +170,7 @@ def query_block(node: Node) -> QueryBlock | None:
     found: list[tuple[Node | None, Node | None, Refusal | None]] = []
     queries: list[Join] = []
     core: Project | Aggregate | Over | TopN | None = node if isinstance(node, TopN) else None
+    windowed = False
     given: Node = node if core is None else core.input
     while True:
         match given:
@@ -177,9 +179,15 @@ def query_block(node: Node) -> QueryBlock | None:
                 given = inner
             case Limit():
                 given = given.input
-            case Project() | Aggregate() | Over() if given.block is block:
+            case Project() | Over() if given.block is block:
                 core, given = given, given.input
-            case Distinct() | Filter() if given.block is block:
+            case Aggregate() if given.block is block:
+                windowed = given.windowed
+                core, given = given, given.input
+            case Distinct() if given.block is block:
+                windowed = given.windowed
+                given = given.input
+            case Filter() if given.block is block:
                 given = given.input
             case Join(kind=JoinType.SEMI | JoinType.ANTI) if given.block is block:
                 queries.append(given)
@@ -199,6 +207,7 @@ def query_block(node: Node) -> QueryBlock | None:
         core=core,
         relations=tuple(_relations(block.select, found[::-1])),
         queries=tuple(reversed(queries)),
+        windowed=windowed,
     )
 
 

@@ -42,7 +42,7 @@ from penstock.sql.plan.rules.changelog_mode import (
 )
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation, expanded
 from penstock.sql.plan.rules.flow import Flow, ScanFlow, renamed
-from penstock.sql.plan.rules.joins import check_temporal, is_regular
+from penstock.sql.plan.rules.joins import check_temporal, is_regular, is_regular_block
 from penstock.sql.plan.rules.top_n import RowNumberQuery, find_row_number
 from penstock.sql.syntax.refusal import Refusal
 
@@ -143,7 +143,9 @@ class SparkTraits:
         if block is None:
             return Flow(columns=None)
         clause = self.of_from(block)
-        return clause if isinstance(clause, Refusal) else select_flow(block.select, clause)
+        if isinstance(clause, Refusal):
+            return clause
+        return select_flow(block.block, clause, windowed=block.windowed)
 
     def _from(self, block: QueryBlock) -> FromClause | Refusal:
         select = block.select
@@ -249,7 +251,7 @@ class StreamedParts:
 
     def _is_regular_block(self, block: QueryBlock, *, of_list: bool) -> bool:
         select = block.select
-        if is_regular(select):
+        if is_regular_block(block.block):
             return True
         nodes = (relation.node for relation in block.relations)
         if any(node is not None and self.is_regular(node) for node in nodes):

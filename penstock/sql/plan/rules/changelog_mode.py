@@ -17,10 +17,10 @@ from sqlglot import exp
 from penstock.catalog.errors import Span
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, WindowKind
+from penstock.sql.plan.logical.nodes import Block
 from penstock.sql.plan.rules.aggregate import (
     aggregate_flow,
     check_distinct,
-    is_windowed,
     own_aggregates,
 )
 from penstock.sql.plan.rules.changelog_project import (
@@ -48,7 +48,6 @@ __all__ = [
     "check_numbered",
     "check_over",
     "is_aggregation",
-    "is_of_windows",
     "joined_flow",
     "numbered_flow",
     "select_flow",
@@ -274,17 +273,18 @@ def numbered_flow(numbered: RowNumberQuery, found: FromClause) -> Flow | Refusal
     )
 
 
-def select_flow(select: exp.Select, found: FromClause) -> Flow | Refusal:
-    """Return the flow of a SELECT over its FROM clause."""
+def select_flow(block: Block, found: FromClause, *, windowed: bool) -> Flow | Refusal:
+    """Return the flow of a SELECT over its FROM clause. `windowed`: windows end its groups, or its distinct rows."""
+    select = block.select
     refusal = check_over(select) or _check_sorting(select)
     if refusal is not None:
         return refusal
     if is_aggregation(select):
-        return _aggregated(select, found)
+        return _aggregated(select, found, windowed=windowed)
     relations, source = found.relations, found.joined.flow
     if source.is_changing:
         return changes_flow(select, relations, source, found.where, found.joined.conditions)
-    refusal = _check_keeping_all(select)
+    refusal = _check_keeping_all(block, windowed=windowed)
     if refusal is not None:
         return refusal
     distinct = select.args.get("distinct")
@@ -296,15 +296,9 @@ def is_aggregation(select: exp.Select) -> bool:
     return select.args.get("group") is not None or bool(own_aggregates(select))
 
 
-def is_of_windows(select: exp.Select, source: Flow) -> bool:
-    """Return whether an aggregation over `source` is one of windows, which end with the watermark."""
-    group = select.args.get("group")
-    return not source.is_changing and is_windowed(group.expressions if group else [])
-
-
-def _aggregated(select: exp.Select, found: FromClause) -> Flow | Refusal:
+def _aggregated(select: exp.Select, found: FromClause, *, windowed: bool) -> Flow | Refusal:
     group, source = select.args.get("group"), found.joined.flow
-    if is_of_windows(select, source):
+    if windowed and not source.is_changing:
         return check_distinct(select) or rows_flow(select, found.relations, group)
     refusal = _check_chain(source, group or select, "an aggregation")
     if refusal is not None:
@@ -415,16 +409,16 @@ def _check_sorting(select: exp.Select) -> Refusal | None:
     return None
 
 
-def _check_keeping_all(select: exp.Select) -> Refusal | None:
+def _check_keeping_all(block: Block, *, windowed: bool) -> Refusal | None:
     """Refuse what would keep every row in Spark permanently, or what Spark's append mode cannot do."""
-    join = updates(select)
+    select, join = block.select, updates(block)
     if join is not None:
         return Refusal(
             message="this join of streams has no bound in time, and its results may change",
             hint="compare event times: b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR",
             span=span_of(join) or span_of(select),
         )
-    if select.args.get("distinct") is not None and not is_windowed(select.expressions):
+    if select.args.get("distinct") is not None and not windowed:
         return Refusal(
             message="SELECT DISTINCT over a stream keeps every row it has seen and is not supported without a window",
             hint="add window_start and window_end of a windowing function to the selected columns",

@@ -15,6 +15,7 @@ from sqlglot import exp
 from penstock.catalog.errors import UnsupportedError
 from penstock.sql.dialect import WindowKind, window_tables
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
+from penstock.sql.plan.logical.nodes import Block, JoinBound
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.syntax.nodes import ScanTable
@@ -24,15 +25,15 @@ from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = [
     "UnequalJoins",
+    "bound_of",
     "check_temporal",
-    "compares_windows",
     "has_inner_query",
     "has_temporal",
     "in_processing_time",
-    "is_bounded",
     "is_filled_later",
     "is_null_filled",
     "is_regular",
+    "is_regular_block",
     "is_temporal",
     "unequal_joins",
     "updates",
@@ -50,15 +51,20 @@ def is_regular(select: exp.Select) -> bool:
 
     Over streams each of their rows may match one that arrives at any time.
     """
-    return (bool(_tables(select)) and not is_bounded(select)) or has_inner_query(select)
+    return (bool(_tables(select)) and not _is_bounded(select)) or has_inner_query(select)
 
 
-def updates(select: exp.Select) -> exp.Expr | None:
+def is_regular_block(block: Block) -> bool:
+    """Return whether a SELECT of the plan joins relations without a bound in time, or has a query in WHERE."""
+    return (bool(_tables(block.select)) and not block.bounded) or block.has_query
+
+
+def updates(block: Block) -> exp.Expr | None:
     """Return the first regular join of a SELECT whose rows do not stay: an outer one, or a query in WHERE."""
-    outer = next((join for join in _tables(select) if join.side), None)
-    if outer is not None and not is_bounded(select):
+    outer = next((join for join in _tables(block.select) if join.side), None)
+    if outer is not None and not block.bounded:
         return outer
-    return select.args["where"] if has_inner_query(select) else None
+    return block.select.args["where"] if block.has_query else None
 
 
 def _tables(select: exp.Select) -> list[exp.Join]:
@@ -79,17 +85,19 @@ def has_inner_query(select: exp.Select) -> bool:
         return False
     inner = where.find(exp.Query)
     found = inner.unnest() if inner is not None else None
-    return found is not None and not (isinstance(found, exp.Select) and is_bounded(found))
+    return found is not None and not (isinstance(found, exp.Select) and _is_bounded(found))
 
 
-def is_bounded(select: exp.Select) -> bool:
-    """Return whether a SELECT compares an interval of time or a window, so that its joins end with the watermark."""
-    return any(_is_range_of_time(c) or _is_window(c) for c in _conditions(select))
+def bound_of(select: exp.Select) -> JoinBound:
+    """Return which bound a SELECT compares, so that its joins end with the watermark: a window, or an interval."""
+    tests = tuple(_conditions(select))
+    if any(map(_is_window, tests)):
+        return JoinBound.WINDOW
+    return JoinBound.INTERVAL if any(map(_is_range_of_time, tests)) else JoinBound.NONE
 
 
-def compares_windows(select: exp.Select) -> bool:
-    """Return whether a SELECT compares windows of its relations."""
-    return any(map(_is_window, _conditions(select)))
+def _is_bounded(select: exp.Select) -> bool:
+    return bound_of(select) is not JoinBound.NONE
 
 
 def _conditions(select: exp.Select) -> Iterator[exp.Expr]:

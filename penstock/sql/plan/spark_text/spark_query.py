@@ -23,12 +23,7 @@ from penstock.sql.plan.placement.blocks import (
 )
 from penstock.sql.plan.placement.place import PhysicalPlan
 from penstock.sql.plan.placement.spark import SparkTraits
-from penstock.sql.plan.rules.changelog_mode import (
-    FromClause,
-    JoinedFlow,
-    is_aggregation,
-    is_of_windows,
-)
+from penstock.sql.plan.rules.changelog_mode import FromClause, JoinedFlow, is_aggregation
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.top_n import (
     arrival_carriers,
@@ -147,7 +142,7 @@ class _SparkWriter:
         found, select = self._from(block), self._copy(block.select)
         source = found.joined.flow
         if is_aggregation(select):
-            if is_of_windows(select, source):
+            if block.windowed and not source.is_changing:
                 keep_distinct(select)
             else:
                 write_aggregate(select, source)

@@ -217,7 +217,7 @@ def test_the_state_of_spark_is_bounded_by_the_watermarks_below() -> None:
         right=scan(1),
         kind=nodes.JoinType.INNER,
         bound=nodes.JoinBound.WINDOW,
-        block=replace(BLOCK, bounded=True),
+        block=replace(BLOCK, bound=nodes.JoinBound.WINDOW),
     )
     watermarks = {0: "t0", 1: "t1"}
 

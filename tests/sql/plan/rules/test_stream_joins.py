@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from penstock.sql.plan.rules.joins import is_regular, updates
+from penstock.sql.plan.logical.nodes import Block
+from penstock.sql.plan.rules.joins import bound_of, is_regular, updates
 from tests.sql.plan.changing import plan
 
 ON = "SELECT a.id FROM events AS a {kind} JOIN events AS b ON a.id = b.id AND {bound}"
@@ -43,6 +44,7 @@ def test_event_times_of_both_sides_are_a_bound(query: str) -> None:
 def test_anything_else_is_a_regular_join(query: str) -> None:
     """An inner one over rows that stay gives rows that stay."""
     tree = select(query)
+    block = Block(select=tree, relations=("a", "b"), bound=bound_of(tree))
 
     assert is_regular(tree)
-    assert updates(tree) is None
+    assert updates(block) is None
