@@ -7,7 +7,9 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["make_private_folder"]
+from penstock.catalog.errors import ConfigError
+
+__all__ = ["make_data_folder", "make_private_folder"]
 
 OWN_FOLDER = ".penstock"
 
@@ -24,6 +26,17 @@ def make_private_folder(folder: Path) -> None:
     for each in way:
         if each.name == OWN_FOLDER:
             _close_to_others(each)
+
+
+def make_data_folder(folder: Path) -> None:
+    """Make a private folder below a project's data folder. Raises ConfigError."""
+    try:
+        make_private_folder(folder)
+    except OSError as error:
+        raise ConfigError(
+            f"the folder {folder} cannot be created: {error.strerror}",
+            hint="set data of [paths] in penstock.toml to a folder that you may write to",
+        ) from error
 
 
 def _close_to_others(folder: Path) -> None:

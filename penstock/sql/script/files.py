@@ -8,6 +8,7 @@ options and catalogs, `.env` sets variables. Both are found from the working dir
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -136,5 +137,6 @@ def write_script(file: ScriptFile, text: str) -> None:
         beside.chmod(target.stat().st_mode)
         beside.replace(target)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # a read-only file system refuses it even where there is no file
+            beside.unlink(missing_ok=True)
         raise ConfigError(f"{file.path} cannot be written: {error.strerror}") from error

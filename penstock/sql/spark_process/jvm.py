@@ -24,7 +24,7 @@ from pyspark.logger import PySparkLogger
 
 from penstock.catalog.errors import ConfigError
 from penstock.catalog.options.properties_file import properties_text
-from penstock.catalog.secrets.private_folder import make_private_folder
+from penstock.catalog.secrets.private_folder import make_data_folder
 from penstock.connector.spark.internals import adopt_gateway, running_context
 from penstock.sql.clock import SystemClock
 from penstock.sql.spark_process.spark_session import PRIVATE_UMASK, UMASK
@@ -69,7 +69,7 @@ def log_files(directory: Path) -> LogFiles:
 
 def _make_room(directory: Path) -> None:
     """Make the folder of the logs, and remove the files of all but the last runs."""
-    make_private_folder(directory)
+    make_data_folder(directory)
     for old in sorted(directory.glob("spark-*.out"))[: -KEPT_LOGS + 1]:
         for file in directory.glob(f"{old.stem}.*"):
             file.unlink(missing_ok=True)

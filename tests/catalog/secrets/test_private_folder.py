@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.secrets.private_folder import make_private_folder
+from penstock.catalog.errors import ConfigError
+from penstock.catalog.secrets.private_folder import make_data_folder, make_private_folder
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.spark_process.jvm import _umask
 from penstock.sql.spark_process.spark_session import UMASK
@@ -70,3 +71,12 @@ def test_what_the_java_process_writes_is_private_unless_hadoop_is_told_otherwise
     assert _umask({}) == 0o077
     assert _umask({UMASK: "022"}) == 0o022
     assert _umask({UMASK: "u=rwx,g=rx,o="}) == -1
+
+
+def test_a_data_folder_that_cannot_be_made_is_an_error_with_its_setting(tmp_path: Path) -> None:
+    """Not a fault of the program: the project's file names another."""
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match="cannot be created") as raised:
+        make_data_folder(tmp_path / "file" / "logs")
+
+    assert "[paths]" in (raised.value.hint or "")

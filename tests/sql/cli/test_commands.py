@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
 import os
 import re
 import subprocess
@@ -151,9 +153,10 @@ def test_a_wrong_file_of_variables_is_status_2(penstock, tmp_path, name, text, w
     assert words in result.stderr
 
 
-def test_version_names_what_is_installed(penstock):
-    """One line on stdout."""
-    result = penstock("version")
+@pytest.mark.parametrize("asked", ["version", "--version"])
+def test_version_names_what_is_installed(penstock, asked):
+    """One line on stdout; the option is what most programs have."""
+    result = penstock(asked)
 
     assert re.fullmatch(
         r"penstock \S+ \(python \S+, pyspark \S+, delta-spark \S+\)\n", result.stdout
@@ -237,6 +240,75 @@ def test_each_kind_of_error_has_its_status(error, status):
     assert (result.exit_code, result.stdout) == (status, "")
     assert "Traceback" not in result.stderr
     assert len(result.stderr.strip().splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            OSError(errno.EROFS, "Read-only file system", ".penstock"),
+            "folder that you may write to",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device", "out"), "the disk is full"),
+        (PermissionError(errno.EACCES, "Permission denied", "x.sql"), "change its permissions"),
+    ],
+    ids=["read-only", "full", "denied"],
+)
+def test_what_the_machine_refuses_is_no_fault_of_penstock(error, words):
+    """The file and what to do; the status is that of a failure."""
+    result = ending(error)
+
+    assert result.exit_code == 1
+    assert str(error.filename) in result.stderr
+    assert words in result.stderr
+    assert "fault" not in result.stderr
+
+
+@pytest.mark.parametrize(("verbose", "shown"), [(False, False), (True, True)])
+def test_an_interrupted_call_of_spark_has_no_stack(verbose, shown):
+    """Py4j logs it by the root logger; the command says `interrupted`, and `--verbose` shows where."""
+    small = typer.Typer(pretty_exceptions_enable=False)
+
+    @small.command()
+    def command(context: typer.Context) -> None:
+        with reporting(context, verbose=verbose):
+            try:
+                raise KeyboardInterrupt
+            except KeyboardInterrupt:
+                record = logging.LogRecord(
+                    "root", logging.ERROR, "py4j/java_gateway.py", 1, "sending", (), sys.exc_info()
+                )
+                logging.getLogger().handle(record)
+                logging.getLogger("app").warning("another message")
+                raise
+
+    result = CliRunner().invoke(small, [])
+
+    assert ("sending" in result.stderr) is shown
+    assert "another message" in result.stderr
+    assert "interrupted" in result.stderr
+
+
+def test_init_shows_a_command_that_a_shell_takes(penstock):
+    """A folder's name may have spaces and quotes."""
+    result = penstock("init", "my shop's")
+
+    assert """cd 'my shop'"'"'s'""" in result.stdout
+
+
+def test_a_file_that_cannot_be_formatted_is_named(penstock, tmp_path, monkeypatch):
+    """On a read-only file system even the removal of the new file fails, which is not there."""
+    (tmp_path / "a.sql").write_text("select 1;", encoding="utf-8")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    result = penstock("format", "a.sql")
+
+    assert result.exit_code == 2
+    assert "a.sql cannot be written: Read-only file system" in result.stderr
 
 
 def test_errors_are_json_too_where_json_was_asked_for():

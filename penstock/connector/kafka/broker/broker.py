@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from penstock.catalog.errors import BrokerUnavailableError, InputError
-from penstock.catalog.secrets.private_folder import make_private_folder
+from penstock.catalog.secrets.private_folder import make_data_folder
 from penstock.connector.jvm.interrupts import interrupts_deferred
 from penstock.connector.jvm.jars import JarSet, fetch_jars, read_jar_set
 from penstock.connector.jvm.java import find_java
@@ -154,7 +154,7 @@ class EmbeddedBroker:
             )
         if self.port:
             require_free(self.port)
-        make_private_folder(self.data_dir)
+        make_data_folder(self.data_dir)
         wanted = self.port
         for attempt in range(PORT_ATTEMPTS):
             self.port = wanted or free_port()

@@ -70,6 +70,15 @@ def root(
             help="Show stack traces, Spark's log and debug messages. Example: `penstock --verbose run jobs.sql`",
         ),
     ] = False,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=version.print_version,
+            is_eager=True,
+            help="Show the versions of Penstock, Python, Spark and Delta, and exit. Example: `penstock --version`",
+        ),
+    ] = False,
 ) -> None:
     """Read the options that hold for every command, and the project's `.env`, which may hold those of the others."""
     context.obj = Context(verbose=verbose)

@@ -231,6 +231,14 @@ def _data_folder() -> Iterator[Finding]:
     from penstock.sql.script.project import find_project
 
     folder = find_project(Path.cwd()).data_directory
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if not os.access(nearest, os.W_OK):
+        yield _failure(
+            "data folder",
+            f"{nearest} is not writable",
+            "change its owner, or set data of [paths] in penstock.toml to another folder",
+        )
+        return
     if not folder.exists():
         yield _ok("data folder", f"{folder} will be made at first use, for you alone")
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -41,5 +42,5 @@ def init(
 
         written = write_project(folder, project_name(folder, name))
         lines = [f"wrote {path}" for path in written]
-        enter = [] if folder.resolve() == Path.cwd() else [f"  cd {folder}"]
+        enter = [] if folder.resolve() == Path.cwd() else [f"  cd {quote(str(folder))}"]
         print_lines([*lines, "", "next:", *enter, *(f"  {command}" for command in NEXT)])

@@ -10,16 +10,24 @@ import typer
 
 import penstock
 
-__all__ = ["version"]
+__all__ = ["print_version", "version"]
 
 
 def version() -> None:
     """Show the versions of Penstock, Python, Spark and Delta. Example: `penstock version`"""
+    print_version(True)
+
+
+def print_version(wanted: bool) -> None:
+    """Print the versions and end the command, if that is what was asked for."""
+    if not wanted:
+        return
     parts = (
         f"python {platform.python_version()}",
         *(f"{name} {_installed(name)}" for name in ("pyspark", "delta-spark")),
     )
     typer.echo(f"penstock {penstock.__version__} ({', '.join(parts)})")
+    raise typer.Exit
 
 
 def _installed(distribution: str) -> str:

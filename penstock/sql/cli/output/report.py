@@ -4,6 +4,7 @@ with its exit status.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import re
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
-from penstock.catalog.errors import InputError, PenstockError
+from penstock.catalog.errors import ConfigError, InputError, PenstockError
 from penstock.catalog.masking import masked, without_secrets
 from penstock.sql.cli.output.text import terminal_text
 
@@ -42,6 +43,15 @@ UNLIMITED_WIDTH = 100_000
 EXIT_FAILED = 1
 EXIT_WRONG_INPUT = 2
 EXIT_INTERRUPTED = 130
+
+_OF_THE_MACHINE = {
+    errno.EACCES: "change its permissions, or run the command as its owner",
+    errno.EROFS: "run the command in a folder that you may write to",
+    errno.ENOSPC: "the disk is full: free some space, and run the command again",
+    errno.EDQUOT: "your quota of this disk is used up: free some space, and run the command again",
+    errno.EMFILE: "too many files are open: raise the limit (ulimit -n)",
+}
+"""What to do about errors of the operating system that are no fault of ours."""
 
 
 class OutputFormat(StrEnum):
@@ -91,6 +101,13 @@ def reporting(
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _OF_THE_MACHINE:
+            refusal = ConfigError(
+                f"{error.filename or 'a file'} cannot be used: {error.strerror}",
+                hint=_OF_THE_MACHINE[error.errno],
+            )
+            _report(refusal, verbose=verbose, output=output, shape=errors)
+            raise typer.Exit(EXIT_FAILED) from error
         if verbose:
             say(traceback.format_exc().rstrip())
         say(
@@ -181,9 +198,20 @@ class _Stderr(logging.StreamHandler[TextIO]):
         """Ignore what the base class chooses."""
 
 
+def _is_no_interrupt_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4j logs Ctrl-C during a call with its stack, and by the root logger; the command reports it in one line."""
+    return not (
+        record.module == "java_gateway"
+        and record.exc_info is not None
+        and record.exc_info[0] is KeyboardInterrupt
+    )
+
+
 def _configure_logging(*, verbose: bool, timed: bool) -> None:
     """Show our own messages and the warnings of libraries; everything when asked."""
     handler = _Stderr()
+    if not verbose:
+        handler.addFilter(_is_no_interrupt_of_py4j)
     handler.setFormatter(
         _Masked("%(asctime)s %(message)s" if timed else "%(message)s", datefmt="%Y-%m-%d %H:%M:%SZ")
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -51,4 +53,21 @@ def test_a_line_has_what_to_do_at_its_end(runner: CliRunner) -> None:
     assert result.stdout.splitlines() == [
         "ok       python: 3.11",
         "warning  broker: is away; start it",
+    ]
+
+
+def test_a_data_folder_that_cannot_be_made_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder above it is read-only."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    found = [
+        one
+        for one in doctor.examine(catalog_url=None, bootstrap=None)
+        if one.subject == "data folder"
+    ]
+
+    assert [(one.level, one.text) for one in found] == [
+        (Level.FAILURE, f"{tmp_path} is not writable")
     ]
