@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.catalog.model.types import LogicalType
     from penstock.connector.lookup.contract import LookupSource
     from penstock.connector.options.watermark import WatermarkSettings
-    from penstock.connector.source.enumerator import MakeEnumerator
+    from penstock.connector.source.enumerator import MakeEnumerator, SplitEnumerator
     from penstock.connector.source.records import RecordsWithSplitIds
     from penstock.connector.source.split import Discovery, Split, SplitOffsets
 
@@ -311,6 +311,10 @@ class SplitSource(Protocol):
     @property
     def discovery_interval_ms(self) -> int:
         """Time between listings; <= 0 lists once."""
+
+    @property
+    def enumerator_type(self) -> type[SplitEnumerator]:
+        """The class of the scan's enumerators, which reads their snapshots."""
 
     def enumerator(self, planner: SplitMetadataClient) -> MakeEnumerator:
         """Return what makes the scan's enumerator, which looks at the world through `planner`."""

@@ -132,7 +132,7 @@ class SplitSourceContract:
 
         assert ranges.keys() == found.owners.keys() == extents.keys()
         assert all(found.owners.values())
-        assert set(found.incarnations) <= set(found.owners.values())
+        assert set(found.source_ids) <= set(found.owners.values())
         assert all(e.first <= ranges[i][0] <= e.end for i, e in extents.items())
         assert stops.keys() == (ranges.keys() if context.source.bounded else set())
         planner.close()

@@ -16,7 +16,7 @@ from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
 from penstock.connector.source.coordinator.phased import PhasedEnumerator
 from penstock.connector.source.coordinator.pull import PullingEnumerator
-from penstock.connector.source.enumerator import MakeEnumerator
+from penstock.connector.source.enumerator import MakeEnumerator, SplitEnumerator
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Discovery, Split, SplitOffsets
 from tests.simulation.outside import Content, Outside
@@ -49,7 +49,7 @@ class ModelPlanner:
 
     def list_splits(self) -> Discovery:
         """List the splits that exist now."""
-        return Discovery(owners=dict.fromkeys(self._call(), OWNER), incarnations={OWNER: "1"})
+        return Discovery(owners=dict.fromkeys(self._call(), OWNER), source_ids={OWNER: "1"})
 
     def start_positions(
         self, split_ids: Sequence[str], *, first_listing: bool
@@ -227,6 +227,13 @@ class ModelSource:
     skips_bad_records: bool = False
     tolerates_loss: bool = False
     metadata_types: Mapping[str, LogicalType] = field(default_factory=dict)
+
+    @property
+    def enumerator_type(self) -> type[SplitEnumerator]:
+        """The class of its enumerators."""
+        if self.phased:
+            return PhasedEnumerator
+        return PullingEnumerator if self.pulled else DiscoveringEnumerator
 
     def enumerator(self, planner: ModelPlanner) -> MakeEnumerator:
         """Give what makes the enumerator."""

@@ -88,6 +88,11 @@ class DatagenSource(SplitSource):
         """The one split is known."""
         return -1
 
+    @property
+    def enumerator_type(self) -> type[DiscoveringEnumerator]:
+        """The class of its enumerators."""
+        return DiscoveringEnumerator
+
     def enumerator(self, planner: SplitMetadataClient) -> MakeEnumerator:
         """Assign the split to the first reader."""
         return partial(

@@ -51,7 +51,7 @@ class DatagenMetadataClient:
     def list_splits(self) -> Discovery:
         """Name the one split; its incarnation is what its positions mean."""
         meaning = f"{self._settings.rows_per_second} rows/s"
-        return Discovery(owners={SPLIT_ID: OWNER}, incarnations={OWNER: meaning})
+        return Discovery(owners={SPLIT_ID: OWNER}, source_ids={OWNER: meaning})
 
     def start_positions(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.source.segments import SegmentFiles
@@ -72,7 +72,12 @@ class SplitEnumeratorContext(Protocol):
 
 
 class SplitEnumerator(Protocol):
-    """Finds splits and assigns them. An exception of any method fails the job with that cause."""
+    """Finds splits and assigns them. An exception of any method fails the job with that cause.
+
+    `pulls`: splits are assigned when a reader asks for one, else as soon as they are found.
+    """
+
+    pulls: ClassVar[bool]
 
     def start(self) -> None:
         """Begin. Called once, before any other method."""
@@ -97,6 +102,20 @@ class SplitEnumerator(Protocol):
 
     def close(self) -> None:
         """End; no method is called afterwards."""
+
+    @classmethod
+    def source_ids(cls, state: EnumeratorState) -> Mapping[str, str]:
+        """Return the ids that a snapshot holds of what its splits belong to (`Discovery.source_ids`), by name.
+
+        Raises StateMismatchError for a snapshot of another kind of enumerator.
+        """
+
+    @classmethod
+    def is_bounded(cls, state: EnumeratorState) -> bool:
+        """Return whether a snapshot is of a scan whose end gave each split its stop; a scan without one lifts it.
+
+        Raises StateMismatchError for a snapshot of another kind of enumerator.
+        """
 
 
 MakeEnumerator = Callable[[SplitEnumeratorContext, EnumeratorState | None], SplitEnumerator]

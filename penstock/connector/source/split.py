@@ -44,9 +44,9 @@ class SplitOffsets:
 class Discovery:
     """One listing of a source: its split ids, and an identity of what each belongs to.
 
-    `incarnations` maps a name (Kafka: the topic) to an id that changes when it is deleted and made again (Kafka: the
+    `source_ids` maps a name (Kafka: the topic) to an id that changes when it is deleted and made again (Kafka: the
     topic id of KIP-516). `owners` maps each split id to that name.
     """
 
     owners: Mapping[str, str]
-    incarnations: Mapping[str, str]
+    source_ids: Mapping[str, str]

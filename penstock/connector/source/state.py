@@ -103,13 +103,6 @@ class SourceState:
         return highest_allowed_ms(self.clock_ms, max_future_ms)
 
     @property
-    def incarnations(self) -> Mapping[str, str]:
-        """What the splits belong to, as of the last listing (Kafka: topics with their ids); empty where none tells."""
-        coordinator = self.coordinator or {}
-        found: Mapping[str, str] = coordinator.get("enumerator", coordinator).get("topics", {})
-        return found
-
-    @property
     def positions(self) -> dict[str, int]:
         """The next position of each split, by split id."""
         return {split.split_id: split.end for split in self.splits}

@@ -96,6 +96,11 @@ class FixtureSource(SplitSource):
         """All splits are there from the start."""
         return -1
 
+    @property
+    def enumerator_type(self) -> type[DiscoveringEnumerator]:
+        """The class of its enumerators."""
+        return DiscoveringEnumerator
+
     def enumerator(self, planner: SplitMetadataClient) -> MakeEnumerator:
         """Assign the splits to the first reader."""
         return partial(

@@ -32,7 +32,7 @@ class FixtureMetadataClient:
 
     def list_splits(self) -> Discovery:
         """List the splits that ever have a record."""
-        return Discovery(owners=dict.fromkeys(self._records, OWNER), incarnations={})
+        return Discovery(owners=dict.fromkeys(self._records, OWNER), source_ids={})
 
     def start_positions(
         self,

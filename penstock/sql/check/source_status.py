@@ -15,6 +15,7 @@ from penstock.catalog.definitions.external import NotReachedError
 from penstock.catalog.errors import InputError, PenstockError, StateMismatchError
 from penstock.connector.contract import ReadRequest, SplitMetadataClient, SplitSource
 from penstock.connector.registry import connector_of
+from penstock.connector.source.coordinator.coordinator import enumerator_state
 from penstock.connector.source.split import Discovery, SplitOffsets
 from penstock.connector.source.state import SourceState
 from penstock.sql.checkpoint.fingerprint import ANEW
@@ -65,7 +66,7 @@ def ask(leaf: TableScan, project: Path, standing: CheckpointPosition | None = No
     try:
         planner = source.open_planner(ReadRequest(columns=()))
         try:
-            return _look(name, planner, standing, tolerates_loss=source.tolerates_loss)
+            return _look(name, source, planner, standing)
         finally:
             planner.close()
     except PenstockError as error:
@@ -78,32 +79,37 @@ def ask(leaf: TableScan, project: Path, standing: CheckpointPosition | None = No
 
 
 def check_resumable(
+    source: SplitSource,
     planner: SplitMetadataClient,
     standing: CheckpointPosition,
     found: Discovery,
     extents: Mapping[str, SplitOffsets],
-    *,
-    tolerates_loss: bool,
 ) -> None:
     """Raise what a start would: for a topic made again, or records that were deleted before they were read."""
-    for owner, known in sorted(standing.state.incarnations.items()):
-        now = found.incarnations.get(owner)
+    for owner, known in sorted(_source_ids(source, standing.state).items()):
+        now = found.source_ids.get(owner)
         if now != known:
             raise planner.changed(owner, known, now)
     for split in standing.state.splits:
         start = split.start if standing.replays else split.end
         extent = extents.get(split.split_id)
         unread = extent is not None and not split.finished and start < extent.first
-        if extent is not None and unread and not tolerates_loss:
+        if extent is not None and unread and not source.tolerates_loss:
             raise planner.lost(split.split_id, start, extent)
+
+
+def _source_ids(source: SplitSource, state: SourceState) -> Mapping[str, str]:
+    """Return the ids that a checkpoint holds of what its splits belong to; empty where nothing was listed yet."""
+    if state.coordinator is None:
+        return {}
+    return source.enumerator_type.source_ids(enumerator_state(state.coordinator))
 
 
 def _look(
     name: str,
+    source: SplitSource,
     planner: SplitMetadataClient,
     standing: CheckpointPosition | None,
-    *,
-    tolerates_loss: bool,
 ) -> SourceStatus:
     found = planner.list_splits()
     split_ids = tuple(found.owners)
@@ -111,7 +117,7 @@ def _look(
     refusal = None
     if standing is not None:
         try:
-            check_resumable(planner, standing, found, extents, tolerates_loss=tolerates_loss)
+            check_resumable(source, planner, standing, found, extents)
         except PenstockError as error:
             refusal = error
     return SourceStatus(

@@ -215,9 +215,9 @@ def test_there_is_no_metadata_and_nothing_to_write() -> None:
 def test_another_rate_is_another_table_to_a_checkpoint() -> None:
     """Rows have other numbers then, so going on would skip or repeat hours."""
     slow = planner_of(table_of({"f": "INT"}))
-    known = slow.list_splits().incarnations["datagen"]
+    known = slow.list_splits().source_ids["datagen"]
     faster = planner_of(table_of({"f": "INT"}, {"rows-per-second": "20"}))
-    found = faster.list_splits().incarnations["datagen"]
+    found = faster.list_splits().source_ids["datagen"]
     error = faster.changed("datagen", known, found)
 
     assert found != known

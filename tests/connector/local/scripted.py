@@ -22,7 +22,7 @@ from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.scan import Rowtime
 from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
 from penstock.connector.source.coordinator.pull import PullingEnumerator
-from penstock.connector.source.enumerator import MakeEnumerator
+from penstock.connector.source.enumerator import MakeEnumerator, SplitEnumerator
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Discovery, Split, SplitOffsets
 
@@ -149,7 +149,7 @@ class ScriptedPlanner:
         assert self.world.answers.wait(DEADLINE_S), "the world never answered"
         with self.world.changed:
             ids = sorted(self.world.records)
-        return Discovery(owners=dict.fromkeys(ids, "world"), incarnations={"world": "1"})
+        return Discovery(owners=dict.fromkeys(ids, "world"), source_ids={"world": "1"})
 
     def start_positions(
         self, split_ids: Sequence[str], *, first_listing: bool
@@ -205,6 +205,11 @@ class ScriptedSource:
     tolerates_loss: bool = False
     max_records_per_batch: int | None = None
     parallelism: int | None = None
+
+    @property
+    def enumerator_type(self) -> type[SplitEnumerator]:
+        """The class of its enumerators."""
+        return PullingEnumerator if self.pulled else DiscoveringEnumerator
 
     def enumerator(self, planner: ScriptedPlanner) -> MakeEnumerator:
         if self.pulled:

@@ -176,7 +176,7 @@ class World:
         self.listings += 1
         if self.failure is not None:
             raise self.failure
-        return Discovery(owners=dict(self.owners), incarnations=dict(self.topics))
+        return Discovery(owners=dict(self.owners), source_ids=dict(self.topics))
 
     def start_positions(
         self, split_ids: Sequence[str], *, first_listing: bool

@@ -42,7 +42,7 @@ class Listing:
         self.listings += 1
         if self.failures:
             raise self.failures.pop(0)
-        return Discovery(owners=dict.fromkeys(self.starts, "t"), incarnations={"t": self.topic_id})
+        return Discovery(owners=dict.fromkeys(self.starts, "t"), source_ids={"t": self.topic_id})
 
     def start_positions(
         self, split_ids: Sequence[str], *, first_listing: bool

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast
 
 import pytest
 
-from penstock.catalog.errors import DataLossError, TopicChangedError
-from penstock.connector.contract import SplitMetadataClient
+from penstock.catalog.errors import DataLossError, StateMismatchError, TopicChangedError
+from penstock.connector.contract import SplitMetadataClient, SplitSource
+from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
+from penstock.connector.source.enumerator import SplitEnumerator
 from penstock.connector.source.split import Discovery, SplitOffsets
 from penstock.connector.source.state import SourceState, SplitState
 from penstock.sql.check.source_status import CheckpointPosition, check_resumable
@@ -26,9 +28,27 @@ class Planner:
         return TopicChangedError(f"{owner}: {known}, {found}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A source of which only what it tolerates and its enumerator's snapshots are asked for."""
+
+    tolerates_loss: bool
+    enumerator_type: ClassVar[type[SplitEnumerator]] = DiscoveringEnumerator
+
+
 SPLIT = SplitState(split_id="clicks-0", owner="clicks", start=100, end=150)
-STATE = SourceState(splits=(SPLIT,), coordinator={"enumerator": {"topics": {"clicks": "id1"}}})
-FOUND = Discovery(owners={"clicks-0": "clicks"}, incarnations={"clicks": "id1"})
+ENUMERATOR = {
+    "kind": "discovering",
+    "version": 1,
+    "bounded": False,
+    "discovered": True,
+    "topics": {"clicks": "id1"},
+    "assigned": ["clicks-0"],
+    "unassigned": [],
+    "stops": {},
+}
+STATE = SourceState(splits=(SPLIT,), coordinator={"version": 1, "enumerator": ENUMERATOR})
+FOUND = Discovery(owners={"clicks-0": "clicks"}, source_ids={"clicks": "id1"})
 
 
 def check(
@@ -37,7 +57,8 @@ def check(
     """Check a partition whose log begins at `first`."""
     extents = {"clicks-0": SplitOffsets(first=first, end=200)}
     planner = cast("SplitMetadataClient", Planner())
-    check_resumable(planner, standing, found, extents, tolerates_loss=tolerates)
+    source = cast("SplitSource", Source(tolerates_loss=tolerates))
+    check_resumable(source, planner, standing, found, extents)
 
 
 def test_records_that_are_gone_unread_are_told() -> None:
@@ -65,7 +86,16 @@ def test_what_is_not_read_any_more_may_be_gone() -> None:
 @pytest.mark.parametrize("now", ["id2", None])
 def test_a_topic_that_was_made_again_is_told(now: str | None) -> None:
     """Its offsets mean other records."""
-    found = replace(FOUND, incarnations={} if now is None else {"clicks": now})
+    found = replace(FOUND, source_ids={} if now is None else {"clicks": now})
 
     with pytest.raises(TopicChangedError, match=f"clicks: id1, {now}"):
         check(CheckpointPosition(state=STATE, replays=False), first=0, found=found)
+
+
+def test_a_checkpoint_of_another_kind_of_source_is_refused() -> None:
+    """Its snapshot holds no topics; before the first listing there is no snapshot either."""
+    pulled = {"version": 1, "enumerator": {**ENUMERATOR, "kind": "pulling"}}
+    check(CheckpointPosition(state=replace(STATE, coordinator=None), replays=False), first=0)
+
+    with pytest.raises(StateMismatchError, match="'pulling' enumerator"):
+        check(CheckpointPosition(state=replace(STATE, coordinator=pulled), replays=False), first=0)

@@ -57,7 +57,7 @@ class FileMetadataClient:
         for file in found:
             self._files.setdefault(file.name, file)
         owner = self._settings.location.shown
-        return Discovery(owners={file.name: owner for file in found}, incarnations={})
+        return Discovery(owners={file.name: owner for file in found}, source_ids={})
 
     def start_positions(
         self,

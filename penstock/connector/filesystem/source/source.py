@@ -80,6 +80,11 @@ class FilesystemSource(SplitSource):
         interval_ms = self.table.settings.monitor_interval_ms
         return -1 if interval_ms is None else interval_ms
 
+    @property
+    def enumerator_type(self) -> type[PullingEnumerator]:
+        """The class of its enumerators."""
+        return PullingEnumerator
+
     def enumerator(self, planner: SplitMetadataClient) -> MakeEnumerator:
         """Return what makes the enumerator: files are assigned on request."""
         interval_ms = self.table.settings.monitor_interval_ms

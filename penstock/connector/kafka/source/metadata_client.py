@@ -141,7 +141,7 @@ class KafkaMetadataClient:
                 for name, topic in sorted(found.items())
                 for partition in topic.partitions
             },
-            incarnations=dict(sorted(self._topic_ids.items())),
+            source_ids=dict(sorted(self._topic_ids.items())),
         )
 
     def _topics(self) -> dict[str, TopicInfo]:

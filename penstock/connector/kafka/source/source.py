@@ -116,6 +116,11 @@ class KafkaSource(SplitSource):
         """`scan.topic-partition-discovery.interval`; -1 for a bounded scan."""
         return self.settings.discovery_interval_ms
 
+    @property
+    def enumerator_type(self) -> type[DiscoveringEnumerator]:
+        """The class of its enumerators."""
+        return DiscoveringEnumerator
+
     def enumerator(self, planner: SplitMetadataClient) -> MakeEnumerator:
         """Push partitions to the readers that own them, and look for new ones at the interval."""
         return partial(

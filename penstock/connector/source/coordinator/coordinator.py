@@ -43,7 +43,13 @@ from penstock.connector.source.coordinator.events import (
 from penstock.connector.source.enumerator import HINT, EnumeratorState, MakeEnumerator, check_keys
 from penstock.connector.source.segments import SegmentFiles
 
-__all__ = ["CoordinatorSettings", "CoordinatorState", "SourceCoordinator", "no_segment_files"]
+__all__ = [
+    "CoordinatorSettings",
+    "CoordinatorState",
+    "SourceCoordinator",
+    "enumerator_state",
+    "no_segment_files",
+]
 
 VERSION = 1
 
@@ -95,8 +101,17 @@ class SourceCoordinator:
         self._failed = False
         self._closed = False
         self._enumerator = make_enumerator(
-            self._context, None if state is None else _enumerator_state(state)
+            self._context, None if state is None else enumerator_state(state)
         )
+
+    @property
+    def pulls(self) -> bool:
+        """Whether readers ask for their splits (`SplitEnumerator.pulls`)."""
+        return self._enumerator.pulls
+
+    def is_bounded(self, state: CoordinatorState) -> bool:
+        """Return whether a checkpoint is of a bounded scan (`SplitEnumerator.is_bounded`)."""
+        return self._enumerator.is_bounded(enumerator_state(state))
 
     @property
     def registered_readers(self) -> Collection[int]:
@@ -214,8 +229,11 @@ class SourceCoordinator:
                 self._context.send(reader, WatermarkAlignment(limit_ms=limit_ms))
 
 
-def _enumerator_state(state: CoordinatorState) -> EnumeratorState:
-    """Extract the enumerator's part of a checkpoint of this version, or of version 0, which held nothing else."""
+def enumerator_state(state: CoordinatorState) -> EnumeratorState:
+    """Return the enumerator's part of a checkpoint of this version, or of version 0, which held nothing else.
+
+    Raises StateMismatchError for another version.
+    """
     if "kind" in state:
         return state
     if state.get("version") != VERSION:

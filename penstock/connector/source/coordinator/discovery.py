@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from penstock.connector.source.enumerator import (
     EnumeratorState,
@@ -65,6 +65,8 @@ class DiscoveringEnumerator:
     returns the reader of a split, from the number of readers; without it the first reader has all. Nothing is assigned
     before the first listing of this run has shown that the topics are still the ones of the checkpoint.
     """
+
+    pulls: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -140,6 +142,19 @@ class DiscoveringEnumerator:
     def close(self) -> None:
         """Nothing: the planner is its opener's."""
 
+    @classmethod
+    def source_ids(cls, state: EnumeratorState) -> Mapping[str, str]:
+        """Return the topics with their ids, as of the last listing."""
+        check_snapshot(state, kind=KIND, version=VERSION, keys=KEYS)
+        topics: Mapping[str, str] = state["topics"]
+        return topics
+
+    @classmethod
+    def is_bounded(cls, state: EnumeratorState) -> bool:
+        """Return whether the scan was bounded, and all of its splits had their stops."""
+        check_snapshot(state, kind=KIND, version=VERSION, keys=KEYS)
+        return bool(state["bounded"])
+
     def _restore(self, state: EnumeratorState) -> None:
         check_snapshot(state, kind=KIND, version=VERSION, keys=KEYS)
         self._topics = dict(state["topics"])
@@ -177,7 +192,7 @@ class DiscoveringEnumerator:
     def _refuse_changed(self, discovery: Discovery) -> None:
         """Raise for a topic that was deleted or made again since its records were read."""
         for topic, known in sorted(self._topics.items()):
-            found = discovery.incarnations.get(topic)
+            found = discovery.source_ids.get(topic)
             if found != known:
                 raise self._planner.changed(topic, known, found)
 
@@ -223,7 +238,7 @@ class DiscoveringEnumerator:
             self._endless.clear()
             for reader in self._context.registered_readers:
                 self._context.send_event(reader, SplitStops(stops=dict(self._stops)))
-        self._topics.update(discovery.incarnations)
+        self._topics.update(discovery.source_ids)
         self._discovered = self._listed = True
         self._assign()
 

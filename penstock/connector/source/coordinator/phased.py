@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from penstock.connector.source.coordinator.pull import WaitingReaders
 from penstock.connector.source.enumerator import (
@@ -60,6 +60,8 @@ class PhasedMetadataClient(Protocol):
 
 class PhasedEnumerator:
     """A SplitEnumerator of two phases. Readers ask for splits; there is no last one, as the log has no end."""
+
+    pulls: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -156,6 +158,16 @@ class PhasedEnumerator:
 
     def close(self) -> None:
         """Nothing: the planner is its opener's."""
+
+    @classmethod
+    def source_ids(cls, state: EnumeratorState) -> Mapping[str, str]:  # noqa: ARG003  of the contract
+        """None: chunks are of one table."""
+        return {}
+
+    @classmethod
+    def is_bounded(cls, state: EnumeratorState) -> bool:  # noqa: ARG003  of the contract
+        """Return no: the log has no end."""
+        return False
 
     @property
     def _snapshot_read(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from penstock.catalog.errors import SinkError, StateMismatchError
 from penstock.connector.source.enumerator import (
@@ -193,6 +193,8 @@ class PullingEnumerator:
     `interval_ms` is the time between listings; None lists once, and signals a requesting reader when nothing is left.
     """
 
+    pulls: ClassVar[bool] = True
+
     def __init__(
         self,
         context: SplitEnumeratorContext,
@@ -264,6 +266,16 @@ class PullingEnumerator:
 
     def close(self) -> None:
         """Nothing: the planner is its opener's."""
+
+    @classmethod
+    def source_ids(cls, state: EnumeratorState) -> Mapping[str, str]:  # noqa: ARG003  of the contract
+        """None: splits are told apart by their names."""
+        return {}
+
+    @classmethod
+    def is_bounded(cls, state: EnumeratorState) -> bool:  # noqa: ARG003  of the contract
+        """Return no: stops are the splits' own."""
+        return False
 
     def _seen_read(self, segments: Sequence[Segment] | None, error: Exception | None) -> None:
         if error is not None:

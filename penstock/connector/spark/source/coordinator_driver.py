@@ -17,7 +17,6 @@ from penstock.connector.source.coordinator.coordinator import (
     SourceCoordinator,
     no_segment_files,
 )
-from penstock.connector.source.coordinator.discovery import KIND as PUSHED
 from penstock.connector.source.coordinator.discovery import SplitStops
 from penstock.connector.source.coordinator.events import (
     AddSplits,
@@ -41,15 +40,10 @@ from penstock.connector.source.coordinator.events import (
 from penstock.connector.source.microbatch.planner import BatchPlanner
 from penstock.connector.source.segments import SegmentFiles
 
-__all__ = ["CoordinatorDriver", "enumerator_state"]
+__all__ = ["CoordinatorDriver"]
 
 READER = 0
 """Spark's batches are the one reader; what its tasks read is decided batch by batch."""
-
-
-def enumerator_state(state: CoordinatorState | None) -> CoordinatorState:
-    """Return the enumerator's part of a coordinator's state; empty where there is none."""
-    return {} if state is None else state.get("enumerator", state)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,7 +83,11 @@ class CoordinatorDriver:
     @property
     def gives_on_request(self) -> bool:
         """Whether splits are pulled: asked for one by one."""
-        return enumerator_state(self._taken).get("kind") != PUSHED
+        return self._coordinator.pulls
+
+    def is_bounded(self, state: CoordinatorState) -> bool:
+        """Return whether a checkpoint is of a bounded scan, whose stops another scan lifts."""
+        return self._coordinator.is_bounded(state)
 
     def start(self, now_ms: int) -> None:
         """Begin; before anything else, once. Nothing is assigned yet."""

@@ -32,7 +32,7 @@ from penstock.connector.source.segments import SegmentFiles
 from penstock.connector.source.split import SplitOffsets
 from penstock.connector.source.state import SourceState, highest_allowed_ms
 from penstock.connector.spark.source.alignment_exchange import AlignmentExchange
-from penstock.connector.spark.source.coordinator_driver import CoordinatorDriver, enumerator_state
+from penstock.connector.spark.source.coordinator_driver import CoordinatorDriver
 from penstock.connector.spark.source.segment_folder import open_segment_folder
 
 __all__ = ["PlanningExecutor"]
@@ -200,7 +200,7 @@ class PlanningExecutor:
             alignment=self._source.watermark.alignment,
             shares_group=self._board is not None,
         )
-        self._batches = BatchPlanner(settings, self._without_lifted_stops(after))
+        self._batches = BatchPlanner(settings, self._without_lifted_stops(after, coordination))
         if self._ceiling is not None:
             self._batches.limit_to(self._ceiling)
         coordination.register(self._batches, now_ms)
@@ -213,9 +213,13 @@ class PlanningExecutor:
             return None
         return open_segment_folder(self._scan.seen_files)
 
-    def _without_lifted_stops(self, after: SourceState) -> SourceState:
+    def _without_lifted_stops(
+        self, after: SourceState, coordination: CoordinatorDriver
+    ) -> SourceState:
         """Resume a table that is no longer bounded from where it stopped."""
-        if self._source.bounded or not enumerator_state(after.coordinator).get("bounded"):
+        if self._source.bounded or after.coordinator is None:
+            return after
+        if not coordination.is_bounded(after.coordinator):
             return after
         return replace(after, splits=tuple(replace(split, stop=None) for split in after.splits))
 

@@ -49,8 +49,8 @@ def test_partitions_are_listed_with_their_topics_ids(kafka: KafkaServer) -> None
         found = planner.list_splits()
 
     assert found.owners == {f"{one}-0": one, f"{one}-1": one, f"{two}-0": two}
-    assert found.incarnations.keys() == {one, two}
-    assert found.incarnations[one] != found.incarnations[two]
+    assert found.source_ids.keys() == {one, two}
+    assert found.source_ids[one] != found.source_ids[two]
 
 
 def test_a_pattern_finds_topics_made_later(kafka: KafkaServer) -> None:
@@ -200,13 +200,13 @@ def test_a_topic_made_again_is_noticed_at_the_next_look(kafka: KafkaServer) -> N
     kafka.produce_json(topic, rows(3))
 
     with planning(topic_source(kafka, topic)) as planner:
-        known = planner.list_splits().incarnations[topic]
+        known = planner.list_splits().source_ids[topic]
         planner.extents([f"{topic}-0"])
         kafka.delete_topic(topic)
         kafka.create_topic(topic)
         with pytest.raises(TopicChangedError, match="was deleted and made again") as caught:
             planner.extents([f"{topic}-0"])
-        found = planner.list_splits().incarnations[topic]
+        found = planner.list_splits().source_ids[topic]
 
     assert found != known
     assert known in caught.value.message
