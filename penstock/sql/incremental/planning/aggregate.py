@@ -19,19 +19,16 @@ from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     ReadColumns,
     Relation,
-    accepted,
     column,
 )
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.stages import Measure, StageInput, WindowAggregate
-from penstock.sql.plan.clauses.select_clauses import refuse_column_counts, refuse_set_operation
 from penstock.sql.plan.logical.nodes import Aggregate
 from penstock.sql.plan.rules.aggregate import (
     is_listed,
     is_of_any_order,
     own_aggregates,
-    refuse_ordered,
     without_filter,
 )
 from penstock.sql.plan.rules.changelog_project import constant_columns
@@ -247,12 +244,9 @@ def plan_aggregate(
     """Add the stage of an aggregation; `names` are those of its columns, `time_to_live_ms` is of the hint STATE_TTL.
 
     `closes` are the scans whose watermarks close the windows that it groups by, where their rows come from a stage.
-    Raises UnsupportedError for aggregates whose value depends on the order of rows.
     """
     group = select.args.get("group")
     aggregates = own_aggregates(select)
-    for node in aggregates:
-        accepted(refuse_ordered(node))
     kept = ", ".join(sorted({to_text(node) for node in aggregates})) or "that it was there"
     keys = list(group.expressions) if group is not None else []
     columns = ReadColumns(keys)
@@ -373,10 +367,8 @@ def _key(
 def plan_set_operation(
     node: exp.SetOperation, left: Relation, right: Relation, stages: StageList
 ) -> ChangelogRelation:
-    """Combine the rows of two queries, column by column. Raises UnsupportedError where their columns do not match."""
-    accepted(refuse_set_operation(node))
+    """Combine the rows of two queries, column by column."""
     one, two = stages.staged(left), stages.staged(right)
-    accepted(refuse_column_counts(node, len(one.columns), len(two.columns)))
     if isinstance(node, exp.Union):
         rows = _union_all(one, two, stages)
         return plan_distinct(rows, stages, node) if node.args.get("distinct") else rows

@@ -11,55 +11,33 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, accepted, column
+from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, column
 from penstock.sql.incremental.planning.source import ChangelogSource, Scope
 from penstock.sql.incremental.stages import StageInput
-from penstock.sql.plan.builder.joins import INNER, inner_query
-from penstock.sql.plan.clauses.joins import (
-    conjuncts,
-    read_correlated,
-    read_join_kind,
-    read_query_condition,
-    refuse_join_without_equality,
-    refuse_query_in_on,
-    refuse_using,
-)
 from penstock.sql.plan.logical.facts import unique_name
 from penstock.sql.plan.logical.nodes import JoinType
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
-from penstock.sql.plan.rules.joins import is_filled_later
 from penstock.sql.syntax.positions import span_of
 
-__all__ = ["Join", "filter_by_query", "join", "join_conditions", "keyed", "pair_of", "spans"]
+__all__ = ["Join", "join", "keyed"]
 
 KEY = "__key"
 
 
-def spans(condition: exp.Expr, left: ChangelogSource, right: ChangelogSource) -> bool:
-    """Return whether a condition is an equality between both sides, by which they can be joined."""
-    return pair_of(condition, left, right) is not None
-
-
 def join(
     kind: JoinType,
-    left: ChangelogSource,
-    right: ChangelogSource,
-    conditions: Sequence[exp.Expr],
+    sides: tuple[ChangelogSource, ChangelogSource],
+    pairs: Sequence[tuple[exp.Expr, exp.Expr]],
+    rest: Sequence[exp.Expr],
     node: exp.Expr,
     times_to_live_ms: tuple[int | None, int | None] = (None, None),
 ) -> ChangelogSource:
-    """Join two relations. `node` is the place of the join; `times_to_live_ms` are of the hint STATE_TTL, for each
-    side.
+    """Join two relations, by values that are equal and other conditions.
 
-    Raises UnsupportedError for one without an equality, unless one side is a single row.
+    `node` is the place of the join; `times_to_live_ms` are of the hint STATE_TTL, for each side.
     """
-    pairs = [pair_of(condition, left, right) for condition in conditions]
-    rest = [c for c, pair in zip(conditions, pairs, strict=True) if pair is None]
-    equal = [pair for pair in pairs if pair is not None]
-    if not equal and () not in (left.rows.key, right.rows.key):
-        accepted(refuse_join_without_equality(node))
-    one, one_key = keyed(left, [pair[0] for pair in equal], 0)
-    two, two_key = keyed(right, [pair[1] for pair in equal], 1)
+    one, one_key = keyed(sides[0], [pair[0] for pair in pairs], 0)
+    two, two_key = keyed(sides[1], [pair[1] for pair in pairs], 1)
     if one.rows.name == two.rows.name:
         two = _other_name(two)
     return Join(
@@ -70,24 +48,6 @@ def join(
         rest=rest,
         times_to_live_ms=times_to_live_ms,
     ).stage(node)
-
-
-def pair_of(
-    condition: exp.Expr, left: ChangelogSource, right: ChangelogSource
-) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return the values that a condition compares for equality, that of `left` first; None for other conditions."""
-    test = condition.unnest()
-    if not isinstance(test, exp.EQ) or test.find(exp.Query):
-        return None
-    for one, two in ((test.this, test.expression), (test.expression, test.this)):
-        if _is_of(one, left) and _is_of(two, right):
-            return one, two
-    return None
-
-
-def _is_of(value: exp.Expr, source: ChangelogSource) -> bool:
-    columns = list(value.find_all(exp.Column))
-    return bool(columns) and all(source.knows(c) for c in columns)
 
 
 def keyed(
@@ -244,42 +204,3 @@ def _renamed(side: ChangelogRelation, names: dict[tuple[str, str], str]) -> tupl
 
 def _is_unique(side: ChangelogRelation, compared: Sequence[str]) -> bool:
     return side.key is not None and set(side.key) <= set(compared)
-
-
-def filter_by_query(
-    condition: exp.Expr, outer: ChangelogSource, rows: ChangelogRelation
-) -> ChangelogSource:
-    """Keep the rows of `outer` for which a condition with a query holds, which gives `rows`."""
-    found = accepted(read_query_condition(condition))
-    apart = accepted(read_correlated(found, outer.knows))
-    inner = inner_query(found, apart, outer.knows)
-    source = ChangelogSource.of(outer.stages, rows, INNER, rows.columns, {})
-    return join(found.kind, outer, source, inner.conditions, condition)
-
-
-def join_conditions(
-    node: exp.Join,
-    left: ChangelogSource,
-    right: ChangelogSource,
-    alias: str,
-    tests: list[exp.Expr],
-) -> list[exp.Expr]:
-    """Return the conditions of a join with `right`, named `alias`; those of WHERE that belong to it are removed from
-    `tests`.
-
-    Raises UnsupportedError for a query inside ON, and for USING of outer joins but LEFT.
-    """
-    kind = accepted(read_join_kind(node))
-    accepted(refuse_using(node, kind))
-    conditions = [c.copy() for c in conjuncts(node.args.get("on"))]
-    using = [c.name for c in node.args.get("using") or []]
-    for name in using:
-        owner = next(alias for alias, shown in left.scope if shown == name)
-        one, two = column(name, owner), column(name, alias)
-        conditions.append(exp.EQ(this=one, expression=two))
-    if kind is JoinType.INNER and not is_filled_later(node):
-        used = [test for test in tests if spans(test, left, right)]
-        conditions += used
-        tests[:] = [test for test in tests if test not in used]
-    accepted(refuse_query_in_on(node, conditions))
-    return [c for c in conditions if not isinstance(c, exp.Boolean) or not c.this]

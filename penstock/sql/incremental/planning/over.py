@@ -29,8 +29,8 @@ from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     Item,
     ReadColumns,
-    accepted,
     column,
+    known,
 )
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
 from penstock.sql.incremental.planning.stage_list import StageList
@@ -43,7 +43,6 @@ from penstock.sql.plan.clauses.over import (
     read_call,
     read_clauses,
     read_frame,
-    refuse_changes,
 )
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
@@ -222,8 +221,7 @@ def plan_over(
 ) -> tuple[ChangelogSource, list[Item]]:
     """Add the stages of a SELECT's OVER clauses; returns their rows, and the values of the SELECT over those.
 
-    `names` are those of its columns. Raises UnsupportedError for functions that are unsupported on streams, and where
-    rows are updated.
+    `names` are those of its columns.
     """
     reads = ReadColumns([*window.partition, *([] if window.time is None else [window.time])])
     found = _OverClauses(reads=reads, select=select)
@@ -234,7 +232,6 @@ def plan_over(
         for name, item in zip(names, select.expressions, strict=True)
     ]
     rows = stages.staged(source.project(reads.items))
-    accepted(refuse_changes(window, inserts=rows.inserts))
     keys = tuple(name for name, _ in reads.items)
     one = _StageWindow(
         window=window,
@@ -278,21 +275,21 @@ class _OverClauses:
         self._select = select
 
     def add(self, node: exp.Window) -> None:
-        """Read one of them. Raises UnsupportedError."""
+        """Read one of them."""
         text = to_text(node)
         if text in self.computed:
             return
-        call = accepted(read_call(node.this, node))
+        call = known(read_call(node.this, node))
         framed = not call.numbers and call.back is None
         self.computed[text] = _Computed(
             name=f"__over{len(self.computed)}",
-            call=accepted(read_call(self._reads.over(node.this), node)),
+            call=known(read_call(self._reads.over(node.this), node)),
             frame=self._frame(node) if framed else Frame(),
             text=to_text(node.this),
         )
 
     def _frame(self, node: exp.Window) -> Frame:
-        return accepted(read_frame(accepted(read_clauses(node, self._select)).spec, node))
+        return known(read_frame(known(read_clauses(node, self._select)).spec, node))
 
     def over(self, value: exp.Expr) -> exp.Expr:
         """Write a value of the SELECT over the input columns and those of the OVERs."""

@@ -20,14 +20,13 @@ from penstock.sql.incremental.planning.aggregate import (
     window_watermark_sources,
     with_windows,
 )
-from penstock.sql.incremental.planning.join import filter_by_query, join, join_conditions
+from penstock.sql.incremental.planning.join import join
 from penstock.sql.incremental.planning.over import plan_over
 from penstock.sql.incremental.planning.relation import (
     AppendRelation,
     ChangelogRelation,
     Relation,
-    accepted,
-    column,
+    known,
 )
 from penstock.sql.incremental.planning.source import (
     AppendSource,
@@ -35,19 +34,25 @@ from penstock.sql.incremental.planning.source import (
     NamedRelation,
     VersionedRelation,
     all_of,
-    expand,
-    is_only_of,
-    is_table,
     last_rows,
     name_all,
-    needed_names,
     versions_of_table,
 )
 from penstock.sql.incremental.planning.stage_list import StageList, union_inputs
 from penstock.sql.incremental.planning.temporal_join import plan_temporal_join
 from penstock.sql.incremental.planning.top_n import Ties, plan_top_n
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
-from penstock.sql.plan.clauses.joins import conjuncts, has_query, read_join_kind
+from penstock.sql.plan.builder.joins import INNER
+from penstock.sql.plan.builder.relations import is_table
+from penstock.sql.plan.clauses.joins import (
+    conjuncts,
+    has_query,
+    is_only_of,
+    join_conditions,
+    pairs_of,
+    read_join_kind,
+    take_pairs,
+)
 from penstock.sql.plan.clauses.over import over_calls, read_window
 from penstock.sql.plan.clauses.select_clauses import read_alias_names, read_relation_names
 from penstock.sql.plan.logical.facts import Item, own_names
@@ -66,9 +71,16 @@ from penstock.sql.plan.logical.nodes import (
     TopN,
     WindowAssign,
 )
-from penstock.sql.plan.logical.plan import inputs
-from penstock.sql.plan.placement.blocks import BlockRelation, QueryBlock, query_block, rowtimes_of
+from penstock.sql.plan.placement.blocks import (
+    BlockRelation,
+    QueryBlock,
+    numbering_block,
+    query_block,
+    rowtimes_of,
+)
 from penstock.sql.plan.placement.place import PhysicalPlan
+from penstock.sql.plan.placement.stage_from import expanded_items
+from penstock.sql.plan.placement.stage_select import needed_names
 from penstock.sql.plan.rules.changelog_project import expanded
 from penstock.sql.plan.rules.flow import Arrival, Flow, ScanFlow
 from penstock.sql.plan.rules.inline import waits_for_time
@@ -178,19 +190,18 @@ class _StageWriter:
         shown: Sequence[str]
         if isinstance(relation.join, TemporalJoin):
             versions = self._versions(relation.join, place, needed_names(reader))
-            rows, shown = versions.shown
+            rows, shown = versions.rows, versions.rows.columns
         elif (best := relation.top_n) is not None:
             numbered = find_row_number(reader.args.get("where"), place)
             assert numbered is not None, "it numbers rows"
             take_bound(reader, numbered)
-            rows, shown = self._top_n(best, numbered), _shown(best)
+            rows, shown = self._top_n(best, numbered), best.shown_names
         else:
             rows = self._relation(relation, place, reader)
             shown = rows.columns
         return NamedRelation(
-            node=place,
             alias=place.alias_or_name,
-            shown=accepted(read_relation_names(place, shown)),
+            shown=known(read_relation_names(place, shown)),
             rows=rows,
             versions=versions,
         )
@@ -199,7 +210,7 @@ class _StageWriter:
         self, join_: TemporalJoin, place: exp.Expr, needed: frozenset[str] | None
     ) -> VersionedRelation:
         if isinstance(place, exp.Subquery):
-            best = _numbering(join_.right)
+            best = numbering_block(join_.right)
             return last_rows(place, needed, lambda select: self._source(best, select), self.stages)
         assert isinstance(place, ScanTable), "tables and views have versions"
         return versions_of_table(place, self._tables[place.scan], needed, self.stages)
@@ -266,7 +277,7 @@ class _StageWriter:
         """Write FROM and WHERE of a SELECT, of which `select` is a copy; writes out the stars of that."""
         if self._traits.streams_from(block):
             relations = self._traits.streamed_relations(block)
-            select.set("expressions", accepted(expanded(select, relations)))
+            select.set("expressions", known(expanded(select, relations)))
             return AppendSource(skeleton=block.block.skeleton())
         joins = [*(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
         places = [
@@ -274,58 +285,60 @@ class _StageWriter:
             *(j.this if isinstance(j, exp.Join) else j for j in joins),
         ]
         named = [
-            self._named(relation, place, select)
+            self._named(relation, place, select) if is_table(place) else None
             for relation, place in zip(block.relations, places, strict=True)
-            if is_table(place)
         ]
-        expand(select, named, joins)
+        shown = [None if relation is None else relation.shown for relation in named]
+        select.set("expressions", known(expanded_items(select, places, shown)))
         where = select.args.get("where")
         tests = conjuncts(where.this if where is not None else None)
         plain = [test for test in tests if not has_query(test)]
         source = self._joined(block, select, named, plain).filtered(plain)
-        for test, query in zip(filter(has_query, tests), block.queries, strict=True):
-            source = filter_by_query(test, source, self.stages.staged(self.query(query.right)))
+        for query in block.queries:
+            rows = self.stages.staged(self.query(query.right))
+            inner = ChangelogSource.of(self.stages, rows, INNER, rows.columns)
+            assert query.place is not None, "it is a condition of the text"
+            source = join(query.kind, (source, inner), query.pairs, query.rest, query.place)
         return source
 
     def _joined(
         self,
         block: QueryBlock,
         select: exp.Select,
-        named: Sequence[NamedRelation],
+        named: Sequence[NamedRelation | None],
         tests: list[exp.Expr],
     ) -> ChangelogSource:
         """Join the relations of FROM from left to right; equalities of WHERE that are used are removed from `tests`."""
         needed = needed_names(select)
         joins = [*(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
         inner_joins = all(
-            not isinstance(node, exp.Join) or accepted(read_join_kind(node)) is JoinType.INNER
+            not isinstance(node, exp.Join) or known(read_join_kind(node)) is JoinType.INNER
             for node in joins
         )
         early = tests if inner_joins else []
+        assert named[0] is not None, "a function stands behind a relation"
         source = self._open(named[0], needed, early)
-        tables = iter(named[1:])
-        for node, relation in zip(joins, block.relations[1:], strict=True):
-            inner = node.this if isinstance(node, exp.Join) else node
-            if not is_table(inner):
-                names = accepted(read_alias_names(inner))
+        for node, right, relation in zip(joins, named[1:], block.relations[1:], strict=True):
+            if right is None:
+                inner = node.this if isinstance(node, exp.Join) else node
+                names = known(read_alias_names(inner))
                 source = source.unnested(node, inner.alias_or_name, names)
                 continue
             assert isinstance(node, exp.Join), "tables are joined"
-            right = next(tables)
+            # a condition on versions chooses none: it is asked of the one that is valid
+            opened = self._open(right, needed, early if right.versions is None else [])
+            conditions = join_conditions(node, source)
+            conditions += take_pairs(node, tests, source, opened)
             if right.versions is not None:
                 assert isinstance(relation.join, TemporalJoin), "others have no versions"
-                # a condition on versions chooses none: it is asked of the one that is valid
-                opened = self._open(right, needed, [])
-                conditions = join_conditions(node, source, opened, right.alias, tests)
                 source = plan_temporal_join(
                     source, opened, right.versions, conditions, relation.join.waits_for, node
                 )
                 continue
             assert isinstance(relation.join, Join), "others are refused"
-            opened = self._open(right, needed, early)
-            conditions = join_conditions(node, source, opened, right.alias, tests)
-            kind, lives = accepted(read_join_kind(node)), relation.join.state_ttl_ms
-            source = join(kind, source, opened, conditions, node, lives)
+            pairs, rest = pairs_of(conditions, source, opened)
+            kind, lives = known(read_join_kind(node)), relation.join.state_ttl_ms
+            source = join(kind, (source, opened), pairs, rest, node, lives)
         return source
 
     def _open(
@@ -339,11 +352,7 @@ class _StageWriter:
             rows = rows.filtered(named.alias, own).narrowed(needed)
             shown, own = rows.columns, []
         staged = self.stages.staged(rows)
-        scope = {
-            (named.alias, name): column(mine, staged.name)
-            for name, mine in zip(shown, staged.columns, strict=False)
-        }
-        return ChangelogSource(stages=self.stages, rows=staged, scope=scope).filtered(own)
+        return ChangelogSource.of(self.stages, staged, named.alias, shown).filtered(own)
 
     # --- SELECT ---
 
@@ -361,7 +370,7 @@ class _StageWriter:
                 life = None if closes else grouped.state_ttl_ms
                 rows = plan_aggregate(select, names, source, self.stages, life, closes)
             case Over() as over:
-                window = accepted(
+                window = known(
                     read_window(select, over_calls(select), rowtimes_of(over), self._proctimes)
                 )
                 assert window is not None, "it has calls"
@@ -381,17 +390,3 @@ def _streamed(query: exp.Expr, columns: tuple[str, ...]) -> AppendRelation:
     assert isinstance(query, exp.Query), "it is one"
     own = query.copy()
     return AppendRelation(query=own, columns=name_all(own, columns))
-
-
-def _shown(node: TopN) -> list[str]:
-    """Name the columns of a Top-N that its reader knows."""
-    return [name for name, _ in node.items if node.shows_number or name != node.number]
-
-
-def _numbering(node: Node) -> QueryBlock:
-    """Return the query that numbers the rows of a view of last rows."""
-    while not isinstance(node, TopN):
-        (node,) = inputs(node)
-    block = query_block(node)
-    assert block is not None, "it is a SELECT"
-    return block

@@ -24,8 +24,8 @@ __all__ = [
     "Item",
     "ReadColumns",
     "Relation",
-    "accepted",
     "column",
+    "known",
     "written",
 ]
 
@@ -33,10 +33,9 @@ __all__ = [
 Read = TypeVar("Read")
 
 
-def accepted(read: Read | Refusal) -> Read:
-    """Return what was read. Raises UnsupportedError for a refusal."""
-    if isinstance(read, Refusal):
-        raise read.error()
+def known(read: Read | Refusal) -> Read:
+    """Return what was read of a clause, which placement read before: it refused what cannot be."""
+    assert not isinstance(read, Refusal), read.message
     return read
 
 

@@ -18,26 +18,16 @@ from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     Item,
     Relation,
-    accepted,
     column,
+    known,
     written,
 )
 from penstock.sql.incremental.planning.stage_list import StageList
-from penstock.sql.plan.clauses.select_clauses import (
-    read_alias_names,
-    refuse_inner_query,
-    refuse_star_over_using,
-    refuse_unknown_column,
-)
-from penstock.sql.plan.clauses.temporal_joins import (
-    LastRows,
-    read_last_row,
-    refuse_table_versions,
-    refuse_unversioned,
-)
+from penstock.sql.plan.clauses.joins import find_column
+from penstock.sql.plan.clauses.temporal_joins import LastRows, read_last_row
 from penstock.sql.plan.logical.facts import own_names, unique_name
-from penstock.sql.plan.rules import changelog_project
-from penstock.sql.plan.rules.flow import Flow, ScanFlow
+from penstock.sql.plan.placement.stage_select import is_constant
+from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.syntax.positions import attach, source_of
 
 __all__ = [
@@ -47,12 +37,8 @@ __all__ = [
     "Scope",
     "VersionedRelation",
     "all_of",
-    "expand",
-    "is_only_of",
-    "is_table",
     "last_rows",
     "name_all",
-    "needed_names",
     "versions_of_table",
 ]
 
@@ -95,25 +81,24 @@ class ChangelogSource:
         rows: ChangelogRelation,
         alias: str,
         shown: Sequence[str],
-        like: Scope,
     ) -> ChangelogSource:
-        """Name the columns of a relation `alias.shown`; `like` has nodes whose types are known."""
+        """Name the columns of a relation `alias.shown`."""
         scope = {
-            (alias, name): column(own, rows.name, like.get((alias, name)))
-            for name, own in zip(shown, rows.columns, strict=True)
+            (alias, name): column(own, rows.name)
+            for name, own in zip(shown, rows.columns, strict=False)
         }
         return cls(stages=stages, rows=rows, scope=scope)
 
     def knows(self, node: exp.Column) -> bool:
         """Return whether a column is one of these."""
-        return _find(self.scope, node) is not None
+        return find_column(self.scope, node) is not None
+
+    def owner(self, name: str) -> str | None:
+        """Return the first relation that has a column."""
+        return next((alias for alias, shown in self.scope if shown == name), None)
 
     def rewritten(self, value: exp.Expr) -> exp.Expr:
-        """Return an expression over the columns of `rows`. Raises UnsupportedError for others, and for a query
-        inside it.
-        """
-        accepted(refuse_inner_query(value))
-        accepted(refuse_unknown_column(value, self.knows))
+        """Return an expression over the columns of `rows`."""
 
         def own(node: exp.Expr) -> exp.Expr:
             return self._own(node) if isinstance(node, exp.Column) else node
@@ -124,7 +109,7 @@ class ChangelogSource:
     def _own(self, node: exp.Column) -> exp.Expr:
         if isinstance(node.this, exp.Star):
             return node
-        found = _find(self.scope, node)
+        found = find_column(self.scope, node)
         assert found is not None, "others are refused"
         value, fields = found
         value = value.copy()
@@ -188,7 +173,7 @@ class ChangelogSource:
         key = self.rows.key
         kept = key is not None and not self.unfolded and set(key) <= set(carried)
         constants = {carried[name] for name in self.rows.constants if name in carried}
-        constants |= {name for name, value in items if _is_constant(value)}
+        constants |= {name for name, value in items if is_constant(value)}
         return self.stages.stateless(
             query,
             (self.rows.name,),
@@ -204,23 +189,6 @@ def _is_named(value: exp.Expr, name: str, table: str) -> bool:
     return isinstance(value, exp.Column) and value.name == name and value.table == table
 
 
-def _find(scope: Scope, node: exp.Column) -> tuple[exp.Expr, list[str]] | None:
-    """Return the value that a column stands for, and the fields of it that are asked for."""
-    parts = [part.name for part in node.parts]
-    if len(parts) > 1 and (parts[0], parts[1]) in scope:
-        return scope[parts[0], parts[1]], parts[2:]
-    for (_, name), value in scope.items():
-        if name == parts[0]:
-            return value, parts[1:]
-    return None
-
-
-def _is_constant(value: exp.Expr) -> bool:
-    if isinstance(value, exp.Cast | exp.Neg | exp.Paren):
-        return _is_constant(value.this)
-    return isinstance(value, exp.Literal | exp.Boolean)
-
-
 # --- versions ---
 
 
@@ -233,20 +201,11 @@ class VersionedRelation:
     time: str
     label: str
 
-    @property
-    def shown(self) -> tuple[ChangelogRelation, Sequence[str]]:
-        """The changes, and the names of their columns."""
-        return self.rows, self.rows.columns
-
 
 def versions_of_table(
     node: exp.Table, table: ScanFlow, needed: frozenset[str] | None, stages: StageList
 ) -> VersionedRelation:
-    """Treat a table as versions, with the columns `needed` (None: all) and those that make it versioned.
-
-    Raises UnsupportedError for one without a PRIMARY KEY or a WATERMARK.
-    """
-    accepted(refuse_table_versions(table, node.args["version"]))
+    """Treat a table as versions, with the columns `needed` (None: all) and those that make it versioned."""
     assert table.rowtime is not None, "others are refused"
     assert table.key is not None, "others are refused"
     own = {*table.key, table.rowtime}
@@ -270,15 +229,15 @@ def last_rows(
 ) -> VersionedRelation:
     """Treat Flink's view of the last rows of a stream as versions: each row of the stream is one.
 
-    `source` plans FROM and WHERE of a SELECT. Raises UnsupportedError for any other query.
+    `source` plans FROM and WHERE of a SELECT.
     """
-    numbered = accepted(read_last_row(node))
+    numbered = known(read_last_row(node))
     inner = source(numbered.select)
     items_of = (i for i in numbered.select.expressions if i is not numbered.item)
     view = LastRows.of(node, numbered, {i.alias_or_name: i.unalias() for i in items_of})
     found = view.versions
-    if not isinstance(inner, AppendSource) or found is None:
-        raise refuse_unversioned(node).error()
+    assert isinstance(inner, AppendSource), "others are refused"
+    assert found is not None, "others are refused"
     items: list[Item] = [
         (name, view.values[own])
         for name, own in view.names.items()
@@ -294,12 +253,11 @@ def last_rows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedRelation:
-    """A relation in FROM: its name there, and those of its columns; `node` is its place.
+    """A relation in FROM: its name there, and those of its columns.
 
     `versions` is its versioned form under FOR SYSTEM_TIME AS OF a rowtime; the column names in it are those of `rows`.
     """
 
-    node: exp.Expr
     alias: str
     shown: tuple[str, ...]
     rows: Relation
@@ -312,45 +270,6 @@ def all_of(node: exp.Expr) -> exp.Select:
     for part in ("joins", "laterals"):
         bare.set(part, None)
     return attach(exp.select("*").from_(bare, copy=False), source_of(node))
-
-
-def is_table(node: exp.Expr) -> bool:
-    """Return whether an item of FROM is a table or a query, rather than a function that unfolds each row."""
-    return isinstance(node, exp.Table | exp.Subquery)
-
-
-def is_only_of(test: exp.Expr, alias: str) -> bool:
-    """Return whether a condition names columns of one relation, by its name."""
-    columns = list(test.find_all(exp.Column))
-    return bool(columns) and all(c.parts[0].name == alias and c.table for c in columns)
-
-
-def expand(select: exp.Select, named: Sequence[NamedRelation], joins: Sequence[exp.Expr]) -> None:
-    """Expand the stars of a SELECT."""
-    accepted(refuse_star_over_using(select, joins))
-    relations = [
-        changelog_project.QualifiedRelation(alias=n.alias, flow=Flow(columns=n.shown))
-        for n in named
-    ]
-    for join_ in joins:
-        inner = join_.this if isinstance(join_, exp.Join) else join_
-        if not is_table(inner):
-            flow = Flow(columns=tuple(accepted(read_alias_names(inner))))
-            relations.append(
-                changelog_project.QualifiedRelation(alias=inner.alias_or_name, flow=flow)
-            )
-    select.set("expressions", accepted(changelog_project.expanded(select, relations)))
-
-
-def needed_names(select: exp.Select) -> frozenset[str] | None:
-    """Return the names that a SELECT may need of its relations; None where a star needs all."""
-    if any(item.find(exp.Star) and not item.find(exp.Count) for item in select.expressions):
-        return None
-    bare = select.copy()
-    for node in list(bare.find_all(exp.Subquery)):
-        if isinstance(node.parent, exp.From | exp.Join) and node.find_ancestor(exp.Select) is bare:
-            node.set("this", exp.select(exp.Literal.number(1)))
-    return frozenset(node.name for node in bare.find_all(exp.Identifier))
 
 
 def name_all(query: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,15 +9,11 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from penstock.sql.incremental.planning.join import Join, keyed, pair_of
-from penstock.sql.incremental.planning.relation import accepted, column
+from penstock.sql.incremental.planning.join import Join, keyed
+from penstock.sql.incremental.planning.relation import column, known
 from penstock.sql.incremental.planning.source import ChangelogSource, VersionedRelation
 from penstock.sql.incremental.stages import VALID_FROM, VALID_TO, TemporalJoin
-from penstock.sql.plan.clauses.joins import read_join_kind
-from penstock.sql.plan.clauses.temporal_joins import (
-    refuse_kind_or_updates,
-    refuse_missing_key,
-)
+from penstock.sql.plan.clauses.joins import pair_of, read_join_kind
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
 
@@ -34,11 +30,9 @@ def plan_temporal_join(
 ) -> ChangelogSource:
     """Join `left`, whose rowtime the FOR SYSTEM_TIME AS OF of `node` names, with `versions`, which `right` names.
 
-    A row waits for the watermarks of `sources`. Raises UnsupportedError for a join that is neither INNER nor LEFT,
-    does not compare the whole key of the versions, or whose left side is updated.
+    A row waits for the watermarks of `sources`. The whole key of the versions is compared.
     """
-    kind, version = accepted(read_join_kind(node)), node.this.args["version"]
-    accepted(refuse_kind_or_updates(kind, version, inserts=left.rows.inserts))
+    kind, version = known(read_join_kind(node)), node.this.args["version"]
     pairs = [pair_of(condition, left, right) for condition in conditions]
     by_key: dict[str, tuple[exp.Expr, exp.Expr]] = {}
     rest: list[exp.Expr] = []
@@ -48,7 +42,6 @@ def plan_temporal_join(
             rest.append(condition)
         else:
             by_key[name] = pair
-    accepted(refuse_missing_key(node, versions.label, versions.key, list(by_key)))
     one, row_key = keyed(left, [by_key[name][0] for name in versions.key], 0)
     joined = Join(kind=kind, left=one, right=right, keys=(row_key, versions.key), rest=rest)
     return _stage(joined, versions, one.rewritten(version.expression).name, sources, node)

@@ -14,19 +14,13 @@ from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     Item,
     Relation,
-    accepted,
     column,
 )
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.stages import INGESTION_ORDER, InputState, StageInput
-from penstock.sql.plan.clauses.select_clauses import (
-    read_numbered_columns,
-    read_numbered_order,
-)
-from penstock.sql.plan.logical.facts import unique_name
-from penstock.sql.plan.rules.aggregate import is_same
+from penstock.sql.plan.placement.stage_select import name_value
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
-from penstock.sql.plan.rules.top_n import RowNumberQuery, TieBreak, check_row_number
+from penstock.sql.plan.rules.top_n import RowNumberQuery, TieBreak
 from penstock.sql.syntax.positions import span_of
 
 __all__ = ["Ties", "plan_top_n"]
@@ -60,13 +54,12 @@ def plan_top_n(
     last added them. Ties in the order are broken by `ties`, and where that does not, or for changes, by the other
     columns, so that the choice is deterministic.
     """
-    accepted(check_row_number(numbered))
-    columns = accepted(read_numbered_columns(numbered))
+    columns = [i for i in numbered.select.expressions if i is not numbered.item]
     names = [i.alias_or_name for i in columns]
     items: list[Item] = [(i.alias_or_name, i.unalias()) for i in columns]
     spelled = numbered.window.args.get("partition_by") or []
-    partition = tuple(_named(part, items) for part in spelled)
-    parts = accepted(read_numbered_order(numbered))
+    partition = tuple(name_value(part, items) for part in spelled)
+    parts = numbered.window.args["order"].expressions
     order = [_ordered(part, items) for part in parts[1 if by_arrival else 0 :]]
     if by_arrival or numbered.ties:
         ties = None
@@ -216,17 +209,7 @@ def _in_order_of_arrival(first: exp.Ordered) -> exp.Expr:
 
 
 def _ordered(part: exp.Ordered, items: list[Item]) -> exp.Expr:
-    name = _named(part.this, items)
+    name = name_value(part.this, items)
     ordered = part.copy()
     ordered.set("this", column(name, like=part.this))
     return ordered
-
-
-def _named(value: exp.Expr, items: list[Item]) -> str:
-    """Name the column of a value, a new one where no column has that value."""
-    for name, item in items:
-        if is_same(item, value):
-            return name
-    wanted = value.name if isinstance(value, exp.Column) else "__value"
-    items.append((unique_name(wanted, [name for name, _ in items]), value))
-    return items[-1][0]

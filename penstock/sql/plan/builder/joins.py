@@ -18,10 +18,13 @@ from penstock.sql.plan.clauses.joins import (
     conjuncts,
     has_query,
     is_outer,
+    join_conditions,
     join_type,
     names_in,
+    pairs_of,
     read_correlated,
     read_query_condition,
+    using_names,
     words_of,
 )
 from penstock.sql.plan.clauses.temporal_joins import (
@@ -60,18 +63,14 @@ from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
     "INNER",
-    "Conditions",
     "InnerQuery",
     "JoinedQuery",
     "inner_query",
     "join_node",
     "lookup_node",
     "query_conditions",
-    "read_conditions",
-    "read_using",
     "semi_join_node",
     "temporal_node",
-    "written_conditions",
 ]
 
 
@@ -128,52 +127,6 @@ def inner_query(
 # --- joins ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """The conditions of a join: `pairs` are compared for equality, that of the left side first; `rest` are others."""
-
-    pairs: tuple[tuple[exp.Expr, exp.Expr], ...]
-    rest: tuple[exp.Expr, ...]
-
-
-def read_using(node: exp.Join) -> tuple[str, ...]:
-    """Return the columns of USING."""
-    return tuple(name.name for name in node.args.get("using") or [])
-
-
-def written_conditions(node: exp.Join, left: Scope, alias: str) -> list[exp.Expr]:
-    """Return the conditions of ON and USING; the right side is named `alias`."""
-    conditions = conjuncts(node.args.get("on"))
-    for name in read_using(node):
-        one = exp.column(name, left.owner(name), quoted=True)
-        two = exp.column(name, alias, quoted=True)
-        conditions.append(exp.EQ(this=one, expression=two))
-    return [c for c in conditions if not isinstance(c, exp.Boolean) or not c.this]
-
-
-def read_conditions(conditions: list[exp.Expr], left: Scope, right: Scope) -> Conditions:
-    """Tell equalities between two sides from other conditions."""
-    pairs: list[tuple[exp.Expr, exp.Expr]] = []
-    rest: list[exp.Expr] = []
-    for condition in conditions:
-        pair = _pair(condition, left, right)
-        if pair is None:
-            rest.append(condition)
-        else:
-            pairs.append(pair)
-    return Conditions(pairs=tuple(pairs), rest=tuple(rest))
-
-
-def _pair(condition: exp.Expr, left: Scope, right: Scope) -> tuple[exp.Expr, exp.Expr] | None:
-    test = condition.unnest()
-    if not isinstance(test, exp.EQ) or test.find(exp.Query):
-        return None
-    for one, two in ((test.this, test.expression), (test.expression, test.this)):
-        if left.has_all_of(one) and right.has_all_of(two):
-            return one, two
-    return None
-
-
 def join_node(
     left: Node,
     right: Node,
@@ -183,18 +136,16 @@ def join_node(
     state_ttl_ms: tuple[int | None, int | None] = (None, None),
 ) -> Join:
     """Return a join of two relations in FROM; `scopes` are the names of its sides."""
-    found = read_conditions(
-        written_conditions(node, scopes[0], node.this.alias_or_name), scopes[0], scopes[1]
-    )
+    pairs, rest = pairs_of(join_conditions(node, scopes[0]), *scopes)
     return Join(
         facts=facts_of_join(left.facts, right.facts),
         place=node,
         left=left,
         right=right,
         kind=join_type(node),
-        pairs=found.pairs,
-        rest=found.rest,
-        using=read_using(node),
+        pairs=tuple(pairs),
+        rest=tuple(rest),
+        using=using_names(node),
         bound=block.bound,
         state_ttl_ms=state_ttl_ms,
         text=f"{words_of(node)} JOIN".strip(),
@@ -211,7 +162,7 @@ def lookup_node(left: Node, right: Node, node: exp.Join, block: Block) -> Lookup
         right=right,
         kind=join_type(node),
         on=node.args.get("on"),
-        using=read_using(node),
+        using=using_names(node),
         retry=retry_of(node),
         block=block,
     )
@@ -254,15 +205,15 @@ def semi_join_node(
     block: Block,
 ) -> Join:
     """Return the semi or anti join of `left` with the inner query of a condition."""
-    conditions = read_conditions(list(query.inner.conditions), scope, Scope(relations=(named,)))
+    pairs, rest = pairs_of(query.inner.conditions, scope, Scope(relations=(named,)))
     return Join(
         facts=left.facts,
         place=query.condition,
         left=left,
         right=right,
         kind=query.kind,
-        pairs=conditions.pairs,
-        rest=conditions.rest,
+        pairs=tuple(pairs),
+        rest=tuple(rest),
         bound=block.bound,
         text=f"{query.kind} JOIN",
         block=block,
@@ -318,8 +269,8 @@ def temporal_node(
         version=version.expression,
         time=found.time,
         key=found.key,
-        conditions=tuple(written_conditions(node, scope, right.alias)),
-        using=read_using(node),
+        conditions=tuple(join_conditions(node, scope)),
+        using=using_names(node),
         waits_for=sources.union(*map(_scans, others)),
         text=f"{words_of(node)} JOIN".strip(),
         block=block,

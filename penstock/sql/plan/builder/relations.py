@@ -98,11 +98,6 @@ class Scope:
             return True
         return any(parts[0] in (relation.shown or ()) for relation in self.relations)
 
-    def has_all_of(self, value: exp.Expr) -> bool:
-        """Return whether a value is one of these relations' alone."""
-        columns = list(value.find_all(exp.Column))
-        return bool(columns) and all(map(self.knows, columns))
-
     def owner(self, name: str) -> str | None:
         """Return the first relation that has a column."""
         return next((r.alias for r in self.relations if name in (r.shown or ())), None)
@@ -176,10 +171,7 @@ def shown_columns(node: Node) -> tuple[str, ...] | None:
         case Project() | Aggregate() | Over():
             return _names_of(node.items)
         case TopN():
-            names = _names_of(node.items)
-            if names is None or node.shows_number:
-                return names
-            return tuple(name for name in names if name != node.number)
+            return None if _names_of(node.items) is None else node.shown_names
         case SetOp():
             left: Node = node
             while isinstance(left, SetOp):

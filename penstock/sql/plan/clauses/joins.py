@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from sqlglot import exp
 
 from penstock.sql.plan.logical.nodes import JoinType
+from penstock.sql.plan.rules.joins import is_filled_later
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
     "CorrelatedQuery",
+    "Knows",
     "QueryCondition",
     "conjuncts",
+    "find_column",
     "has_query",
+    "is_only_of",
     "is_outer",
+    "join_conditions",
     "join_type",
     "names_in",
+    "pair_of",
+    "pairs_of",
     "read_correlated",
     "read_join_kind",
     "read_query_condition",
     "refuse_join_without_equality",
     "refuse_query_in_on",
     "refuse_using",
+    "take_pairs",
+    "using_names",
     "words_of",
 ]
 
@@ -90,6 +100,91 @@ def refuse_join_without_equality(node: exp.Expr) -> Refusal:
         hint="join ON a.x = b.x, with the other conditions behind AND",
         span=span_of(node),
     )
+
+
+# --- conditions ---
+
+Value = TypeVar("Value")
+
+
+class Knows(Protocol):
+    """Relations in FROM, whose columns expressions can name."""
+
+    def knows(self, node: exp.Column) -> bool:
+        """Return whether a column is one of theirs; fields may follow its name."""
+        ...
+
+    def owner(self, name: str) -> str | None:
+        """Return the first relation that has a column."""
+        ...
+
+
+def find_column(
+    scope: Mapping[tuple[str, str], Value], node: exp.Column
+) -> tuple[Value, list[str]] | None:
+    """Return what a column stands for, by relation and name, and the fields of it that are asked for."""
+    parts = [part.name for part in node.parts]
+    if len(parts) > 1 and (parts[0], parts[1]) in scope:
+        return scope[parts[0], parts[1]], parts[2:]
+    for (_, name), value in scope.items():
+        if name == parts[0]:
+            return value, parts[1:]
+    return None
+
+
+def using_names(node: exp.Join) -> tuple[str, ...]:
+    """Return the columns of USING."""
+    return tuple(name.name for name in node.args.get("using") or [])
+
+
+def join_conditions(node: exp.Join, left: Knows) -> list[exp.Expr]:
+    """Return the conditions of ON and USING; ON TRUE is none."""
+    conditions = conjuncts(node.args.get("on"))
+    for name in using_names(node):
+        one = exp.column(name, left.owner(name), quoted=True)
+        two = exp.column(name, node.this.alias_or_name, quoted=True)
+        conditions.append(exp.EQ(this=one, expression=two))
+    return [c for c in conditions if not isinstance(c, exp.Boolean) or not c.this]
+
+
+def take_pairs(node: exp.Join, tests: list[exp.Expr], left: Knows, right: Knows) -> list[exp.Expr]:
+    """Remove the conditions of WHERE from `tests` by which an inner join compares its sides, and return them."""
+    if read_join_kind(node) is not JoinType.INNER or is_filled_later(node):
+        return []
+    used = [test for test in tests if pair_of(test, left, right) is not None]
+    tests[:] = [test for test in tests if test not in used]
+    return used
+
+
+def pairs_of(
+    conditions: Sequence[exp.Expr], left: Knows, right: Knows
+) -> tuple[list[tuple[exp.Expr, exp.Expr]], list[exp.Expr]]:
+    """Return the values that are compared for equality, that of `left` first, and the other conditions."""
+    pairs = [pair_of(condition, left, right) for condition in conditions]
+    rest = [c for c, pair in zip(conditions, pairs, strict=True) if pair is None]
+    return [pair for pair in pairs if pair is not None], rest
+
+
+def pair_of(condition: exp.Expr, left: Knows, right: Knows) -> tuple[exp.Expr, exp.Expr] | None:
+    """Return the values that a condition compares for equality, that of `left` first; None for other conditions."""
+    test = condition.unnest()
+    if not isinstance(test, exp.EQ) or test.find(exp.Query):
+        return None
+    for one, two in ((test.this, test.expression), (test.expression, test.this)):
+        if _is_of(one, left) and _is_of(two, right):
+            return one, two
+    return None
+
+
+def _is_of(value: exp.Expr, source: Knows) -> bool:
+    columns = list(value.find_all(exp.Column))
+    return bool(columns) and all(map(source.knows, columns))
+
+
+def is_only_of(test: exp.Expr, alias: str) -> bool:
+    """Return whether a condition names columns of one relation, by its name."""
+    columns = list(test.find_all(exp.Column))
+    return bool(columns) and all(c.parts[0].name == alias and c.table for c in columns)
 
 
 # --- queries in WHERE ---

@@ -17,7 +17,6 @@ from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
     "read_alias_names",
-    "read_numbered_columns",
     "read_numbered_order",
     "read_relation_names",
     "refuse_clauses",
@@ -154,10 +153,10 @@ def read_alias_names(node: exp.Expr) -> list[str] | Refusal:
     return [c.name for c in alias.columns]
 
 
-def refuse_star_over_using(select: exp.Select, joins: Sequence[exp.Expr]) -> Refusal | None:
+def refuse_star_over_using(select: exp.Select) -> Refusal | None:
     """Return why the stars of a SELECT cannot be expanded: USING merges columns of its joins."""
     stars = any(isinstance(i, exp.Star) for i in select.expressions)
-    if not stars or not any(isinstance(j, exp.Join) and j.args.get("using") for j in joins):
+    if not stars or not any(join.args.get("using") for join in select.args.get("joins") or []):
         return None
     return Refusal(
         message="* over a join with USING is not supported here",
@@ -167,15 +166,6 @@ def refuse_star_over_using(select: exp.Select, joins: Sequence[exp.Expr]) -> Ref
 
 
 # --- Top-N ---
-
-
-def read_numbered_columns(numbered: RowNumberQuery) -> list[exp.Expr] | Refusal:
-    """Return the columns beside the number of a query that numbers rows; a refusal where names are missing."""
-    columns = [i for i in numbered.select.expressions if i is not numbered.item]
-    names = [i.alias_or_name for i in columns]
-    if not all(names) or len(set(names)) < len(names):
-        return refuse_unnamed_column(numbered)
-    return columns
 
 
 def refuse_unnamed_column(numbered: RowNumberQuery) -> Refusal:

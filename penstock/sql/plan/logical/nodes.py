@@ -328,6 +328,11 @@ class TopN(Operator):
         """Whether ties have one number: RANK and DENSE_RANK."""
         return isinstance(self.function, exp.Rank | exp.DenseRank)
 
+    @property
+    def shown_names(self) -> tuple[str, ...]:
+        """The columns that its reader knows."""
+        return tuple(name for name, _ in self.items if self.shows_number or name != self.number)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Over(Operator):

@@ -27,6 +27,7 @@ from penstock.sql.plan.logical.nodes import (
     TopN,
     Unnest,
 )
+from penstock.sql.plan.logical.plan import inputs
 from penstock.sql.plan.rules.flow import Flow, ScanFlow, UpdatingOperator
 from penstock.sql.syntax.refusal import Refusal
 
@@ -35,6 +36,7 @@ __all__ = [
     "QueryBlock",
     "StageTrait",
     "Trait",
+    "numbering_block",
     "query_block",
     "rowtimes_of",
     "scan_flow",
@@ -209,6 +211,15 @@ def query_block(node: Node) -> QueryBlock | None:
         queries=tuple(reversed(queries)),
         windowed=windowed,
     )
+
+
+def numbering_block(node: Node) -> QueryBlock:
+    """Return the query that numbers the rows of a view of last rows."""
+    while not isinstance(node, TopN):
+        (node,) = inputs(node)
+    block = query_block(node)
+    assert block is not None, "it is a SELECT"
+    return block
 
 
 def _relations(

@@ -17,6 +17,7 @@ from penstock.sql.plan.builder.joins import INNER
 from penstock.sql.plan.clauses.joins import (
     conjuncts,
     has_query,
+    pairs_of,
     read_correlated,
     read_join_kind,
     read_query_condition,
@@ -46,22 +47,22 @@ from penstock.sql.plan.logical.nodes import (
     TopN,
     WindowAssign,
 )
-from penstock.sql.plan.logical.plan import inputs
 from penstock.sql.plan.placement.blocks import (
     BlockRelation,
     QueryBlock,
     StageTrait,
+    numbering_block,
     query_block,
     rowtimes_of,
 )
 from penstock.sql.plan.placement.spark import SparkTraits, StreamedParts
 from penstock.sql.plan.placement.stage_from import (
     Shown,
-    join_conditions,
+    expanded_items,
     join_rows,
     join_versions,
     open_relation,
-    refuse_stars,
+    read_conditions,
     set_rows,
     table_rows,
     top_n_rows,
@@ -242,7 +243,7 @@ class StageTraits:
             return StageTrait(columns=(), stays=False) if late else relation.refused
         view = relation.place
         if isinstance(view, exp.Subquery):
-            block = _last_rows(join.right)
+            block = numbering_block(join.right)
             if not self._streams.has_from(block):
                 return refuse_unversioned(view)
             self._native.add(id(block.block))
@@ -285,9 +286,10 @@ class StageTraits:
             if isinstance(found, Refusal):
                 return found
             shown.append(found)
-        refusal = refuse_stars(select, block.relations, shown)
-        if refusal is not None:
-            return refusal
+        places = [relation.place for relation in block.relations]
+        items = expanded_items(select, places, [None if own is None else own[1] for own in shown])
+        if isinstance(items, Refusal):
+            return items
         tests = conjuncts(where.this if where is not None else None)
         plain = [test for test in tests if not has_query(test)]
         source = self._joined(block, shown, plain)
@@ -330,7 +332,7 @@ class StageTraits:
                 return right
             if timed and relation.refused is not None:
                 return relation.refused
-            conditions = join_conditions(relation, kind, source, right, tests)
+            conditions = read_conditions(relation.clause, kind, source, right, tests)
             if isinstance(conditions, Refusal):
                 return conditions
             if timed:
@@ -341,8 +343,9 @@ class StageTraits:
             self.kept.add(id(relation.place))
             if joined == 2:  # of what an earlier join gave, no hint can speak
                 self.kept.add(id(relations[0].place))
+            read = pairs_of(conditions, source, right)
             source = self._noted(
-                relation.join, join_rows(kind, source, right, conditions, relation.clause)
+                relation.join, join_rows(kind, source, right, read, relation.clause)
             )
         return source
 
@@ -359,9 +362,7 @@ class StageTraits:
         queries = iter(block.queries)
         for test in tests:
             read = read_query_condition(test)
-            if isinstance(read, Refusal):
-                return read
-            apart = read_correlated(read, source.knows)
+            apart = read if isinstance(read, Refusal) else read_correlated(read, source.knows)
             if isinstance(apart, Refusal):
                 return apart
             join = next(queries)
@@ -369,10 +370,8 @@ class StageTraits:
             if isinstance(rows, Refusal):
                 return rows
             right = StageSource.of(rows, INNER, rows.columns)
-            pairs = [exp.EQ(this=one.copy(), expression=two.copy()) for one, two in join.pairs]
-            kept = self._noted(
-                join, join_rows(read.kind, source, right, [*pairs, *join.rest], test)
-            )
+            conditions = (join.pairs, join.rest)
+            kept = self._noted(join, join_rows(join.kind, source, right, conditions, test))
             if isinstance(kept, Refusal):
                 return kept
             source = kept
@@ -481,12 +480,3 @@ class StageTraits:
         """Note that an operator keeps rows of the only relation in FROM."""
         if len(block.relations) == 1:
             self.kept.add(id(block.relations[0].place))
-
-
-def _last_rows(node: Node) -> QueryBlock:
-    """Return the query that numbers the rows of a view of last rows."""
-    while not isinstance(node, TopN):
-        (node,) = inputs(node)
-    block = query_block(node)
-    assert block is not None, "it is a SELECT"
-    return block

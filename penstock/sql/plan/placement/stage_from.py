@@ -10,10 +10,13 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
 from penstock.sql.plan.clauses.joins import (
-    conjuncts,
+    is_only_of,
+    join_conditions,
+    pair_of,
     refuse_join_without_equality,
     refuse_query_in_on,
     refuse_using,
+    take_pairs,
 )
 from penstock.sql.plan.clauses.select_clauses import (
     read_alias_names,
@@ -44,19 +47,17 @@ from penstock.sql.plan.placement.stage_select import (
     streamed_rows,
 )
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation, expanded
-from penstock.sql.plan.rules.flow import Flow, OperatorKind, UpdatingOperator
-from penstock.sql.plan.rules.joins import is_filled_later
+from penstock.sql.plan.rules.flow import Flow, OperatorKind
 from penstock.sql.plan.rules.top_n import RowNumberQuery, check_row_number
-from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
     "Shown",
-    "join_conditions",
+    "expanded_items",
     "join_rows",
     "join_versions",
     "open_relation",
-    "refuse_stars",
+    "read_conditions",
     "set_rows",
     "table_rows",
     "top_n_rows",
@@ -164,11 +165,10 @@ def top_n_rows(
             key = tuple(partition)
         elif not node.ties and node.shows_number:
             key = (*partition, node.number)
-    shown = [n for n, _ in node.items if node.shows_number or n != node.number]
     alone = node.shows_number and node.limit == 1
     spelled = tuple(to_text(part) for part in node.partition)
     return StageTrait(
-        columns=tuple(shown),
+        columns=node.shown_names,
         stays=rows.stays and one and node.by_arrival and not parts[0].args.get("desc"),
         key=key,
         constants=frozenset({node.number}) if alone else frozenset(),
@@ -183,25 +183,23 @@ Shown = tuple[StageTrait, Sequence[str]]
 """A relation in FROM, and the names of its columns there."""
 
 
-def refuse_stars(
-    select: exp.Select, relations: Sequence[BlockRelation], shown: Sequence[Shown | None]
-) -> Refusal | None:
-    """Return why the stars of a SELECT cannot be written out."""
-    joins = [relation.clause for relation in relations if relation.clause is not None]
-    refusal = refuse_star_over_using(select, joins)
+def expanded_items(
+    select: exp.Select, places: Sequence[exp.Expr], shown: Sequence[Sequence[str] | None]
+) -> list[exp.Expr] | Refusal:
+    """Return the SELECT list with its stars written out, over the relations of FROM; None: a function names its own."""
+    refusal = refuse_star_over_using(select)
     if refusal is not None:
         return refusal
     tables: list[QualifiedRelation] = []
     functions: list[QualifiedRelation] = []
-    for relation, given in zip(relations, shown, strict=True):
-        names = read_alias_names(relation.place) if given is None else given[1]
+    for place, given in zip(places, shown, strict=True):
+        names = read_alias_names(place) if given is None else given
         if isinstance(names, Refusal):
             return names
         flow = Flow(columns=tuple(names))
-        found = QualifiedRelation(alias=relation.alias, flow=flow)
+        found = QualifiedRelation(alias=place.alias_or_name, flow=flow)
         (functions if given is None else tables).append(found)
-    items = expanded(select, [*tables, *functions])
-    return items if isinstance(items, Refusal) else None
+    return expanded(select, [*tables, *functions])
 
 
 def open_relation(
@@ -209,17 +207,12 @@ def open_relation(
 ) -> StageSource | Refusal:
     """Return a relation as rows of a stage; those of `tests` that name no other are applied here, and removed."""
     rows, names = shown
-    own = [test for test in tests if _is_only_of(test, relation.alias)]
+    own = [test for test in tests if is_only_of(test, relation.alias)]
     tests[:] = [test for test in tests if test not in own]
     source = StageSource.of(rows, relation.alias, names)
     if rows.native and tuple(names) == rows.columns:
         return source
     return source.refuse(own) or source
-
-
-def _is_only_of(test: exp.Expr, alias: str) -> bool:
-    columns = list(test.find_all(exp.Column))
-    return bool(columns) and all(c.parts[0].name == alias and c.table for c in columns)
 
 
 def unnest_rows(source: StageSource, relation: BlockRelation) -> StageSource | Refusal:
@@ -231,72 +224,33 @@ def unnest_rows(source: StageSource, relation: BlockRelation) -> StageSource | R
     return source.refuse([relation.clause]) or source.unnested(relation.alias, names)
 
 
-def join_conditions(
-    relation: BlockRelation,
-    kind: JoinType,
-    left: StageSource,
-    right: StageSource,
-    tests: list[exp.Expr],
+def read_conditions(
+    node: exp.Join, kind: JoinType, left: StageSource, right: StageSource, tests: list[exp.Expr]
 ) -> list[exp.Expr] | Refusal:
     """Return the conditions of a join; those of WHERE that belong to it are removed from `tests`."""
-    node = relation.clause
-    assert isinstance(node, exp.Join), "tables are joined"
     refusal = refuse_using(node, kind)
     if refusal is not None:
         return refusal
-    conditions = conjuncts(node.args.get("on"))
-    for name in (column.name for column in node.args.get("using") or []):
-        one = exp.column(name, left.owner(name), quoted=True)
-        two = exp.column(name, relation.alias, quoted=True)
-        conditions.append(exp.EQ(this=one, expression=two))
-    if kind is JoinType.INNER and not is_filled_later(node):
-        used = [test for test in tests if pair_of(test, left, right) is not None]
-        conditions += used
-        tests[:] = [test for test in tests if test not in used]
-    refusal = refuse_query_in_on(node, conditions)
-    if refusal is not None:
-        return refusal
-    return [c for c in conditions if not isinstance(c, exp.Boolean) or not c.this]
-
-
-def pair_of(
-    condition: exp.Expr, left: StageSource, right: StageSource
-) -> tuple[exp.Expr, exp.Expr] | None:
-    """Return the values that a condition compares for equality, that of `left` first; None for other conditions."""
-    test = condition.unnest()
-    if not isinstance(test, exp.EQ) or test.find(exp.Query):
-        return None
-    for one, two in ((test.this, test.expression), (test.expression, test.this)):
-        if _is_of(one, left) and _is_of(two, right):
-            return one, two
-    return None
-
-
-def _is_of(value: exp.Expr, source: StageSource) -> bool:
-    columns = list(value.find_all(exp.Column))
-    return bool(columns) and all(map(source.knows, columns))
+    conditions = [*join_conditions(node, left), *take_pairs(node, tests, left, right)]
+    return refuse_query_in_on(node, conditions) or conditions
 
 
 def join_rows(
     kind: JoinType,
     left: StageSource,
     right: StageSource,
-    conditions: Sequence[exp.Expr],
+    conditions: tuple[Sequence[tuple[exp.Expr, exp.Expr]], Sequence[exp.Expr]],
     node: exp.Expr,
 ) -> StageSource | Refusal:
-    """Join two relations; refused without an equality, unless one side is a single row. `node` is its place."""
-    pairs = [pair_of(condition, left, right) for condition in conditions]
-    equal = [pair for pair in pairs if pair is not None]
-    if not equal and () not in (left.key, right.key):
+    """Join two relations by equal values and other conditions; refused without the first, unless one side is a single
+    row. `node` is its place.
+    """
+    pairs, rest = conditions
+    if not pairs and () not in (left.key, right.key):
         return refuse_join_without_equality(node)
-    rest = [c for c, pair in zip(conditions, pairs, strict=True) if pair is None]
-    mechanism = UpdatingOperator(
-        way=OperatorKind.JOIN,
-        key=(),
-        state=f"the rows of both sides ({kind} join)",
-        span=span_of(node),
-    )
-    compared = [one for one, _ in equal], [two for _, two in equal]
+    state = f"the rows of both sides ({kind} join)"
+    mechanism = mechanism_at(OperatorKind.JOIN, (), state, node)
+    compared = [one for one, _ in pairs], [two for _, two in pairs]
     return left.refuse_beside(right, rest) or left.joined(right, kind, compared, mechanism, node)
 
 
@@ -328,12 +282,8 @@ def join_versions(
     refusal = refuse_missing_key(node, _label(join), join.key, compared)
     if refusal is not None:
         return refusal
-    mechanism = UpdatingOperator(
-        way=OperatorKind.TEMPORAL_JOIN,
-        key=join.key,
-        state="rows until the watermark has passed them",
-        span=span_of(node),
-    )
+    state = "rows until the watermark has passed them"
+    mechanism = mechanism_at(OperatorKind.TEMPORAL_JOIN, join.key, state, node)
     return left.refuse_beside(right, rest) or left.with_versions(right, mechanism, node)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
+from penstock.sql.plan.clauses.joins import find_column
 from penstock.sql.plan.clauses.over import OverWindow, read_call, refuse_changes
 from penstock.sql.plan.clauses.select_clauses import refuse_inner_query, refuse_unknown_column
 from penstock.sql.plan.logical.facts import Item, own_names, unique_name
@@ -23,6 +24,7 @@ __all__ = [
     "StageSource",
     "Streamed",
     "distinct_rows",
+    "is_constant",
     "mechanism_at",
     "name_value",
     "needed_names",
@@ -83,7 +85,7 @@ class StageSource:
 
     def knows(self, node: exp.Column) -> bool:
         """Return whether a column is one of these."""
-        return self._find(node) is not None
+        return find_column(self.columns, node) is not None
 
     def refuse(self, values: Iterable[exp.Expr]) -> Refusal | None:
         """Return why a value cannot be computed: a query inside it, or a column of no relation."""
@@ -103,8 +105,8 @@ class StageSource:
 
     def column(self, value: exp.Expr) -> object | None:
         """Return the column that a value is, whole; None for any other value."""
-        found = self._find(value) if isinstance(value, exp.Column) else None
-        return found[0] if found is not None and found[1] else None
+        found = find_column(self.columns, value) if isinstance(value, exp.Column) else None
+        return found[0] if found is not None and not found[1] else None
 
     def unnested(self, alias: str, names: Sequence[str]) -> StageSource:
         """Unfold rows by a function, whose columns have these names."""
@@ -182,16 +184,6 @@ class StageSource:
     @property
     def _flat_key(self) -> tuple[object, ...] | None:
         return None if self.unfolded else self.key
-
-    def _find(self, node: exp.Column) -> tuple[object | None, bool] | None:
-        """Return the column that a name stands for, and whether it is meant whole."""
-        parts = [part.name for part in node.parts]
-        if len(parts) > 1 and (parts[0], parts[1]) in self.columns:
-            return self.columns[parts[0], parts[1]], len(parts) == 2
-        for (_, name), own in self.columns.items():
-            if name == parts[0]:
-                return own, len(parts) == 1
-        return None
 
 
 def _named(columns: Mapping[Place, object | None]) -> dict[Place, object | None]:
@@ -310,6 +302,8 @@ def needed_names(select: exp.Select) -> frozenset[str] | None:
     for node in select.walk(prune=lambda n: is_relation(n) and n.parent_select is select):
         if isinstance(node, exp.Identifier):
             found.add(node.name)
-        elif is_relation(node) and node.parent_select is select and node.args.get("alias"):
-            found |= {name.name for name in node.args["alias"].find_all(exp.Identifier)}
+        elif is_relation(node) and node.parent_select is select:
+            parts = (node.args.get("alias"), node.args.get("version"))
+            names = (name for part in parts if part for name in part.find_all(exp.Identifier))
+            found |= {name.name for name in names}
     return frozenset(found)
