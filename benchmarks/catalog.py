@@ -25,8 +25,7 @@ from benchmarks.machine import describe_machine
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema, Watermark
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PhysicalColumn, PrimaryKey, Schema, Table, Watermark
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.store.database import Database
 from penstock.catalog.store.objects import create_object

@@ -25,8 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.contestants import SPARK_CONF
 from benchmarks.machine import describe_machine, machine
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PhysicalColumn, PrimaryKey, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import Sink
 from penstock.connector.delta.connector import DeltaConnector

@@ -66,7 +66,7 @@ OWN_INHERITANCE = 3
 # What follows lists exceptions: they may go, and none may be added. `make house` prints the figures.
 
 CONNECTOR_NAMES = {
-    "penstock.catalog.definitions.external": "a catalog of the type delta-path holds Delta tables",
+    "penstock.catalog.definitions.federated": "a catalog of the type delta-path holds Delta tables",
     "penstock.catalog.model.namespaces": "'jdbc' is a type of catalogs there",
     "penstock.connector.dead_letters.table": "defines the tables in which dead letters are kept",
     "penstock.connector.inference.location": "'kafka' and 'delta' are schemes of locations there",

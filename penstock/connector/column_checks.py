@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 from penstock.catalog.errors import DefinitionError, UnsupportedError, did_you_mean
 from penstock.catalog.model import types as t
-from penstock.catalog.model.schema import MetadataColumn
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import MetadataColumn, Table
 
 __all__ = ["castable", "check_metadata_column", "check_record_type", "check_written_metadata"]
 

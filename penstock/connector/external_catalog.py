@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.catalog.definitions.external import ExternalCatalog, Seal
+from penstock.catalog.definitions.federated import ExternalCatalog, Seal
 from penstock.catalog.model.namespaces import CatalogDescriptor
 
 if TYPE_CHECKING:

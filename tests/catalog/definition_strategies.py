@@ -10,21 +10,19 @@ from hypothesis import strategies as st
 from penstock.catalog.model.function import Function, Language
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import CatalogDescriptor, DatabaseDescriptor
-from penstock.catalog.model.schema import (
+from penstock.catalog.model.table import (
     Column,
     ComputedColumn,
+    Materialization,
     MetadataColumn,
     PhysicalColumn,
     PrimaryKey,
-    Schema,
-    Watermark,
-)
-from penstock.catalog.model.table import (
-    Materialization,
     RefreshMode,
+    Schema,
     Table,
     TableDistribution,
     View,
+    Watermark,
 )
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import LogicalType

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import PhysicalColumn, Schema
-from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.table import PhysicalColumn, Schema, Table, View
 from penstock.catalog.model.type_parser import parse_type
 
 

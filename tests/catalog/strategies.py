@@ -6,15 +6,17 @@ from hypothesis import strategies as st
 
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import (
+from penstock.catalog.model.table import (
     ComputedColumn,
     MetadataColumn,
     PhysicalColumn,
     PrimaryKey,
     Schema,
+    Table,
+    TableDistribution,
+    View,
     Watermark,
 )
-from penstock.catalog.model.table import Table, TableDistribution, View
 
 texts = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=12)
 names = texts.filter(bool)

@@ -8,8 +8,7 @@ import pytest
 
 from penstock.catalog.definitions.contract import Catalog
 from penstock.catalog.definitions.empty_catalog import EmptyCatalog
-from penstock.catalog.definitions.external import ExternalCatalog
-from penstock.catalog.definitions.federated import FederatedCatalog
+from penstock.catalog.definitions.federated import ExternalCatalog, FederatedCatalog
 from penstock.catalog.definitions.overlay import Overlay
 from penstock.catalog.model.namespaces import CatalogDescriptor
 from tests.catalog.conftest import Store

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.catalog.definitions.history import Action, Change, ChangeKind
+from penstock.catalog.definitions.contract import Action, Change, ChangeKind
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.catalog.conftest import Store

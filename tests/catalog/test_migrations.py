@@ -23,8 +23,7 @@ from penstock.catalog.errors import CatalogError
 from penstock.catalog.migrations.tables import HEAD, METADATA, MIN_READER, STEP
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import DatabaseDescriptor
-from penstock.catalog.model.schema import ComputedColumn, MetadataColumn
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import ComputedColumn, MetadataColumn, Table
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.catalog.conftest import Store
 from tests.catalog.examples import identifier, table

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.catalog.definitions.history import Definition
+from penstock.catalog.definitions.contract import Definition
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.model.function import Function
 from penstock.catalog.model.namespaces import CatalogDescriptor, DatabaseDescriptor

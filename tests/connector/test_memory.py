@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.catalog.errors import OptionError, StateMismatchError, UnsupportedError
-from penstock.catalog.model.schema import PrimaryKey, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PrimaryKey, Schema, Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import MicroBatch, Sink, SourceKind
 from penstock.connector.memory.tables import clear_tables

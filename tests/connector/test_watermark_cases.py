@@ -15,8 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import PhysicalColumn, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PhysicalColumn, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.local.job import LocalJob
 from penstock.connector.local.job_master import JobSettings

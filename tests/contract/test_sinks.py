@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from penstock.catalog.model.schema import PrimaryKey, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PrimaryKey, Schema, Table
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Guarantee, SinkCapabilities
 from penstock.connector.registry import connector_names

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NoReturn
 
-from penstock.catalog.definitions.contract import ObjectKind
+from penstock.catalog.definitions.contract import Change, ObjectKind
 from penstock.catalog.definitions.ddl_rules import find_catalog, find_database, unknown_object
-from penstock.catalog.definitions.history import Change
 from penstock.catalog.definitions.leases import Claim, JobReport, Lease, Owner
 from penstock.catalog.errors import CatalogError
 from penstock.catalog.model.function import Function

@@ -1,16 +1,19 @@
-"""The store and the catalogs whose tables are found elsewhere, as one catalog; each has `information_schema` in it.
+"""External catalogs, and the store together with them as one catalog; each has `information_schema` in it.
 
-Of an external catalog the store keeps the descriptor, and for a folder of Delta tables what users define in it: a
+`ExternalCatalog` is the protocol for catalogs that something else keeps: a folder of Delta tables, a database server,
+Spark. Of such a catalog the store keeps the descriptor, and for a folder of Delta tables what users define in it: a
 table's key and options, views. Such a definition takes precedence over a table found under its name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import ClassVar, Protocol
 
 from penstock.catalog.definitions.contract import (
     Catalog,
+    Change,
     FunctionStore,
     Leases,
     ObjectKind,
@@ -23,13 +26,6 @@ from penstock.catalog.definitions.ddl_rules import (
     may_create_catalog,
     unknown_object,
 )
-from penstock.catalog.definitions.external import (
-    ExternalCatalog,
-    NotReachedError,
-    OpenExternal,
-    location_in,
-)
-from penstock.catalog.definitions.history import Change
 from penstock.catalog.definitions.information_schema import (
     information_identifiers,
     information_table,
@@ -37,19 +33,104 @@ from penstock.catalog.definitions.information_schema import (
     refuse_change,
 )
 from penstock.catalog.definitions.overlay import Overlay
-from penstock.catalog.errors import DefinitionError, UnknownObjectError, UnsupportedError
+from penstock.catalog.errors import (
+    DefinitionError,
+    InputError,
+    UnknownObjectError,
+    UnsupportedError,
+)
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import (
     DEFAULT_CATALOG,
     DELTA_PATH,
     INFORMATION_SCHEMA,
+    PATH,
+    ROOT_DATABASE,
     CatalogDescriptor,
     DatabaseDescriptor,
 )
 from penstock.catalog.model.table import Table, View
+from penstock.catalog.secrets.crypto import SealedSecret
 from penstock.catalog.secrets.store import SecretStore
 
-__all__ = ["FederatedCatalog", "with_location"]
+__all__ = [
+    "ExternalCatalog",
+    "FederatedCatalog",
+    "NotReachedError",
+    "OpenExternal",
+    "Seal",
+    "folder_options",
+    "location_in",
+    "table_path",
+    "with_location",
+]
+
+
+class ExternalCatalog(Protocol):
+    """Databases and tables as they are found. Every method may block on I/O.
+
+    Every method raises ConfigError when it cannot be looked into now, NotReachedError when it must not be here.
+    """
+
+    def check(self) -> None:
+        """Check that it can be read: CREATE CATALOG does so before the catalog exists. Raises InputError."""
+
+    def databases(self) -> Sequence[str]:
+        """List its databases; the default one need not be among them."""
+
+    def tables(self, database: str) -> Sequence[str]:
+        """List the tables of a database; none where there is no such database."""
+
+    def find(self, identifier: Identifier) -> Table | None:
+        """Return a table as a definition; None where there is none. Raises UnsupportedError for types we have not."""
+
+
+class NotReachedError(InputError):
+    """A name is in a catalog that is not looked into here: a check of texts alone asks no server and no engine."""
+
+    code: ClassVar[str] = UnsupportedError.code
+
+
+Seal = Callable[[str], SealedSecret]
+"""Gives a secret by its name, as it travels to what connects. Raises UnknownObjectError."""
+
+OpenExternal = Callable[[CatalogDescriptor, Seal], ExternalCatalog]
+"""Makes the catalog of a descriptor of a type in EXTERNAL, whose options refer to secrets. Opens nothing yet."""
+
+
+def table_path(catalog: CatalogDescriptor, identifier: Identifier) -> str:
+    """Return a table's path: `path`/database/name, and `path`/name in the root database. Raises DefinitionError."""
+    root = catalog.resolved.get(PATH).rstrip("/") or "/"
+    parts = [identifier.name]
+    if identifier.database != ROOT_DATABASE:
+        parts.insert(0, identifier.database)
+    for part in parts:
+        if part.startswith((".", "_")) or "/" in part or "\\" in part:
+            raise DefinitionError(
+                f"{identifier}: {part!r} is no name of a folder with a table",
+                hint="names begin with no dot or underscore, and have no slash in them",
+            )
+    return "/".join((root.rstrip("/"), *parts))
+
+
+def folder_options(catalog: CatalogDescriptor, identifier: Identifier) -> dict[str, str]:
+    """Return the options that every table there has."""
+    return {"connector": "delta", "path": table_path(catalog, identifier)}
+
+
+def location_in(catalog: CatalogDescriptor, table: Table) -> tuple[tuple[str, str], ...]:
+    """Return a table's options with those that its catalog decides. Raises DefinitionError where they contradict."""
+    assert catalog.type == DELTA_PATH, "asked for a folder"
+    given, decided = table.option_map, folder_options(catalog, table.identifier)
+    for key, value in decided.items():
+        if given.get(key, value) != value:
+            raise DefinitionError(
+                f"table {table.identifier}: option '{key}' = '{given[key]}', and the catalog "
+                f"{catalog.name!r} says '{value}'",
+                hint=f"leave '{key}' out, or create the table in another catalog",
+            )
+    return tuple((decided | given).items())
+
 
 REMEMBERED_MS = 2_000
 """How long a definition that was found elsewhere is cached: a statement asks for it many times."""

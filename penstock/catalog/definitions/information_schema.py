@@ -10,8 +10,7 @@ from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import INFORMATION_SCHEMA
-from penstock.catalog.model.schema import PhysicalColumn, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PhysicalColumn, Schema, Table
 
 __all__ = [
     "CONNECTOR",

@@ -12,6 +12,8 @@ from typing import TypeVar, cast
 
 from penstock.catalog.definitions.contract import (
     Catalog,
+    Change,
+    ChangeKind,
     DefinitionReader,
     FunctionStore,
     Leases,
@@ -33,7 +35,6 @@ from penstock.catalog.definitions.ddl_rules import (
     may_rename,
     unknown_object,
 )
-from penstock.catalog.definitions.history import Change, ChangeKind
 from penstock.catalog.errors import UnknownObjectError
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import (

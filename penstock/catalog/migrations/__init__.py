@@ -6,7 +6,6 @@ date, and only there.
 
 from __future__ import annotations
 
-from penstock.catalog.migrations.state import version_of
 from penstock.catalog.migrations.tables import (
     CATALOGS,
     DATABASES,
@@ -27,6 +26,7 @@ from penstock.catalog.migrations.tables import (
     STOP_REQUESTS,
     STOP_REQUESTS_SINCE,
     VERSIONS_SINCE,
+    version_of,
 )
 
 __all__ = [

@@ -8,8 +8,14 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, delete, insert, inspect
 
-from penstock.catalog.migrations.state import legacy_version, version_of
-from penstock.catalog.migrations.tables import HEAD, LOWEST_READER, MIN_READER, STEP
+from penstock.catalog.migrations.tables import (
+    HEAD,
+    LOWEST_READER,
+    MIN_READER,
+    STEP,
+    legacy_version,
+    version_of,
+)
 
 __all__ = ["migrate"]
 

@@ -8,19 +8,17 @@ from typing import Any, assert_never
 from penstock.catalog.errors import CatalogError
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import CatalogDescriptor, DatabaseDescriptor
-from penstock.catalog.model.schema import (
+from penstock.catalog.model.table import (
     Column,
     ComputedColumn,
     MetadataColumn,
     PhysicalColumn,
     PrimaryKey,
     Schema,
-    Watermark,
-)
-from penstock.catalog.model.table import (
     Table,
     TableDistribution,
     View,
+    Watermark,
     materialization_from_json,
     materialization_to_json,
 )

@@ -8,14 +8,15 @@ from enum import StrEnum
 from typing import assert_never
 
 from penstock.catalog.errors import DefinitionError
-from penstock.catalog.model.schema import (
+from penstock.catalog.model.table import (
     Column,
     ComputedColumn,
     MetadataColumn,
     PhysicalColumn,
     Schema,
+    Table,
+    TableDistribution,
 )
-from penstock.catalog.model.table import Table, TableDistribution
 
 __all__ = ["Feature", "LikeOptions", "Strategy"]
 

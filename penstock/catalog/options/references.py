@@ -18,8 +18,12 @@ from urllib.parse import quote, unquote
 
 from penstock.catalog.errors import ConfigError, OptionError, UnknownObjectError, did_you_mean
 from penstock.catalog.masking import keep_secret
-from penstock.catalog.options.properties_file import read_properties
-from penstock.catalog.options.reference_rules import check_no_key, check_variable, read_allowed_file
+from penstock.catalog.options.reference_rules import (
+    check_no_key,
+    check_variable,
+    read_allowed_file,
+    read_properties,
+)
 from penstock.catalog.secrets.crypto import KEY_VARIABLES, SealedSecret, decrypt
 
 __all__ = [

@@ -19,7 +19,7 @@ from sqlalchemy import (
     select,
 )
 
-from penstock.catalog.definitions.history import (
+from penstock.catalog.definitions.contract import (
     Action,
     Author,
     Change,

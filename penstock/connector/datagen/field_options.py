@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.catalog.errors import OptionError, UnsupportedError
 from penstock.catalog.model import types as t
-from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.table import PhysicalColumn
 from penstock.catalog.options.option import (
     BOOLEAN,
     DURATION,

@@ -14,8 +14,7 @@ from typing import assert_never
 from penstock.catalog.definitions.contract import DEFAULT_CATALOG, DEFAULT_DATABASE
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import MetadataColumn, PhysicalColumn, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import MetadataColumn, PhysicalColumn, Schema, Table
 from penstock.connector.options.bad_records import (
     BesideCheckpoint,
     DeadLetterTarget,

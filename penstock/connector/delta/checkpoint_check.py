@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.catalog.definitions.external import NotReachedError
+from penstock.catalog.definitions.federated import NotReachedError
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.delta.log.schema import read_standing
 from penstock.connector.delta.options import DeltaTarget

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from penstock.catalog.errors import DefinitionError, UnsupportedError, did_you_mean
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quote
-from penstock.catalog.model.schema import PhysicalColumn
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PhysicalColumn, Table
 
 __all__ = ["check_clustering", "check_definition"]
 

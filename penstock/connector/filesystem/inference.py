@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.catalog.errors import DefinitionError, QueryFailedError, UnknownObjectError
 from penstock.catalog.model import types as t
-from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.filesystem.table.location import FoundFile, TableFolder, explained, locate
 from penstock.connector.inference.arrow_types import logical_type
 from penstock.connector.inference.event_time import EventTime, propose_event_time

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.catalog.model import types as t
-from penstock.catalog.model.schema import ComputedColumn, MetadataColumn, PhysicalColumn, Watermark
+from penstock.catalog.model.table import ComputedColumn, MetadataColumn, PhysicalColumn, Watermark
 from penstock.connector.inference.disorder import (
     Disorder,
     Times,

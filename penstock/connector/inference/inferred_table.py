@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from penstock.catalog.model.identifier import Identifier, quote
-from penstock.catalog.model.schema import (
+from penstock.catalog.model.table import (
     Column,
     ComputedColumn,
     MetadataColumn,
     PrimaryKey,
     Schema,
+    Table,
     Watermark,
 )
-from penstock.catalog.model.table import Table
 
 __all__ = [
     "PROPOSAL",

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model import types as t
-from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.inference.inferred_table import InferredColumn
 
 __all__ = ["schema_columns"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.catalog.model import types as t
-from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey
+from penstock.catalog.model.table import PhysicalColumn, PrimaryKey
 from penstock.catalog.options.option import resolve
 from penstock.connector.formats.json.options import json_options, json_settings
 from penstock.connector.inference.inferred_table import InferredColumn, free_name

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model import types as t
-from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey
+from penstock.catalog.model.table import PhysicalColumn, PrimaryKey
 from penstock.catalog.options.option import resolve
 from penstock.connector.formats import find_format
 from penstock.connector.formats.contract import Fields

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model import types as t
-from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.table import PhysicalColumn
 from penstock.catalog.options.redaction import redact
 from penstock.connector.inference.avro_types import avro_columns
 from penstock.connector.inference.inferred_table import PROPOSAL, InferredColumn, InferredTable

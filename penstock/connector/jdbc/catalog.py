@@ -16,13 +16,12 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy import types as a
 from sqlalchemy.types import TypeEngine
 
-from penstock.catalog.definitions.external import NotReachedError
+from penstock.catalog.definitions.federated import NotReachedError
 from penstock.catalog.errors import ConfigError, QueryFailedError
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import BASE_URL, PASSWORD, USERNAME, CatalogDescriptor
-from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PhysicalColumn, PrimaryKey, Schema, Table
 from penstock.catalog.options.references import sealed_text
 from penstock.connector.external_catalog import CatalogAccess
 from penstock.connector.jdbc.address import Address, Backend, read_address

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import Connection
 
-from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.arrow.types import arrow_type
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.jdbc.database import Reads

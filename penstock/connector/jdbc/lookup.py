@@ -16,7 +16,7 @@ from threading import Event
 
 import pyarrow as pa
 
-from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.arrow.types import arrow_type
 from penstock.connector.jdbc.database import JdbcDatabase
 from penstock.connector.jdbc.key_reader import KeyReader

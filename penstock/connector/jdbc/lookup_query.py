@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sqlalchemy import Dialect
 
 from penstock.catalog.model import types as t
-from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.jdbc.scan import select_item
 

@@ -10,8 +10,7 @@ from typing import Any
 from penstock.catalog.errors import DefinitionError, OptionError, UnsupportedError, did_you_mean
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quote
-from penstock.catalog.model.schema import Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import Schema, Table
 from penstock.catalog.options.option import Option, Resolved, resolve
 from penstock.connector.column_checks import check_written_metadata
 from penstock.connector.jdbc import options as o

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.table import PhysicalColumn
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.contract import SnapshotSource
 from penstock.connector.jdbc.database import JdbcDatabase

@@ -15,7 +15,7 @@ from pyarrow import csv
 from penstock.catalog.errors import SinkError
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quote, quoted
-from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.spark.errors import readable_by_spark
 

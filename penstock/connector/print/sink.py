@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.catalog.errors import ConfigError
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quoted
-from penstock.catalog.model.schema import Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import Schema, Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import (
     Guarantee,

@@ -12,7 +12,7 @@ from pyspark.sql import types as s
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quoted
-from penstock.catalog.model.schema import Column
+from penstock.catalog.model.table import Column
 
 __all__ = ["flink_type_text", "spark_schema", "spark_type"]
 

@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.catalog.definitions.external import NotReachedError
+from penstock.catalog.definitions.federated import NotReachedError
 from penstock.catalog.errors import ConfigError
 from penstock.catalog.model.identifier import Identifier, quoted
 from penstock.catalog.model.namespaces import SPARK_NAME, CatalogDescriptor
-from penstock.catalog.model.schema import Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import Schema, Table
 from penstock.connector.external_catalog import CatalogAccess
 from penstock.connector.spark_catalog.json_types import physical_columns
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import StateMismatchError, UnsupportedError
 from penstock.catalog.model.identifier import quote
-from penstock.catalog.model.schema import Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import Schema, Table
 from penstock.catalog.options.option import STRING, Option, resolve
 from penstock.connector.capabilities import ConnectivityCheck
 from penstock.connector.changelog import ChangelogMode

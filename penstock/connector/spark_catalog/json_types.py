@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model import types as t
-from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.table import PhysicalColumn
 
 __all__ = ["logical_type", "physical_columns"]
 

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.catalog.model.schema import ComputedColumn
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import ComputedColumn, Table
 from penstock.catalog.options.option import Resolved, resolve
 from penstock.connector.arrow.types import arrow_field
 from penstock.connector.contract import ReadRequest, SplitSource

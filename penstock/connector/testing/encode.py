@@ -12,8 +12,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from penstock.catalog.errors import DefinitionError, InputError, Span, UnsupportedError
-from penstock.catalog.model.schema import MetadataColumn
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import MetadataColumn, Table
 from penstock.catalog.model.types import LogicalType, TimestampLtzType
 from penstock.connector.arrow.metadata_casts import cast_metadata
 from penstock.connector.arrow.types import arrow_type

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.catalog.model.schema import MetadataColumn, PhysicalColumn
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import MetadataColumn, PhysicalColumn, Table
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.contract import Guarantee, MicroBatch, Sink, SinkCapabilities, SinkSettings
 from penstock.connector.spark.sink.micro_batch import discard_batch, micro_batch_query

@@ -12,8 +12,7 @@ import numpy as np
 
 from penstock.catalog.errors import DefinitionError, did_you_mean
 from penstock.catalog.model import types as t
-from penstock.catalog.model.schema import ComputedColumn, MetadataColumn
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import ComputedColumn, MetadataColumn, Table
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.testing.rows import InputRow
 

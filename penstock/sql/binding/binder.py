@@ -17,8 +17,7 @@ from sqlglot import exp
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import DefinitionError, InputError, UnsupportedError, did_you_mean
-from penstock.catalog.model.schema import Schema
-from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.table import Schema, Table, View
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.options.legacy import translate_legacy_options
 from penstock.sql.binding.checked_query import CheckedQuery, Columns, Output

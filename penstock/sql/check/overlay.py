@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from penstock.catalog.definitions.external import NotReachedError
+from penstock.catalog.definitions.federated import NotReachedError
 from penstock.catalog.errors import InputError, InputErrors, PenstockError, UnknownObjectError
 from penstock.sql.ddl.definition_diff import DefinitionDiff
 from penstock.sql.ddl.redefinition import definition_warning, diff_with_catalog

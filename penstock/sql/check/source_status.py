@@ -11,7 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.catalog.definitions.external import NotReachedError
+from penstock.catalog.definitions.federated import NotReachedError
 from penstock.catalog.errors import InputError, PenstockError, StateMismatchError
 from penstock.connector.contract import ReadRequest, SplitMetadataClient, SplitSource
 from penstock.connector.registry import connector_of

@@ -21,8 +21,15 @@ from penstock.catalog.errors import (
     did_you_mean,
 )
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import Column, ComputedColumn, MetadataColumn, PrimaryKey
-from penstock.catalog.model.table import Table, TableDistribution, View
+from penstock.catalog.model.table import (
+    Column,
+    ComputedColumn,
+    MetadataColumn,
+    PrimaryKey,
+    Table,
+    TableDistribution,
+    View,
+)
 from penstock.connector.options.legacy import translate_legacy_options
 from penstock.sql.convert.dependent_views import check_views
 from penstock.sql.convert.names import identifier_of

@@ -20,8 +20,7 @@ from penstock.catalog.errors import (
     did_you_mean,
 )
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import Column, MetadataColumn, PhysicalColumn
-from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.table import Column, MetadataColumn, PhysicalColumn, Table, View
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import LogicalType
 from penstock.sql.binding.binder import bind_query

@@ -17,8 +17,7 @@ from penstock.catalog.errors import (
     did_you_mean,
 )
 from penstock.catalog.model.identifier import Identifier, quoted
-from penstock.catalog.model.schema import PhysicalColumn
-from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.table import PhysicalColumn, Table, View
 from penstock.sql.convert.names import check_query, find_object, identifier_of
 from penstock.sql.dialect.flink.trees import table_options
 from penstock.sql.dialect.spark.writer import write_spark

@@ -21,8 +21,14 @@ from penstock.catalog.errors import (
     did_you_mean,
 )
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import ComputedColumn, MetadataColumn, PhysicalColumn, Schema
-from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.table import (
+    ComputedColumn,
+    MetadataColumn,
+    PhysicalColumn,
+    Schema,
+    Table,
+    View,
+)
 from penstock.connector.options.legacy import translate_legacy_options
 from penstock.sql.binding.binder import check_hints, data_type, forget_types
 from penstock.sql.binding.checked_query import Output

@@ -21,10 +21,12 @@ from penstock.catalog.errors import (
     UnsupportedError,
 )
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema
 from penstock.catalog.model.table import (
     Materialization,
+    PhysicalColumn,
+    PrimaryKey,
     RefreshMode,
+    Schema,
     Table,
     TableDistribution,
     View,

@@ -20,16 +20,17 @@ from penstock.catalog.errors import (
     did_you_mean,
 )
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import (
+from penstock.catalog.model.table import (
     Column,
     ComputedColumn,
     MetadataColumn,
     PhysicalColumn,
     PrimaryKey,
     Schema,
+    Table,
+    TableDistribution,
     Watermark,
 )
-from penstock.catalog.model.table import Table, TableDistribution
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import LogicalType
 from penstock.sql.dialect.flink.trees import to_text

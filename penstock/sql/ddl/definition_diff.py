@@ -13,12 +13,11 @@ from typing import Any
 
 from sqlglot.errors import ParseError
 
-from penstock.catalog.definitions.history import ChangeKind
+from penstock.catalog.definitions.contract import ChangeKind
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import PenstockError
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import Column, ComputedColumn, MetadataColumn
-from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.table import Column, ComputedColumn, MetadataColumn, Table, View
 from penstock.catalog.options.option import Option, PrefixOption
 from penstock.catalog.options.redaction import is_secret
 from penstock.connector.registry import options_of

@@ -8,8 +8,15 @@ from __future__ import annotations
 from penstock.catalog.model.function import Function
 from penstock.catalog.model.identifier import Identifier, quoted
 from penstock.catalog.model.namespaces import CatalogDescriptor, DatabaseDescriptor
-from penstock.catalog.model.schema import Column, ComputedColumn, MetadataColumn, Schema
-from penstock.catalog.model.table import Materialization, Table, View
+from penstock.catalog.model.table import (
+    Column,
+    ComputedColumn,
+    Materialization,
+    MetadataColumn,
+    Schema,
+    Table,
+    View,
+)
 from penstock.catalog.options.redaction import redact
 
 __all__ = ["show_create", "show_create_catalog", "show_create_database", "show_create_function"]

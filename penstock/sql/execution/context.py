@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.catalog.definitions.contract import Catalog, Leases
-from penstock.catalog.definitions.external import ExternalCatalog, Seal
-from penstock.catalog.definitions.federated import FederatedCatalog
+from penstock.catalog.definitions.federated import ExternalCatalog, FederatedCatalog, Seal
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.model.namespaces import CatalogDescriptor
 from penstock.connector.external_catalog import CatalogAccess

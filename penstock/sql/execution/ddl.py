@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from penstock.catalog.definitions.ddl_rules import find_catalog
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import OptionError, UnsupportedError
-from penstock.catalog.model.schema import Column, ComputedColumn, MetadataColumn, Schema
-from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.table import Column, ComputedColumn, MetadataColumn, Schema, Table, View
 from penstock.sql.binding.binder import columns_of_object
 from penstock.sql.ddl.apply_ddl import apply_ddl, is_definition
 from penstock.sql.ddl.show_create import show_create, show_create_catalog

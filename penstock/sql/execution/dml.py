@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import DefinitionError, UnsupportedError
-from penstock.catalog.model.schema import Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import Schema, Table
 from penstock.connector.registry import connector_of
 from penstock.connector.row_level_dml import RowLevelEditor, TableEditor
 from penstock.sql.execution.ddl import Listing

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.schema import Schema
+from penstock.catalog.model.table import Schema
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import (
     BooleanType,

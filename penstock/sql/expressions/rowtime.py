@@ -7,8 +7,7 @@ from functools import lru_cache
 from sqlglot import exp
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.schema import ComputedColumn, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import ComputedColumn, Schema, Table
 from penstock.catalog.model.types import (
     BigIntType,
     IntType,

@@ -12,8 +12,14 @@ import pyarrow as pa
 
 from penstock.catalog.definitions.leases import FAILED, JobReport
 from penstock.catalog.definitions.resolver import Namespace
-from penstock.catalog.model.schema import Column, ComputedColumn, MetadataColumn, PhysicalColumn
-from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.table import (
+    Column,
+    ComputedColumn,
+    MetadataColumn,
+    PhysicalColumn,
+    Table,
+    View,
+)
 from penstock.catalog.options.redaction import redact
 from penstock.connector.arrow.types import arrow_schema
 from penstock.sql.binding.binder import columns_of_object

@@ -9,14 +9,15 @@ from sqlglot import exp
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import (
+from penstock.catalog.model.table import (
     Column,
     ComputedColumn,
     MetadataColumn,
     PhysicalColumn,
     Schema,
+    Table,
+    View,
 )
-from penstock.catalog.model.table import Table, View
 from penstock.sql.binding.binder import columns_of_object
 from penstock.sql.ddl.apply_ddl import defined_table, filling_insert
 from penstock.sql.dialect import Flink, parse_query

@@ -15,7 +15,7 @@ from typing import TypeVar
 from sqlglot import exp
 
 from penstock.catalog.definitions.resolver import Namespace
-from penstock.catalog.model.schema import ComputedColumn
+from penstock.catalog.model.table import ComputedColumn
 from penstock.catalog.model.types import RowType
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import Source, SourceKind

@@ -10,8 +10,7 @@ from sqlglot import exp
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.schema import MetadataColumn, PhysicalColumn
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import MetadataColumn, PhysicalColumn, Table
 from penstock.catalog.options.option import Resolved, resolve
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Connector, Sink

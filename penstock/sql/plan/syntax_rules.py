@@ -17,7 +17,7 @@ from sqlglot import exp
 from penstock.catalog.definitions.information_schema import is_information
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
-from penstock.catalog.model.schema import ComputedColumn
+from penstock.catalog.model.table import ComputedColumn
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Source, SourceKind
 from penstock.connector.registry import connector_of

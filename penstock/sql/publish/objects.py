@@ -19,8 +19,7 @@ from penstock.catalog.definitions.information_schema import is_information
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import ComputedColumn
-from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.table import ComputedColumn, Table, View
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.capabilities import SparkRelation

@@ -14,8 +14,7 @@ from sqlglot import exp
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.identifier import Identifier, quoted
-from penstock.catalog.model.schema import Schema
-from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.table import Schema, Table, View
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.spark.source.columns import SKIPPED
 from penstock.sql.binding.binder import annotate

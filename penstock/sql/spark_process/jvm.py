@@ -23,7 +23,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 
 from penstock.catalog.errors import ConfigError
-from penstock.catalog.options.properties_file import properties_text
+from penstock.catalog.options.reference_rules import properties_text
 from penstock.catalog.secrets.private_folder import make_data_folder
 from penstock.connector.spark.internals import adopt_gateway, running_context
 from penstock.sql.clock import SystemClock

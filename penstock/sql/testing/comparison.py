@@ -20,8 +20,7 @@ from penstock.catalog.errors import (
     Span,
     did_you_mean,
 )
-from penstock.catalog.model.schema import ComputedColumn
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import ComputedColumn, Table
 from penstock.catalog.model.types import TimestampType
 from penstock.connector.changelog import RowKind
 from penstock.connector.testing.values import plain_text, read_value

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.model.schema import ComputedColumn
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import ComputedColumn, Table
 from penstock.connector.dead_letters.table import define_dead_letter_table
 from penstock.connector.options.bad_records import BesideCheckpoint
 from penstock.connector.source.state import instant_text

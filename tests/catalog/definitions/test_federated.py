@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.definitions.external import NotReachedError, Seal
-from penstock.catalog.definitions.federated import REMEMBERED_MS, FederatedCatalog, with_location
+from penstock.catalog.definitions.federated import (
+    REMEMBERED_MS,
+    FederatedCatalog,
+    NotReachedError,
+    Seal,
+    with_location,
+)
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import (
     ConfigError,
@@ -20,8 +25,7 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import CatalogDescriptor, DatabaseDescriptor
-from penstock.catalog.model.schema import PrimaryKey, Schema
-from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.table import PrimaryKey, Schema, Table, View
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.catalog.examples import columns
 

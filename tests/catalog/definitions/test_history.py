@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.catalog.definitions.history import Change, Unreadable, this_author
+from penstock.catalog.definitions.contract import Change, Unreadable, this_author
 from penstock.catalog.definitions.overlay import Overlay
 from penstock.catalog.errors import DefinitionError, UnknownObjectError
 from penstock.catalog.model.function import Function, Language

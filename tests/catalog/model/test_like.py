@@ -8,15 +8,16 @@ import pytest
 
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model.like import Feature, LikeOptions, Strategy
-from penstock.catalog.model.schema import (
+from penstock.catalog.model.table import (
     ComputedColumn,
     MetadataColumn,
     PhysicalColumn,
     PrimaryKey,
     Schema,
+    Table,
+    TableDistribution,
     Watermark,
 )
-from penstock.catalog.model.table import Table, TableDistribution
 from penstock.catalog.model.types import IntType, TimestampType
 from tests.catalog.examples import identifier
 

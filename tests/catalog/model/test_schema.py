@@ -6,15 +6,15 @@ import pytest
 
 from penstock.catalog.errors import DefinitionError, UnknownObjectError
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import (
+from penstock.catalog.model.table import (
     ComputedColumn,
     MetadataColumn,
     PhysicalColumn,
     PrimaryKey,
     Schema,
+    Table,
     Watermark,
 )
-from penstock.catalog.model.table import Table
 from penstock.catalog.model.types import IntType, TimestampLtzType, TimestampType, VarCharType
 
 ID = PhysicalColumn(name="id", type=IntType())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.catalog.options.properties_file import properties_text, read_properties
+from penstock.catalog.options.reference_rules import properties_text, read_properties
 
 PLAIN = st.text(string.ascii_letters + string.punctuation + " \t\n\r\fäß中", max_size=12)
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Message
 
 from penstock.catalog.errors import DefinitionError
-from penstock.catalog.model.schema import MetadataColumn
+from penstock.catalog.model.table import MetadataColumn
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.arrow.metadata_casts import cast_metadata
 from penstock.connector.arrow.types import arrow_type

@@ -12,8 +12,7 @@ import pytest
 
 from penstock.catalog.errors import DefinitionError, InputError, OptionError, UnsupportedError
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import MetadataColumn, PhysicalColumn, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import MetadataColumn, PhysicalColumn, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import ReadRequest
 from penstock.connector.datagen.connector import DatagenConnector

@@ -7,8 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.catalog.model.schema import PhysicalColumn, PrimaryKey, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PhysicalColumn, PrimaryKey, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import AvailableNow, SinkSettings
 from tests.catalog.examples import columns, identifier

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import DefinitionError, UnsupportedError
-from penstock.catalog.model.schema import ComputedColumn, MetadataColumn, Schema, Watermark
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import ComputedColumn, MetadataColumn, Schema, Table, Watermark
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.delta.connector import DeltaConnector

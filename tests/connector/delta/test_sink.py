@@ -22,8 +22,7 @@ from penstock.catalog.errors import (
     SinkError,
     StateMismatchError,
 )
-from penstock.catalog.model.schema import Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import Schema, Table
 from penstock.connector.contract import Continuous, Sink, SinkSettings
 from penstock.connector.delta.connector import DeltaConnector
 from penstock.connector.delta.table import stored_schema

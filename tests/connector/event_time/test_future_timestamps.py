@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.catalog.errors import BadRecordError
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import PhysicalColumn, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PhysicalColumn, Schema, Table
 from penstock.catalog.model.types import BigIntType, TimestampType
 from penstock.connector.bad_records.collector import BadRecordCollector
 from penstock.connector.bad_records.json_directory import DeadLetterDirectory

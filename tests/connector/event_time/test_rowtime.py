@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.schema import PhysicalColumn, Schema
+from penstock.catalog.model.table import PhysicalColumn, Schema
 from penstock.catalog.model.types import BigIntType
 from penstock.connector.event_time.rowtime import (
     count_late,

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import Column, MetadataColumn, PhysicalColumn, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import Column, MetadataColumn, PhysicalColumn, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import ReadRequest
 from penstock.connector.filesystem.connector import FilesystemConnector

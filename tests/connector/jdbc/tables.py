@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.catalog.model.schema import PrimaryKey, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PrimaryKey, Schema, Table
 from penstock.connector.contract import Sink
 from penstock.connector.jdbc.connector import JdbcConnector
 from tests.catalog.examples import columns, identifier

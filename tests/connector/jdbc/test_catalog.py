@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.definitions.external import NotReachedError
+from penstock.catalog.definitions.federated import NotReachedError
 from penstock.catalog.errors import ConfigError, OptionError
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import CatalogDescriptor
-from penstock.catalog.model.schema import PrimaryKey
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PrimaryKey, Table
 from penstock.connector.jdbc.catalog import JdbcCatalog
 from penstock.connector.jdbc.connector import JdbcConnector
 from tests.connector.jdbc.conftest import TestDatabase

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import Column, MetadataColumn, PhysicalColumn, PrimaryKey, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import (
+    Column,
+    MetadataColumn,
+    PhysicalColumn,
+    PrimaryKey,
+    Schema,
+    Table,
+)
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.kafka.connector import KafkaConnector
 from penstock.connector.kafka.source.source import KafkaSource

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import DefinitionError, OptionError
-from penstock.catalog.model.schema import PrimaryKey
+from penstock.catalog.model.table import PrimaryKey
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import SourceKind
 from penstock.connector.kafka.connector import KafkaConnector

@@ -9,8 +9,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import OptionError, UnsupportedError
-from penstock.catalog.model.schema import Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import Schema, Table
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import AvailableNow, MicroBatch, SinkSettings
 from penstock.connector.registry import connector_of

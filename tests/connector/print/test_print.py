@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import DefinitionError, InputError, OptionError, UnsupportedError
-from penstock.catalog.model.schema import MetadataColumn, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import MetadataColumn, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import AvailableNow, OutputMode, Sink, SinkSettings

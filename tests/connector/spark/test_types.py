@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from pyspark.sql import types as s
 
-from penstock.catalog.model.schema import ComputedColumn, MetadataColumn, PhysicalColumn
+from penstock.catalog.model.table import ComputedColumn, MetadataColumn, PhysicalColumn
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.spark.types import flink_type_text, spark_schema, spark_type

@@ -11,8 +11,7 @@ import pytest
 
 from penstock.catalog.errors import BadRecordError, InputError, Span, UnsupportedError
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import MetadataColumn, PhysicalColumn, PrimaryKey, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import MetadataColumn, PhysicalColumn, PrimaryKey, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import ReadRequest

@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import PhysicalColumn, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PhysicalColumn, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.scan import Rowtime, Scan
 from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState

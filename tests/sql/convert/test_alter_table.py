@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError, InputErrors
-from penstock.catalog.model.schema import MetadataColumn
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import MetadataColumn, Table
 from penstock.sql.ddl.show_create import show_create
 from penstock.sql.statements.statement import AlterTable, AlterView
 from tests.sql.sql_objects import new_namespace, run

@@ -17,8 +17,14 @@ from penstock.catalog.errors import (
     UnsupportedError,
 )
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import ComputedColumn, MetadataColumn, PhysicalColumn, PrimaryKey
-from penstock.catalog.model.table import Table, View
+from penstock.catalog.model.table import (
+    ComputedColumn,
+    MetadataColumn,
+    PhysicalColumn,
+    PrimaryKey,
+    Table,
+    View,
+)
 from penstock.catalog.model.types import TimestampType
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.dialect import table_options, to_text

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.schema import PhysicalColumn, Schema
+from penstock.catalog.model.table import PhysicalColumn, Schema
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import TimestampLtzType, TimestampType
 from penstock.connector.event_time.rowtime import evaluate_watermarks

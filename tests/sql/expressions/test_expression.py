@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.schema import PhysicalColumn, Schema
+from penstock.catalog.model.table import PhysicalColumn, Schema
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import TimestampLtzType, TimestampType
 from penstock.sql.expressions.expression import (

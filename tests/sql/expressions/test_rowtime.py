@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import ComputedColumn, PhysicalColumn, Schema, Watermark
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import ComputedColumn, PhysicalColumn, Schema, Table, Watermark
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.scan import Delayed
 from penstock.sql.expressions.rowtime import rowtime_of

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from pyarrow.fs import FileType
 
-from penstock.catalog.definitions.external import NotReachedError, folder_options, table_path
+from penstock.catalog.definitions.federated import NotReachedError, folder_options, table_path
 from penstock.catalog.errors import ConfigError, DefinitionError
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import PATH, ROOT_DATABASE, CatalogDescriptor
-from penstock.catalog.model.schema import Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import Schema, Table
 from penstock.connector.delta.log.schema import is_delta_table, read_logged
 from penstock.connector.external_catalog import CatalogAccess
 from penstock.connector.storage import Folder, open_folder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.catalog.errors import UnknownObjectError
-from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.delta.log.schema import LOG, read_logged
 from penstock.connector.inference.inferred_table import InferredColumn, InferredTable
 from penstock.connector.storage import open_folder

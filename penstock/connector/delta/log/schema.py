@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.catalog.model.schema import PhysicalColumn
+from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.spark_catalog.json_types import physical_columns
 from penstock.connector.storage import Folder
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from penstock.catalog.errors import DefinitionError, OptionError, UnsupportedError
 from penstock.catalog.model.identifier import quote
-from penstock.catalog.model.schema import Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import Schema, Table
 from penstock.catalog.options.option import Option, Resolved
 from penstock.connector.filesystem.sink.formats import (
     WRITTEN_ONLY,

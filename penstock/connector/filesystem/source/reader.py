@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.catalog.model.schema import ComputedColumn, MetadataColumn, PhysicalColumn
+from penstock.catalog.model.table import ComputedColumn, MetadataColumn, PhysicalColumn
 from penstock.connector.arrow.types import arrow_field
 from penstock.connector.contract import ReadRequest
 from penstock.connector.filesystem.source.lines import (

@@ -9,8 +9,7 @@ import pyarrow as pa
 from penstock.catalog.errors import BadRecordError, DefinitionError
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quote
-from penstock.catalog.model.schema import PhysicalColumn
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PhysicalColumn, Table
 from penstock.connector.arrow.types import arrow_type
 
 __all__ = ["Partitioning", "partitioning_of"]

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 import pyarrow as pa
 
-from penstock.catalog.model.schema import MetadataColumn
+from penstock.catalog.model.table import MetadataColumn
 from penstock.catalog.model.types import (
     MAX_LENGTH,
     BigIntType,

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.catalog.errors import OptionError, UnsupportedError
-from penstock.catalog.model.schema import Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import Schema, Table
 from penstock.catalog.options.option import Option, Resolved, resolve
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.column_checks import check_metadata_column

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.catalog.model.identifier import quoted
-from penstock.catalog.model.schema import MetadataColumn
+from penstock.catalog.model.table import MetadataColumn
 from penstock.catalog.model.types import (
     ArrayType,
     BinaryType,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.catalog.model.schema import Column, MetadataColumn, Schema
+from penstock.catalog.model.table import Column, MetadataColumn, Schema
 from penstock.catalog.model.types import LogicalType
 from penstock.catalog.options.option import Resolved
 from penstock.connector.arrow.metadata_casts import cast_metadata

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.catalog.model.schema import Schema
+from penstock.catalog.model.table import Schema
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import FetcherModel, ReadRequest, SplitMetadataClient, SplitSource

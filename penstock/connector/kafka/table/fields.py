@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.catalog.errors import DefinitionError, OptionError, did_you_mean
-from penstock.catalog.model.schema import Schema
+from penstock.catalog.model.table import Schema
 from penstock.catalog.model.types import LogicalType
 from penstock.catalog.options.option import Option, Resolved
 from penstock.connector.changelog import ChangelogMode

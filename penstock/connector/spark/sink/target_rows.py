@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from penstock.catalog.model.schema import PhysicalColumn, Schema
+    from penstock.catalog.model.table import PhysicalColumn, Schema
 
 __all__ = ["check_complete", "target_expressions", "target_rows"]
 

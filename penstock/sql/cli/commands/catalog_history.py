@@ -23,7 +23,7 @@ from penstock.sql.cli.options import (
 from penstock.sql.cli.output.report import OutputFormat, print_json, print_lines, reporting, say
 
 if TYPE_CHECKING:
-    from penstock.catalog.definitions.history import Change, Definition, Unreadable
+    from penstock.catalog.definitions.contract import Change, Definition, Unreadable
     from penstock.catalog.definitions.leases import Claim
     from penstock.catalog.store.sql_catalog import SqlCatalog
 
@@ -115,7 +115,7 @@ def _document(change: Change) -> dict[str, Any]:
 
 def _statement(value: Definition | Unreadable | None) -> str | None:
     """The statement that makes a definition, secrets left out."""
-    from penstock.catalog.definitions.history import Unreadable
+    from penstock.catalog.definitions.contract import Unreadable
     from penstock.catalog.model.function import Function
     from penstock.catalog.model.namespaces import CatalogDescriptor, DatabaseDescriptor
     from penstock.catalog.model.table import Table, View

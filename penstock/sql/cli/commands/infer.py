@@ -241,7 +241,7 @@ def _check(draft: InferredTable, project: Project) -> None:
 
 
 def _facts(draft: InferredTable) -> dict[str, object]:
-    from penstock.catalog.model.schema import ComputedColumn
+    from penstock.catalog.model.table import ComputedColumn
 
     watermark = draft.watermark
     return {

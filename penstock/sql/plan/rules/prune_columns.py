@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from penstock.catalog.model.schema import ComputedColumn, MetadataColumn, PhysicalColumn, Schema
+from penstock.catalog.model.table import ComputedColumn, MetadataColumn, PhysicalColumn, Schema
 from penstock.catalog.model.types import LogicalType, RowType
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from penstock.catalog.definitions.external import NotReachedError
+from penstock.catalog.definitions.federated import NotReachedError
 from penstock.catalog.errors import (
     ConfigError,
     DefinitionError,

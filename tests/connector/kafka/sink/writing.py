@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from penstock.catalog.model.schema import MetadataColumn
+from penstock.catalog.model.table import MetadataColumn
 from penstock.connector.contract import MicroBatch
 from penstock.connector.kafka.connector import describe
 from penstock.connector.kafka.sink import kafka_sink

@@ -14,8 +14,7 @@ import pytest
 
 from penstock.catalog.errors import BrokerUnavailableError, ConfigError
 from penstock.catalog.model.identifier import Identifier
-from penstock.catalog.model.schema import PhysicalColumn, Schema
-from penstock.catalog.model.table import Table
+from penstock.catalog.model.table import PhysicalColumn, Schema, Table
 from penstock.catalog.model.types import TimestampType
 from penstock.connector.contract import Accept, ReadRequest, SplitMetadataClient, SplitSource
 from penstock.connector.options.watermark import OnFuture, WatermarkSettings

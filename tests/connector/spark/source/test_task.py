@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.catalog.errors import SinkError
-from penstock.catalog.model.schema import Watermark
+from penstock.catalog.model.table import Watermark
 from penstock.connector.event_time.future_timestamps import filters_future_rows
 from penstock.connector.filesystem.connector import FilesystemConnector
 from penstock.connector.scan import ARRIVED, Rowtime, Scan

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.catalog.model.schema import PhysicalColumn, Schema
+from penstock.catalog.model.table import PhysicalColumn, Schema
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.options.option import resolve
 from penstock.connector.formats import find_format
