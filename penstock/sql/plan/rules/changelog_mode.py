@@ -345,12 +345,42 @@ def _united(node: exp.SetOperation, branches: Sequence[Flow]) -> Flow | Refusal:
         refusal = check_add_kind(side) if kinds and not flow.kinds else None
         if refusal is not None:
             return refusal
+    constants = frozenset.intersection(*(flow.constants for flow in flows))
     if first.changes is ChangelogMode.ALL:
         first = replace(first, key=None)  # a key of each part is no key of all
-    constants = frozenset.intersection(*(flow.constants for flow in flows))
+    else:
+        telling = _telling_column(node, names)
+        if telling is None or first.key is None:
+            return Refusal(
+                message="UNION ALL of upserts whose keys may meet is not supported: the delete of a key in one part "
+                "would delete the row of the other",
+                hint="tell the parts apart by a constant column that belongs into the PRIMARY KEY of the target: "
+                "SELECT 'a' AS part, ... UNION ALL SELECT 'b' AS part, ...",
+                span=span_of(node),
+            )
+        first = replace(first, key=tuple(dict.fromkeys((*first.key, telling))))
+        constants -= {telling}
     return replace(
         first, kinds=kinds, constants=constants if first.mechanism is None else frozenset()
     )
+
+
+def _telling_column(node: exp.SetOperation, names: Sequence[str]) -> str | None:
+    """Return the first column that is another literal in each part of a UNION ALL; None where there is none."""
+    parts: list[exp.Expr] = [node]
+    while isinstance(parts[0].unnest(), exp.SetOperation):
+        chain = parts.pop(0).unnest()
+        parts[:0] = [chain.this, chain.expression]
+    lists = [part.unnest().expressions for part in parts]
+    if any(len(items) != len(names) or any(i.is_star for i in items) for items in lists):
+        return None
+    for name, *items in zip(names, *lists, strict=True):
+        values = {item.unalias() for item in items}
+        if len(values) == len(items) and (
+            all(value.is_string for value in values) or all(value.is_int for value in values)
+        ):
+            return name
+    return None
 
 
 def check_over(select: exp.Select) -> Refusal | None:

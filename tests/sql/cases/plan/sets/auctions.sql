@@ -143,23 +143,28 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [7] union all agg+plain
 --   plan:
---     Union ALL [spark update mode] [I,UA,D]
---       Aggregate by currency: COUNT(*) [spark update mode] [I,UA,D]
+--     Union ALL [stage rows_1] [I,UB,UA,D]
+--       Aggregate by currency: COUNT(*) [stage group_0] [I,UB,UA,D]
 --       - key: currency
---       - state: COUNT(*), for each key that was ever seen
+--       - state: COUNT(*)
 --       - bound: none
---         Scan orders (kafka) [spark] [I]
---       Project k, id [spark] [I]
+--         Scan orders (kafka) [spark, feed_0] [I]
+--       Project k, id [spark, feed_1] [I]
 --         Scan nowm (kafka) [spark] [I]
---   flow: upsert, columns (currency, c), key (currency), aggregate
+--   flow: all, columns (currency, c), key unknown, kinds, aggregate
 --   reads:
 --     orders (id, currency)
 --     nowm (id, k)
 --   query:
---     SELECT currency, COUNT(*) AS c FROM orders AS `orders` GROUP BY currency UNION ALL SELECT k, id FROM nowm AS `nowm`
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT currency AS `currency` FROM orders AS `orders`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('k', `k`, 'id', `id`) AS `__feed1` FROM (SELECT k AS `k`, id AS `id` FROM nowm AS `nowm`) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (currency) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `currency` AS `currency`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `currency` AS `currency`, `c` AS `c`, `__row_kind` FROM group_0 UNION ALL SELECT `k` AS `currency`, `id` AS `c`, `__row_kind` FROM feed_1
 --   checkpoint: orders, nowm
---     GROUP BY currency COMPUTE COUNT(*) FROM orders AS `orders`
---   digest: e2e40ff12ba0e7c7
+--     FEED feed_0 (currency)
+--     FEED feed_1 (k, id)
+--     MAINTAINED group_0 KEEP feed_0 BY (currency) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `currency` AS `currency`, `__m0` AS `c` FROM feed_0
+--   digest: 912ac71b1e3ae1bc
 -- [8] sink: append
 --   error:
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
@@ -217,29 +222,6 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [12] union all upserts
 --   plan:
---     Union ALL [spark] [I,UA,D]
---       Project id [spark] [I,UA,D]
---         Scan latest (upsert-kafka) [spark] [I,UA,D]
---       Project id [spark] [I,UA,D]
---         Filter amount > 3 [spark] [I,UA,D]
---           Scan latest (upsert-kafka), as above [spark] [I,UA,D]
---   flow: upsert, columns (id), key (id), kinds
---   reads:
---     latest (id, amount, __row_kind), marked
---   query:
---     SELECT id, `__row_kind` AS `__row_kind` FROM latest AS `latest` UNION ALL SELECT id, CASE WHEN amount > 3 AND NOT `__row_kind` IN (3) THEN `__row_kind` ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM latest AS `latest`
---   checkpoint: latest
---   digest: 6dc09855060ccd65
--- [13] sink: append
---   error:
---     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
---      --> case.sql:1:16
---       |
---     1 | SELECT id FROM latest UNION ALL SELECT id FROM latest WHERE amount>3
---       |                ^^^^^^
---       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
--- [14] sink: before
---   plan:
 --     Union ALL [stage rows_3] [I,UB,UA,D]
 --       Project id [stage normalize_0] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
@@ -270,6 +252,16 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
 --     MAINTAINED normalize_1 NORMALIZE feed_1 KEY (id)
 --   digest: 24d710c229dd200d
+-- [13] sink: append
+--   error:
+--     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
+--      --> case.sql:1:16
+--       |
+--     1 | SELECT id FROM latest UNION ALL SELECT id FROM latest WHERE amount>3
+--       |                ^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [14] sink: before
+--   as [12]
 -- [15] union all cdc+upsert
 --   plan:
 --     Union ALL [stage rows_1] [I,UB,UA,D]

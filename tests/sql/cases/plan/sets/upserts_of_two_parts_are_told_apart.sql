@@ -1,0 +1,189 @@
+-- keys of the parts may meet: both rows stay
+-- tables: auctions
+SELECT id, amount FROM latest UNION ALL SELECT id, amount FROM latest
+-- and: beside inserts
+SELECT id, amount FROM latest UNION ALL SELECT auction, price FROM bid
+-- and: a group beside rows
+SELECT auction, COUNT(*) AS c FROM bid GROUP BY auction UNION ALL SELECT id, x FROM nowm
+-- and: a constant tells them apart
+SELECT 'a' AS part, id, amount FROM latest UNION ALL SELECT 'b', id, amount FROM latest UNION ALL (SELECT 'c', auction, price FROM bid)
+-- and: sink: upsert(part, id) of part, id, amount
+-- and: sink: upsert(id) of part, id, amount
+-- and: the constant is not read
+SELECT id FROM (SELECT 1 AS part, id, amount FROM latest UNION ALL SELECT 2, id, amount FROM latest) WHERE amount > 3
+-- and: two parts have one constant
+SELECT 'a' AS part, id FROM latest UNION ALL SELECT 'b', id FROM latest UNION ALL SELECT 'b', id FROM latest
+-- ----- expected
+-- [1] keys of the parts may meet: both rows stay
+--   plan:
+--     Union ALL [stage rows_1] [I,UB,UA,D]
+--       Project id, amount [stage rows_1] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--       Project id, amount [stage rows_1] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--   flow: all, columns (id, amount), key unknown, kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM normalize_0 UNION ALL SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM normalize_0
+--   checkpoint: latest
+--     FEED feed_0 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 9548683bca4e88cb
+-- [2] beside inserts
+--   plan:
+--     Union ALL [stage rows_1] [I,UB,UA,D]
+--       Project id, amount [stage normalize_0] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--       Project auction, price [spark, feed_1] [I]
+--         Scan bid (kafka) [spark] [I]
+--   flow: all, columns (id, amount), key unknown, kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed1` FROM (SELECT auction AS `auction`, price AS `price` FROM bid AS `bid`) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM normalize_0 UNION ALL SELECT `auction` AS `id`, `price` AS `amount`, `__row_kind` FROM feed_1
+--   checkpoint: latest, bid
+--     FEED feed_0 (id, amount)
+--     FEED feed_1 (auction, price)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 725d67bbcc70b4d9
+-- [3] a group beside rows
+--   plan:
+--     Union ALL [stage rows_1] [I,UB,UA,D]
+--       Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
+--       - key: auction
+--       - state: COUNT(*)
+--       - bound: none
+--         Scan bid (kafka) [spark, feed_0] [I]
+--       Project id, x [spark, feed_1] [I]
+--         Scan nowm (kafka) [spark] [I]
+--   flow: all, columns (auction, c), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction)
+--     nowm (id, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'x', `x`) AS `__feed1` FROM (SELECT id AS `id`, x AS `x` FROM nowm AS `nowm`) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `auction` AS `auction`, `c` AS `c`, `__row_kind` FROM group_0 UNION ALL SELECT `id` AS `auction`, `x` AS `c`, `__row_kind` FROM feed_1
+--   checkpoint: bid, nowm
+--     FEED feed_0 (auction)
+--     FEED feed_1 (id, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c` FROM feed_0
+--   digest: 457fd6abb4f01c59
+-- [4] a constant tells them apart
+--   plan:
+--     Union ALL [spark] [I,UA,D]
+--       Union ALL [spark] [I,UA,D]
+--         Project 'a' AS part, id, amount [spark] [I,UA,D]
+--           Scan latest (upsert-kafka) [spark] [I,UA,D]
+--         Project 'b', id, amount [spark] [I,UA,D]
+--           Scan latest (upsert-kafka), as above [spark] [I,UA,D]
+--       Project 'c', auction, price [spark] [I]
+--         Scan bid (kafka) [spark] [I]
+--   flow: upsert, columns (part, id, amount), key (id, part), kinds
+--   reads:
+--     latest (id, amount, __row_kind), marked
+--     bid (auction, price), marked
+--   query:
+--     SELECT 'a' AS part, id, amount, `__row_kind` AS `__row_kind` FROM latest AS `latest` UNION ALL SELECT 'b', id, amount, `__row_kind` AS `__row_kind` FROM latest AS `latest` UNION ALL (SELECT 'c', auction, price, CAST(0 AS TINYINT) AS `__row_kind` FROM bid AS `bid`)
+--   checkpoint: latest, bid
+--   digest: 6be9415485018b6c
+-- [5] sink: upsert(part, id) of part, id, amount
+--   as [4]
+-- [6] sink: upsert(id) of part, id, amount
+--   error:
+--     error[PEN-5001]: rows of the query are updated and deleted, several may have one (id), and the sink keeps one for each (id)
+--      --> case.sql:1:37
+--       |
+--     1 | SELECT 'a' AS part, id, amount FROM latest UNION ALL SELECT 'b', id, amount FROM latest UNION ALL (SELECT 'c', auctio...
+--       |                                     ^^^^^^
+--       = help: declare the PRIMARY KEY of the tables that are read, and select its columns; or choose one row for each (id) in the query: ROW_NUMBER() OVER (PARTITION BY id ORDER BY ...) AS n, WHERE n = 1
+-- [7] the constant is not read
+--   plan:
+--     Project id [stage rows_4] [I,UB,UA,D]
+--       Filter amount > 3 [stage rows_4] [I,UB,UA,D]
+--         Union ALL [stage rows_3] [I,UB,UA,D]
+--           Project 1 AS part, id, amount [stage rows_1] [I,UB,UA,D]
+--             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--             - key: id
+--             - state: the last row of each key
+--             - bound: none
+--               Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--           Project 2, id, amount [stage rows_2] [I,UB,UA,D]
+--             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--             - key: id
+--             - state: the last row of each key
+--             - bound: none
+--               Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT 1 AS `part`, `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0
+--     MAINTAINED rows_2 ROWS SELECT 2 AS `__column0`, `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0
+--     MAINTAINED rows_3 ROWS SELECT `part` AS `part`, `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_1 UNION ALL SELECT `__column0` AS `part`, `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_2
+--     MAINTAINED rows_4 ROWS SELECT `rows_3`.`id` AS `id`, `rows_3`.`__row_kind` FROM rows_3 WHERE `rows_3`.`amount` > 3
+--   checkpoint: latest
+--     FEED feed_0 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: a571c11b07b8f95a
+-- [8] two parts have one constant
+--   plan:
+--     Union ALL [stage rows_4] [I,UB,UA,D]
+--       Union ALL [stage rows_3] [I,UB,UA,D]
+--         Project 'a' AS part, id [stage rows_1] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--         Project 'b', id [stage rows_2] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--       Project 'b', id [stage rows_2] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--   flow: all, columns (part, id), key unknown, kinds
+--   reads:
+--     latest (id, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT 'a' AS `part`, `normalize_0`.`id` AS `id`, `normalize_0`.`__row_kind` FROM normalize_0
+--     MAINTAINED rows_2 ROWS SELECT 'b' AS `__column0`, `normalize_0`.`id` AS `id`, `normalize_0`.`__row_kind` FROM normalize_0
+--     MAINTAINED rows_3 ROWS SELECT `part` AS `part`, `id` AS `id`, `__row_kind` FROM rows_1 UNION ALL SELECT `__column0` AS `part`, `id` AS `id`, `__row_kind` FROM rows_2
+--     MAINTAINED rows_4 ROWS SELECT `part` AS `part`, `id` AS `id`, `__row_kind` FROM rows_3 UNION ALL SELECT `__column0` AS `part`, `id` AS `id`, `__row_kind` FROM rows_2
+--   checkpoint: latest
+--     FEED feed_0 (id)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: e8c98280a4679007
