@@ -1,7 +1,8 @@
 """Write a software bill of materials, CycloneDX 1.5 as JSON: `python -m tests.sbom FILE` (`make sbom`).
 
-Components are the packages of `requirements.lock` (`scope` says whether Penstock runs with them), the jars that
-Penstock fetches (`*.jars` files), and those inside the installed pyspark. The text is the same on every machine: it
+Components are the packages of `requirements.lock` (`scope` says whether Penstock runs with them), the package in
+`native` and the crates in it, the jars that Penstock fetches (`*.jars` files), and those inside the installed pyspark.
+The text is the same on every machine: it
 has no time, no host name and no path.
 """
 
@@ -42,6 +43,7 @@ def bill(root: Path = ROOT) -> dict[str, Any]:
         jar for file in sorted((root / PROJECT).rglob("*.jars")) for jar in read_jar_set(file).jars
     ]
     components = [*packages(lock, project["dependencies"])]
+    components += native_components(root / "native")
     components += [jar_component(jar, "fetched by Penstock") for jar in fetched]
     components += installed_jars("pyspark")
     components.sort(key=lambda component: component["bom-ref"])
@@ -99,6 +101,27 @@ def packages(lock: str, dependencies: Iterable[str]) -> Iterator[Component]:
             pending += readers[needed]
     for one in found:
         yield {**one, "scope": "required" if one["name"] in required else "excluded"}
+
+
+def native_components(folder: Path) -> Iterator[Component]:
+    """Return the optional package that `make native` builds, and the crates that are compiled into it."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lock = tomllib.loads((folder / "Cargo.lock").read_text(encoding="utf-8"))
+    for crate in lock["package"]:
+        own = crate["name"] == project["name"]
+        purl = f"pkg:{'pypi' if own else 'cargo'}/{crate['name']}@{crate['version']}"
+        component: Component = {
+            "type": "library",
+            "bom-ref": purl,
+            "name": crate["name"],
+            "version": crate["version"],
+            "purl": purl,
+            "scope": "optional",
+        }
+        if own:
+            yield component | {"licenses": [{"license": {"id": project["license"]}}]}
+        else:
+            yield component | {"hashes": [sha256(crate["checksum"])]}
 
 
 def jar_component(jar: Jar, origin: str) -> Component:

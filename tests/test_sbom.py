@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sbom import ROOT, bill, packages
+from tests.sbom import ROOT, bill, native_components, packages
 
 LOCK = """\
 duckdb==1.4.0 \\
@@ -45,6 +45,24 @@ def test_packages_have_their_hashes_and_whether_they_are_required() -> None:
     assert found["py4j"]["properties"][0]["value"] == "sys_platform != 'win32'"
 
 
+def test_the_native_package_and_its_crates_are_named(tmp_path: Path) -> None:
+    """A crate that it is built of has the hash of its lock file."""
+    (tmp_path / "pyproject.toml").write_text(
+        "[project]\nname = 'penstock-native'\nlicense = 'Apache-2.0'\n"
+    )
+    (tmp_path / "Cargo.lock").write_text(
+        "[[package]]\nname = 'memchr'\nversion = '2.7.0'\nchecksum = 'ab'\n"
+        "[[package]]\nname = 'penstock-native'\nversion = '0.1.0'\n"
+    )
+
+    crate, own = native_components(tmp_path)
+
+    assert crate["purl"] == "pkg:cargo/memchr@2.7.0"
+    assert crate["hashes"][0]["content"] == "ab"
+    assert own["purl"] == "pkg:pypi/penstock-native@0.1.0"
+    assert own["scope"] == "optional"
+
+
 @pytest.mark.slow
 def test_the_bill_of_this_checkout_is_whole_and_the_same_everywhere() -> None:
     """Each pinned package and jar once; no host, no path, no time."""
@@ -56,10 +74,12 @@ def test_the_bill_of_this_checkout_is_whole_and_the_same_everywhere() -> None:
     text = json.dumps(made)
 
     assert len(refs) == len(set(refs))
-    assert sum(ref.startswith("pkg:pypi/") for ref in refs) == len(pinned)
+    # and the package that this checkout builds
+    assert sum(ref.startswith("pkg:pypi/") for ref in refs) == len(pinned) + 1
     assert any(ref.startswith("pkg:maven/io.delta/delta-spark") for ref in refs)
     assert any(ref.startswith("pkg:maven/org.apache.hadoop/hadoop-client-api@") for ref in refs)
-    assert all(component["hashes"] for component in made["components"])
+    own = [component["name"] for component in made["components"] if "hashes" not in component]
+    assert own == ["penstock-native"]
     assert re.search(rf"(?<![\w.-]){re.escape(socket.gethostname())}(?![\w.-])", text) is None
     assert str(Path.home()) not in text
     assert "timestamp" not in made["metadata"]

@@ -1,0 +1,160 @@
+"""The compiled library by ctypes, which releases the GIL in each call. Its structs mirror `src/lib.rs`."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char_p,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_void_p,
+)
+from pathlib import Path
+from typing import ClassVar
+
+__all__ = [
+    "LIBRARY_API",
+    "BinaryView",
+    "Bytes",
+    "ClientFunctions",
+    "DrainedView",
+    "EventView",
+    "PartView",
+    "RangeView",
+    "RequestView",
+    "load_library",
+]
+
+LIBRARY_API = 1
+"""`API` of `src/lib.rs`."""
+
+_FILE = "libpenstock_native.so"
+
+
+class ClientFunctions(Structure):
+    """Addresses of librdkafka's functions, in the order of `Client` in `src/librdkafka.rs`."""
+
+    _fields_: ClassVar = [
+        (name, c_void_p)
+        for name in (
+            "rd_kafka_consume_callback_queue",
+            "rd_kafka_yield",
+            "rd_kafka_topic_name",
+            "rd_kafka_message_errstr",
+            "rd_kafka_message_timestamp",
+            "rd_kafka_message_leader_epoch",
+            "rd_kafka_message_headers",
+            "rd_kafka_header_get_all",
+        )
+    ]
+
+
+class RangeView(Structure):
+    """`Range`."""
+
+    _fields_: ClassVar = [
+        ("topic", c_char_p),
+        ("partition", c_int32),
+        ("begin", c_int64),
+        ("end", c_int64),
+    ]
+
+
+class RequestView(Structure):
+    """`Request`."""
+
+    _fields_: ClassVar = [
+        ("records", c_size_t),
+        ("bytes", c_size_t),
+        ("timeout_ms", c_int),
+        ("wanted", c_uint32),
+    ]
+
+
+class Bytes(Structure):
+    """`Bytes`."""
+
+    _fields_: ClassVar = [("data", c_void_p), ("size", c_size_t)]
+
+
+class BinaryView(Structure):
+    """`BinaryView`."""
+
+    _fields_: ClassVar = [
+        ("validity", Bytes),
+        ("offsets", Bytes),
+        ("data", Bytes),
+        ("length", c_size_t),
+        ("nulls", c_size_t),
+    ]
+
+
+class PartView(Structure):
+    """`PartView`."""
+
+    _fields_: ClassVar = [
+        ("count", c_size_t),
+        ("last_offset", c_int64),
+        ("last_leader_epoch", c_int32),
+        ("values", BinaryView),
+        ("keys", BinaryView),
+        ("offsets", Bytes),
+        ("timestamps", Bytes),
+        ("timestamp_types", Bytes),
+        ("leader_epochs", Bytes),
+        ("header_ends", Bytes),
+        ("header_names", BinaryView),
+        ("header_values", BinaryView),
+    ]
+
+
+class EventView(Structure):
+    """`EventView`."""
+
+    _fields_: ClassVar = [
+        ("range", c_int32),
+        ("code", c_int),
+        ("partition", c_int32),
+        ("offset", c_int64),
+        ("text", Bytes),
+    ]
+
+
+class DrainedView(Structure):
+    """`DrainedView`."""
+
+    _fields_: ClassVar = [
+        ("parts", POINTER(PartView)),
+        ("part_count", c_size_t),
+        ("events", POINTER(EventView)),
+        ("event_count", c_size_t),
+        ("owner", c_void_p),
+    ]
+
+
+def load_library() -> ctypes.CDLL:
+    """Return the library beside this module. Raises OSError when it is not there, or of another version."""
+    path = Path(__file__).with_name(_FILE)
+    library = ctypes.CDLL(str(path))
+    library.penstock_native_api.restype = c_uint32
+    found = library.penstock_native_api()
+    if found != LIBRARY_API:
+        raise OSError(f"{_FILE} has the interface {found}, and the package {LIBRARY_API}")
+    library.penstock_native_drain.restype = c_int
+    library.penstock_native_drain.argtypes = [
+        POINTER(ClientFunctions),
+        c_void_p,
+        c_void_p,
+        POINTER(RangeView),
+        c_size_t,
+        POINTER(RequestView),
+        POINTER(DrainedView),
+    ]
+    library.penstock_native_free.restype = None
+    library.penstock_native_free.argtypes = [c_void_p]
+    return library

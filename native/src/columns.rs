@@ -1,0 +1,133 @@
+//! Growing buffers in Arrow's layout. A failed allocation is a value, so that Python can raise MemoryError.
+
+use std::collections::TryReserveError;
+
+/// Append one number.
+pub fn push<T>(numbers: &mut Vec<T>, number: T) -> Result<(), TryReserveError> {
+    numbers.try_reserve(1)?;
+    numbers.push(number);
+    Ok(())
+}
+
+/// An array of Arrow's type `binary`: bytes in one buffer, 32-bit offsets, a bit for each value that is there.
+pub struct Binary {
+    /// All values, one behind the other.
+    pub data: Vec<u8>,
+    /// Where each value begins, and where the last one ends.
+    pub offsets: Vec<i32>,
+    /// A bit for each value, set where there is one; empty while no value is missing.
+    pub validity: Vec<u8>,
+    /// How many values are missing.
+    pub nulls: usize,
+}
+
+impl Binary {
+    /// An array without values.
+    pub fn new() -> Result<Self, TryReserveError> {
+        let mut offsets = Vec::new();
+        push(&mut offsets, 0)?;
+        Ok(Binary {
+            data: Vec::new(),
+            offsets,
+            validity: Vec::new(),
+            nulls: 0,
+        })
+    }
+
+    /// How many values there are, missing ones included.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Append a value and bytes behind it that belong to it, or a missing value.
+    ///
+    /// The caller ends before 2 GiB of data: offsets have 31 bits.
+    pub fn append(&mut self, value: Option<&[u8]>, end: &[u8]) -> Result<(), TryReserveError> {
+        let index = self.len();
+        match value {
+            Some(bytes) => {
+                self.data.try_reserve(bytes.len() + end.len())?;
+                self.data.extend_from_slice(bytes);
+                self.data.extend_from_slice(end);
+                if self.nulls > 0 {
+                    self.set_valid(index)?;
+                }
+            }
+            None => {
+                if self.nulls == 0 {
+                    for before in 0..index {
+                        self.set_valid(before)?;
+                    }
+                }
+                self.grow_validity(index)?;
+                self.nulls += 1;
+            }
+        }
+        debug_assert!(self.data.len() <= i32::MAX as usize);
+        push(&mut self.offsets, self.data.len() as i32)
+    }
+
+    fn set_valid(&mut self, index: usize) -> Result<(), TryReserveError> {
+        self.grow_validity(index)?;
+        self.validity[index / 8] |= 1 << (index % 8);
+        Ok(())
+    }
+
+    fn grow_validity(&mut self, index: usize) -> Result<(), TryReserveError> {
+        while self.validity.len() <= index / 8 {
+            push(&mut self.validity, 0)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn built(values: &[Option<&[u8]>], end: &[u8]) -> Binary {
+        let mut array = Binary::new().unwrap();
+        for value in values {
+            array.append(*value, end).unwrap();
+        }
+        array
+    }
+
+    #[test]
+    fn values_stand_one_behind_the_other() {
+        let array = built(&[Some(b"ab"), Some(b""), Some(b"c")], b"");
+
+        assert_eq!(array.data, b"abc");
+        assert_eq!(array.offsets, [0, 2, 2, 3]);
+        assert!(array.validity.is_empty());
+    }
+
+    #[test]
+    fn a_line_ends_where_a_value_does_and_a_missing_value_has_none() {
+        let array = built(&[Some(b"ab"), None, Some(b"")], b"\n");
+
+        assert_eq!(array.data, b"ab\n\n");
+        assert_eq!(array.offsets, [0, 3, 3, 4]);
+        assert_eq!(array.nulls, 1);
+    }
+
+    #[test]
+    fn bits_tell_missing_values_wherever_the_first_one_is() {
+        for first in 0..20 {
+            let values: Vec<Option<&[u8]>> = (0..20)
+                .map(|index| (index < first || index % 3 != 0).then_some(b"x".as_slice()))
+                .collect();
+
+            let array = built(&values, b"");
+
+            let missing = values.iter().filter(|value| value.is_none()).count();
+            assert_eq!(array.nulls, missing);
+            for (index, value) in values.iter().enumerate() {
+                if missing > 0 {
+                    let bit = array.validity[index / 8] >> (index % 8) & 1;
+                    assert_eq!(bit == 1, value.is_some(), "first {first}, index {index}");
+                }
+            }
+        }
+    }
+}
