@@ -1,4 +1,4 @@
 """Arrow batches: types, casts of metadata, and DuckDB as the expression engine.
 
-Called by formats, event time, lookups and connectors. Knows neither Spark nor connectors.
+Called by `formats`, `event_time`, `jdbc`, `kafka/source`, `testing` and `sql/cli`. Knows neither Spark nor connectors.
 """

@@ -1,4 +1,5 @@
 """Dead letters of queries: their tables, publishing, reading and replaying.
 
-Called by `sql` for running queries and for `penstock dlq`. Tasks write dead letters through `bad_records`.
+Called by `plan/physical`, `runner`, `sql/checkpoint` and `cli/commands`. Tasks write dead letters
+through `bad_records`.
 """

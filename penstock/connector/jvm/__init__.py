@@ -1,4 +1,4 @@
 """The local Java installation, and pinned jars from Maven Central.
 
-Called by the embedded broker, Delta tables and the start of Spark.
+Called by `kafka/broker`, `connector/delta`, `registry`, `spark_process`, `serve` and `cli/commands`.
 """

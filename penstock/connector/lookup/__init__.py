@@ -1,4 +1,4 @@
 """Lookup joins: the contract of lookup sources, their cache and retries, rows by key.
 
-Called by `jdbc/lookup` and `spark/lookup`.
+Called by `connector/jdbc`, `spark/lookup`, `sql/plan` and `binding`.
 """

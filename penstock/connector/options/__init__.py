@@ -1,4 +1,5 @@
 """Options that several connectors share: watermarks, bad records, legacy spellings.
 
-Called by the settings of connectors. The options of one connector are in its own folder.
+Called by `connector/kafka`, `filesystem`, `datagen`, `dead_letters`, `bad_records` and `sql/convert`.
+The options of one connector are in its own folder.
 """

@@ -1,4 +1,4 @@
 """Spark's catalogs: their definitions, types in Spark's JSON, and the connector `spark` for their tables.
 
-Called by `registry`, by `delta/log` for types and by `sql` for catalogs.
+Called by `registry`, and by `delta/log` for types.
 """

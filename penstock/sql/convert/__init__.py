@@ -1,4 +1,4 @@
 """Own the conversion of a statement's text to its value: parse, resolve names, check rules.
 
-One module per family; called by `check`, `session` and `shell`.
+One module per family. Called by `check`, `runner`, `session` and `shell`.
 """

@@ -1,4 +1,4 @@
 """Own what DDL does to a catalog: apply a definition, compare it with an existing one, print it.
 
-Needs no Spark; called by `convert`, `check`, `execution` and the commands.
+Needs no Spark. Called by `convert`, `check`, `execution`, `session` and `cli/commands`.
 """

@@ -1,4 +1,4 @@
 """Own the statements that finish at once: DDL, DML in place, SHOW, jars and users' functions.
 
-Called by `check`, `runner`, `session` and `lineage`.
+Called by `check`, `runner`, `session`, `sql/testing`, `publish` and `lineage`.
 """

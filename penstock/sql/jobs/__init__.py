@@ -1,5 +1,5 @@
 """Own running queries.
 
 Jobs with their supervisors, progress, leases and restarts, and queries whose rows a person watches. Called by
-`execution`, `runner` and `session`.
+`check`, `execution`, `runner`, `session` and `notebook`.
 """

@@ -1,5 +1,5 @@
 """Own a project's files before they are statements.
 
 `penstock.toml`, `.env`, templates, and the split of a text into statements. Called by `convert`, `check`,
-`session` and the commands.
+`session`, `shell` and `cli/commands`.
 """

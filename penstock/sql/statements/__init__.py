@@ -1,4 +1,4 @@
 """Own the statements of the language as frozen values, family by family.
 
-Made by `convert`; executed by `execution`, planned by `plan`.
+Made by `convert`. Called by `runner`, `execution`, `ddl`, `check` and `sql/plan`.
 """

@@ -1,4 +1,4 @@
 """Own the tools for syntax trees: nodes, traversal, source positions, parse errors and spelling suggestions.
 
-Imports no other folder of `sql`; called by `dialect`, `binding`, `convert` and `plan`.
+Imports no other folder of `sql`. Called by `dialect`, `binding`, `convert` and `plan`.
 """

@@ -1,4 +1,4 @@
 """The Kafka client: connections, admin requests, consumers, errors. Loads confluent_kafka, as `sink/client` does.
 
-Called by source, sink, inference and `penstock kafka`.
+Called by `kafka/source`, `kafka/sink`, `kafka/inference` and `cli/commands`.
 """

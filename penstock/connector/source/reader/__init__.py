@@ -1,4 +1,4 @@
 """The source reader (FLIP-27): fetchers, their queue, and the operator that computes watermarks.
 
-Called by tasks in `spark/source` and by `local`.
+Called by `spark/source` in tasks, and by `local`.
 """

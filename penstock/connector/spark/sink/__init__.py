@@ -1,4 +1,4 @@
 """Writing micro-batches from Spark: foreachBatch queries, replayed batches, rows as targets declare them.
 
-Called by the sinks of connectors and by `sql`.
+Called by `delta`, `jdbc`, `filesystem/sink`, `kafka/sink`, `print`, `memory` and `sql`.
 """

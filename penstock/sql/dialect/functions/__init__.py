@@ -1,4 +1,4 @@
 """Own Flink's built-in functions as data: result types and Spark spellings, family by family.
 
-Imports no parser; read by the parser, `dialect/spark`, `binding` and `expressions`.
+Imports no parser. Called by `dialect/parser`, `dialect/flink`, `dialect/spark`, `binding` and `expressions`.
 """

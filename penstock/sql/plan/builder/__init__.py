@@ -1,1 +1,1 @@
-"""Build the logical plan of a query from its syntax."""
+"""Build the logical plan of a query from its syntax. Called by `plan/analysis`."""

@@ -1,4 +1,4 @@
 """Show a physical plan, as EXPLAIN does: its operators as a tree, in lines of text or as JSON.
 
-Called by `check/explain.py` and the command `plan`. Starts nothing and reads no table.
+Called by `check` and `cli/output`. Starts nothing and reads no table.
 """
