@@ -374,9 +374,9 @@ def _telling_column(node: exp.SetOperation, names: Sequence[str]) -> str | None:
     lists = [part.unnest().expressions for part in parts]
     if any(len(items) != len(names) or any(i.is_star for i in items) for items in lists):
         return None
-    for name, *items in zip(names, *lists, strict=True):
-        values = {item.unalias() for item in items}
-        if len(values) == len(items) and (
+    for place, name in enumerate(names):
+        values = {items[place].unalias() for items in lists}
+        if len(values) == len(lists) and (
             all(value.is_string for value in values) or all(value.is_int for value in values)
         ):
             return name
