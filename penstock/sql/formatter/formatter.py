@@ -64,10 +64,14 @@ def _runs(pieces: Sequence[Token]) -> Iterator[list[Token]]:
 
 def _opens(run: Sequence[Token]) -> bool:
     """Return whether a run is the opening of a statement set, whose statements follow indented."""
-    words = [piece.word for piece in run]
-    return words[-3:] == ["STATEMENT", "SET", "BEGIN"] or (
-        words[:1] == ["BEGIN"] and words[1:4] == ["STATEMENT", "SET", ""] and run[-1].text == ";"
+    # asked of every token: only a few are looked at
+    return _words(run[-3:]) == ["STATEMENT", "SET", "BEGIN"] or (
+        run[-1].text == ";" and _words(run[:4]) == ["BEGIN", "STATEMENT", "SET", ""]
     )
+
+
+def _words(run: Sequence[Token]) -> list[str]:
+    return [piece.word for piece in run]
 
 
 def _written(run: Sequence[Token], text: str, indent: int) -> str:
