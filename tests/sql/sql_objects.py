@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError, InputErrors
 from penstock.catalog.model.table import Table, View
@@ -27,10 +29,18 @@ CREATE FUNCTION my_function AS 'module.my_function' LANGUAGE PYTHON
 
 
 def new_namespace(sql: str = "") -> Namespace:
-    """A namespace of its own, with what `sql` defines."""
-    namespace = Namespace(SqlCatalog("sqlite://"))
+    """A namespace of its own, with what `sql` defines. It keeps its definitions as objects, as a check does."""
+    namespace = Namespace(_no_definitions()).overlay()
     run(sql, namespace)
     return namespace
+
+
+@cache
+def _no_definitions() -> SqlCatalog:
+    """The store below every namespace, which stays empty: a store of each test's own is made by Alembic's steps."""
+    catalog = SqlCatalog("sqlite://")
+    catalog.upgrade()
+    return catalog
 
 
 def run(sql: str, namespace: Namespace) -> list[Statement]:

@@ -38,8 +38,10 @@ from penstock.sql.errors.render import render
 from penstock.sql.incremental.describe import state_of, text_of
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.builder.relations import shown_columns
 from penstock.sql.plan.explain.document import explain_query
 from penstock.sql.plan.explain.statements import plan_lines
+from penstock.sql.plan.logical.plan import Plan
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.plan.syntax_rules import PlanForm
@@ -149,6 +151,7 @@ def outcome(case: Case, tables: str) -> list[str]:
     flow, maintained = query.flow, query.maintained
     assert query.plan is not None, "it was planned"
     assert _said(query.plan.flow) == _said(flow), "what the plan says is what runs"
+    check_columns(query, query.plan.plan)
     text = to_text(query.query)
     stages = "" if maintained is None else text_of(maintained)
     shape = fingerprint_of(
@@ -172,6 +175,20 @@ def outcome(case: Case, tables: str) -> list[str]:
         *_indented("\n".join(shape.state)),
         f"digest: {sha256(whole.encode()).hexdigest()[:16]}",
     ]
+
+
+def check_columns(query: AnalysedQuery, plan: Plan) -> None:
+    """Check that the columns of a logical plan are those that engines give."""
+    given = query.flow.columns
+    if query.maintained is not None:
+        assert shown_columns(plan.root) == given, query.query
+    elif query.flow != Flow(columns=None):
+        assert _named(plan.root.facts.names) == _named(given), query.query
+
+
+def _named(columns: tuple[str, ...] | None) -> list[str] | None:
+    """The columns that the query names: others are named by whoever writes them."""
+    return None if columns is None else [n if n.isidentifier() else "" for n in columns]
 
 
 def _plan(query: AnalysedQuery, case: Case) -> list[str]:

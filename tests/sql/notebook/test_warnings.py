@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.clock import SystemClock
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.notebook import cell as notebook_cell
@@ -15,7 +17,7 @@ from penstock.sql.notebook.cell import Cell
 from penstock.sql.notebook.options import CellOptions
 from penstock.sql.notebook.views import Note, View
 from penstock.sql.script.project import Project
-from tests.sql.sql_objects import new_namespace
+from tests.sql.sql_objects import run
 
 TABLE = "CREATE TABLE orders (id BIGINT{}) WITH ('connector' = 'datagen');"
 AGAIN = TABLE.replace("TABLE orders", "TABLE IF NOT EXISTS orders")
@@ -27,7 +29,8 @@ def test_a_definition_that_differs_from_the_catalogs_is_told_in_a_cell(
 ) -> None:
     """The catalog's is used, as in a file; the same definition is no news."""
     monkeypatch.setattr(notebook_cell, "plan_scripts", lambda *_, **__: ())
-    namespace = new_namespace(TABLE.format(""))
+    namespace = Namespace(SqlCatalog("sqlite://"))
+    run(TABLE.format(""), namespace)
     session = SimpleNamespace(
         project=Project(root=tmp_path),
         context=SessionContext(namespace=namespace, project=tmp_path),
