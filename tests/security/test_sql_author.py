@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from typer.testing import CliRunner
 
 from penstock.catalog import masking
 from penstock.catalog.errors import PenstockError, TemplateError
@@ -30,13 +29,14 @@ from penstock.sql.execution.functions import add_jar
 from penstock.sql.script import project as config
 from penstock.sql.script.project import Project, find_project
 from penstock.sql.script.templates import render_template
+from tests.sql.cli.command_runner import CommandRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEY = new_key()
 PASSWORD = "hunter2-of-the-machine"
-RUNNER = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+RUNNER = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import Result
-from typer.testing import CliRunner
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.cli.commands.app import app
+from tests.sql.cli.command_runner import CommandRunner
 from tests.sql.sql_objects import run
 
 COLUMNS = (
@@ -44,7 +44,7 @@ def kafka_table(name: str, bootstrap: str, topic: str, **options: str) -> str:
 
 def commands() -> Command:
     """Run commands in this process, both streams apart."""
-    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    runner = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
     return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from penstock.catalog.errors import BadRecordError, InputErrors, SqlSyntaxError, UnknownObjectError
 from penstock.sql.cli.commands.app import app
 from penstock.sql.cli.output.report import OutputFormat, reporting
+from tests.sql.cli.command_runner import CommandRunner
 
 COMMANDS = (
     ("init",),
@@ -60,7 +60,7 @@ COMMANDS = (
 def penstock(tmp_path, monkeypatch):
     """Runs a command in an empty folder; both streams apart."""
     monkeypatch.chdir(tmp_path)
-    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    runner = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
     return lambda *arguments: runner.invoke(app, [str(argument) for argument in arguments])
 
 
@@ -221,7 +221,7 @@ def ending(error, output=OutputFormat.TABLE):
         with reporting(context, output=output):
             raise error
 
-    return CliRunner().invoke(small, [])
+    return CommandRunner().invoke(small, [])
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_an_interrupted_call_of_spark_has_no_stack(verbose, shown):
                 logging.getLogger("app").warning("another message")
                 raise
 
-    result = CliRunner().invoke(small, [])
+    result = CommandRunner().invoke(small, [])
 
     assert ("sending" in result.stderr) is shown
     assert "another message" in result.stderr

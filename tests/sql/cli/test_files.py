@@ -10,11 +10,11 @@ import sys
 from dataclasses import replace
 
 import pytest
-from typer.testing import CliRunner
 
 from penstock.sql.check.connectivity import check_folder
 from penstock.sql.cli.commands.app import app
 from penstock.sql.statements.statement import CreateTable
+from tests.sql.cli.command_runner import CommandRunner
 from tests.sql.sql_objects import new_namespace, run
 
 FILE = """
@@ -34,7 +34,7 @@ def penstock(tmp_path, monkeypatch):
     (tmp_path / "penstock.toml").write_text(
         "[variables]\npath = 'out'\n[targets.prod.variables]\npath = 'prod'\n"
     )
-    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    runner = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
     return lambda *arguments, **more: runner.invoke(app, [str(a) for a in arguments], **more)
 
 

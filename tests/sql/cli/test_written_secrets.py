@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.cli.commands.app import app
+from tests.sql.cli.command_runner import CommandRunner
 from tests.sql.sql_objects import run
 
-RUNNER = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+RUNNER = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
 TABLE = """
 CREATE TABLE orders (id BIGINT) WITH (
   'connector' = 'kafka', 'topic' = 'a', 'format' = 'json', 'scan.startup.mode' = 'earliest-offset',

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from penstock.catalog.errors import ConfigError
 from penstock.sql.check.script_check import check_scripts
@@ -22,10 +21,11 @@ from penstock.sql.script.project import Project, read_project
 from penstock.sql.settings.pipeline import SETTINGS
 from penstock.sql.settings.session import RESTART_SETTINGS, check_settings
 from penstock.sql.spark_process.spark_session import DEFAULT_MASTER
+from tests.sql.cli.command_runner import CommandRunner
 from tests.sql.sql_objects import new_namespace
 
 ROOT = Path(__file__).resolve().parents[3]
-RUNNER = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+RUNNER = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
 
 
 def uncommented(text: str) -> str:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from typer.testing import CliRunner
 
 from penstock.sql.cli.commands.app import app
 from penstock.sql.serve.password_file import is_right, read_users
+from tests.sql.cli.command_runner import CommandRunner
 
 Run = Callable[..., Result]
 
@@ -21,7 +21,7 @@ Run = Callable[..., Result]
 @pytest.fixture
 def penstock(project: Path) -> Run:
     """Runs a command in an empty folder, with `stdin`; both streams apart."""
-    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    runner = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
 
     def run(*arguments: str, stdin: str | None = None) -> Result:
         return runner.invoke(app, ["serve", *arguments], input=stdin)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from penstock.catalog.errors import OptionError, SinkError, StateMismatchError, decode_failure
 from penstock.connector.kafka.client.connection import Connection
@@ -32,6 +31,7 @@ from tests.connector.kafka.sink.writing import (
     sink_into,
     values,
 )
+from tests.sql.cli.command_runner import CommandRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -277,14 +277,14 @@ def test_open_transactions_are_listed_and_ended(
     dead.begin()
     Destination(topic=name, fixed=None).send(dead, iter(records("b")))
     dead.flush()
-    shown = CliRunner().invoke(
+    shown = CommandRunner().invoke(
         app,
         [
             *("kafka", "transactions", "ls", "--bootstrap", kafka.bootstrap, "--prefix"),
             *("lingering", "--topic", name, "--format", "json"),
         ],
     )
-    CliRunner().invoke(
+    CommandRunner().invoke(
         app, ["kafka", "transactions", "abort", slot, "--bootstrap", kafka.bootstrap]
     )
     dead.drop()

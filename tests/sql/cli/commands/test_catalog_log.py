@@ -6,11 +6,11 @@ import json
 import re
 
 import pytest
-from typer.testing import CliRunner
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.cli.commands.app import app
+from tests.sql.cli.command_runner import CommandRunner
 from tests.sql.sql_objects import run
 
 CHANGES = """
@@ -30,7 +30,7 @@ def penstock(project):
     """Runs a command in a folder whose catalog was changed."""
     store = SqlCatalog(f"sqlite:///{project}/.penstock/catalog.db")
     run(CHANGES, Namespace(store))
-    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+    runner = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
     return lambda *arguments: runner.invoke(app, ["catalog", "log", *arguments])
 
 
@@ -88,7 +88,7 @@ def test_what_never_was_there_is_an_error_with_the_nearest(penstock, project):
 
 def test_an_empty_catalog_has_no_history(project):
     """It is not made to be asked."""
-    result = CliRunner().invoke(app, ["catalog", "log"])
+    result = CommandRunner().invoke(app, ["catalog", "log"])
 
     assert result.exit_code == 0
     assert result.stdout == ""

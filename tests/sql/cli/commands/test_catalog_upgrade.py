@@ -6,7 +6,6 @@ import json
 import sqlite3
 
 import pytest
-from typer.testing import CliRunner
 
 from penstock.catalog.definitions.leases import this_process
 from penstock.catalog.migrations import HEAD
@@ -16,6 +15,7 @@ from penstock.sql.cli.commands.app import app
 from penstock.sql.cli.commands.doctor import Level, _catalog
 from tests.catalog.examples import table
 from tests.postgres_server import USER
+from tests.sql.cli.command_runner import CommandRunner
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def store(project):
 @pytest.fixture
 def penstock(store):
     """Runs the command."""
-    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
+    runner = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
     return lambda *arguments: runner.invoke(app, ["catalog", "upgrade", *arguments])
 
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from typer.testing import CliRunner
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.sql.cli.commands.app import app
 from tests.sql.checkpointed import HIGH, LOW, TABLES, Job
+from tests.sql.cli.command_runner import CommandRunner
 
 LOWER, HIGHER = LOW.replace("10", "5"), HIGH.replace("10", "5")
 
 
 def checkpoint(*arguments: str) -> Result:
-    return CliRunner(env={"COLUMNS": "300"}).invoke(app, ["checkpoint", *arguments])
+    return CommandRunner(env={"COLUMNS": "300"}).invoke(app, ["checkpoint", *arguments])
 
 
 @pytest.fixture

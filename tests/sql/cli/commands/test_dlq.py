@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from click.testing import Result
 from deltalake import write_deltalake
-from typer.testing import CliRunner
 
 from penstock.catalog.errors import UnknownObjectError
 from penstock.connector.arrow.types import arrow_schema
@@ -25,6 +24,7 @@ from penstock.sql.cli.output.dead_letter_text import (
     letter_document,
     letter_lines,
 )
+from tests.sql.cli.command_runner import CommandRunner
 
 LETTER: dict[str, Any] = {
     "table": "default_catalog.default_database.orders",
@@ -56,7 +56,7 @@ OF_FILE = {
 
 def dlq(*arguments: str) -> Result:
     """Run a command."""
-    return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["dlq", *arguments])
+    return CommandRunner(env={"COLUMNS": "200"}).invoke(app, ["dlq", *arguments])
 
 
 @pytest.mark.parametrize("command", ["ls", "show", "replay"])

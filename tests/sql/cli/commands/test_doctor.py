@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from penstock.sql.cli.commands import doctor
 from penstock.sql.cli.commands.app import app
 from penstock.sql.cli.commands.doctor import Finding, Level
+from tests.sql.cli.command_runner import CommandRunner
 
 
 def findings(**_: object) -> Iterator[Finding]:
@@ -22,13 +22,13 @@ def findings(**_: object) -> Iterator[Finding]:
 
 
 @pytest.fixture
-def runner(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+def runner(monkeypatch: pytest.MonkeyPatch) -> CommandRunner:
     """Commands on a machine with these findings."""
     monkeypatch.setattr(doctor, "examine", findings)
-    return CliRunner(env={"NO_COLOR": "1"})
+    return CommandRunner(env={"NO_COLOR": "1"})
 
 
-def test_the_document_has_a_hint_and_its_key_of_before(runner: CliRunner) -> None:
+def test_the_document_has_a_hint_and_its_key_of_before(runner: CommandRunner) -> None:
     """`mend` stays for one version."""
     result = runner.invoke(app, ["doctor", "--format", "json"])
 
@@ -46,7 +46,7 @@ def test_the_document_has_a_hint_and_its_key_of_before(runner: CliRunner) -> Non
     }
 
 
-def test_a_line_has_what_to_do_at_its_end(runner: CliRunner) -> None:
+def test_a_line_has_what_to_do_at_its_end(runner: CommandRunner) -> None:
     """Where there is something to do."""
     result = runner.invoke(app, ["doctor"])
 

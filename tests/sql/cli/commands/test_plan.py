@@ -6,7 +6,6 @@ import json
 import zlib
 
 import pytest
-from typer.testing import CliRunner
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
@@ -19,6 +18,7 @@ from penstock.sql.cli.commands.app import app
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.plan.query_location import insert_fingerprint
 from penstock.sql.script.files import read_script
+from tests.sql.cli.command_runner import CommandRunner
 
 TABLES = """
 CREATE TABLE src (id BIGINT, name STRING) WITH ('connector' = 'filesystem', 'path' = 'in', 'format' = 'json');
@@ -38,7 +38,7 @@ class Plans:
 
     def __init__(self, project):
         self.project = project
-        self.runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+        self.runner = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
 
     def write(self, insert=COPY, path="o"):
         (self.project / "job.sql").write_text(TABLES.format(path=path) + insert)

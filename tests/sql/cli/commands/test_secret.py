@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from typer.testing import CliRunner
 
 from penstock.catalog import masking
 from penstock.catalog.errors import PenstockError
@@ -18,6 +17,7 @@ from penstock.catalog.secrets.crypto import KEY_FILE_VARIABLE, KEY_VARIABLE, dec
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.cli.commands.app import app
 from penstock.sql.script.project import find_project
+from tests.sql.cli.command_runner import CommandRunner
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def penstock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., R
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
     monkeypatch.delenv(KEY_FILE_VARIABLE, raising=False)
     monkeypatch.chdir(tmp_path)
-    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    runner = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
     return lambda *arguments, stdin="": runner.invoke(app, ["secret", *arguments], input=stdin)
 
 

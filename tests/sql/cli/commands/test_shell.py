@@ -10,9 +10,9 @@ import sys
 import time
 
 import pytest
-from typer.testing import CliRunner
 
 from penstock.sql.cli.commands.app import app
+from tests.sql.cli.command_runner import CommandRunner
 
 COMMAND = [sys.executable, "-c", "from penstock.sql.cli.commands.app import main; main()", "shell"]
 TABLE = "CREATE TABLE words (word STRING) WITH ('connector' = 'filesystem', 'path' = 'in', 'format' = 'raw');"
@@ -92,7 +92,7 @@ def test_statements_are_typed_over_lines_and_the_shell_survives_errors(terminal,
 def shell(tmp_path, monkeypatch):
     """Runs a shell behind a pipe in the same empty project; both streams apart."""
     monkeypatch.chdir(tmp_path)
-    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    runner = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
     return lambda *arguments, text="": runner.invoke(app, ["shell", *arguments], input=text)
 
 

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from penstock.sql.cli.commands import test as command
 from penstock.sql.cli.commands.app import app
@@ -15,6 +14,7 @@ from penstock.sql.testing.case_run import CaseResult
 from penstock.sql.testing.cases import TestFile
 from penstock.sql.testing.comparison import ValueDiffers
 from penstock.sql.testing.loader import read_test_file
+from tests.sql.cli.command_runner import CommandRunner
 
 SQL = """
 CREATE TABLE t (id BIGINT) WITH ('connector' = 'datagen');
@@ -27,7 +27,7 @@ INSERT INTO u SELECT id FROM t;
 def penstock(project: Path):
     """Runs `penstock test` on one test file, whose cases are given."""
     (project / "p.sql").write_text(SQL)
-    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    runner = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
 
     def run(cases: str, *options: str):
         (project / "a_test.yaml").write_text(f"files: p.sql\ncases:\n{cases}")
@@ -38,7 +38,7 @@ def penstock(project: Path):
 
 def test_nothing_to_run_is_an_error(project: Path) -> None:
     """A pipeline without tests should not look tested."""
-    result = CliRunner().invoke(app, ["test"])
+    result = CommandRunner().invoke(app, ["test"])
 
     assert result.exit_code == 2
     assert "there is no case to run" in result.stderr

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from typer.testing import CliRunner
 
 from penstock.connector.kafka.client.admin import KafkaAdmin
 from penstock.connector.kafka.client.tuning import admin_connection
 from penstock.sql.cli.commands.app import app
+from tests.sql.cli.command_runner import CommandRunner
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def topics(project: Path) -> Callable[..., Any]:
     """Runs `penstock kafka topics ...` in an empty project."""
-    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    runner = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
     return lambda *arguments: runner.invoke(app, ["kafka", "topics", *arguments])
 
 
