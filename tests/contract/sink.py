@@ -1,6 +1,6 @@
 """What every sink declares (`connector/contract.py`), as tests without an engine; a sink runs them with its context.
 
-What its writes do to a target is tested on Spark, beside each connector.
+What its writes do to a target is in `sink_writes.py`, on Spark.
 """
 
 from __future__ import annotations

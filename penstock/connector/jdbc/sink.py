@@ -183,7 +183,10 @@ class JdbcSink(Sink):
     ) -> None:
         """Send rows in their order; the pieces of one partition at a time are on the driver."""
         backend = self.table.address.backend
-        pieces = rows.mapInArrow(encoder(backend, self.table.rows_at_once), WIRE_SCHEMA)
+        encode = encoder(backend, self.table.rows_at_once, columns)
+        # mapInArrow looks its columns up by names that it does not quote
+        plain = rows.toDF(*(f"c{number}" for number in range(len(columns))))
+        pieces = plain.mapInArrow(encode, WIRE_SCHEMA)
         payloads = (bytes(row[0]) for row in pieces.toLocalIterator(prefetchPartitions=True))
         driver = connection.connection.driver_connection
         assert driver is not None, "a transaction has a connection"

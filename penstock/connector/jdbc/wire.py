@@ -5,7 +5,8 @@ PostgreSQL gets the text of COPY, made of whole batches at once; SQLite gets Arr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import assert_never
 
 import pyarrow as pa
@@ -55,12 +56,16 @@ def wire_expression(column: PhysicalColumn, backend: Backend) -> str:
 
 
 def encoder(
-    backend: Backend, rows_at_once: int
+    backend: Backend, rows_at_once: int, columns: Sequence[str]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function of `mapInArrow` that turns batches into pieces of at most so many rows, in order."""
+    """Make the function of `mapInArrow` that turns batches into pieces of at most so many rows, in order.
+
+    `columns` are their names in the database, for messages.
+    """
+    encode: Callable[[pa.RecordBatch], bytes]
     match backend:
         case Backend.POSTGRESQL:
-            encode = _copy_text
+            encode = partial(_copy_text, columns=tuple(columns))
         case Backend.SQLITE:
             encode = _ipc
         case _:
@@ -97,19 +102,19 @@ def _for_sqlite(logical: t.LogicalType, name: str) -> str:
     return name if isinstance(logical, _SQLITES) else f"CAST({name} AS STRING)"
 
 
-def _copy_text(batch: pa.RecordBatch) -> bytes:
+def _copy_text(batch: pa.RecordBatch, columns: Sequence[str]) -> bytes:
     out = pa.BufferOutputStream()
     csv.write_csv(batch, out, _CSV)
     encoded: bytes = out.getvalue().to_pybytes()
     if b"\0" in encoded:
         with readable_by_spark():
-            raise _not_held(batch)
+            raise _not_held(batch, columns)
     return encoded
 
 
-def _not_held(batch: pa.RecordBatch) -> SinkError:
+def _not_held(batch: pa.RecordBatch, columns: Sequence[str]) -> SinkError:
     """Make the error for a text that PostgreSQL has no way to store: it ends texts with this character inside."""
-    for name, values in zip(batch.schema.names, batch.columns, strict=True):
+    for name, values in zip(columns, batch.columns, strict=True):
         if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
             continue
         found = pc.index(pc.match_substring(values, "\0"), True).as_py()

@@ -59,8 +59,10 @@ class MemorySink(Sink):
             return
         rows = self._collected(frame)
         with target.lock:
-            self._add(target, rows)
-            target.batches[batch.application_id] = batch.batch_id
+            # another runner of the pipeline may have written it meanwhile
+            if not target.has(batch.application_id, batch.batch_id):
+                self._add(target, rows)
+                target.batches[batch.application_id] = batch.batch_id
 
     def write(self, frame: DataFrame) -> None:
         """Write a batch frame."""

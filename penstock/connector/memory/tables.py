@@ -91,4 +91,5 @@ class MemorySource(SnapshotSource):
                 f"{self.table.identifier} declares {', '.join(schema.names)}",
                 hint="give one of the tables another 'name'",
             )
-        return spark.createDataFrame(rows, schema)
+        # Spark reads a partition up to its first batch without rows
+        return spark.createDataFrame(rows.combine_chunks(), schema)

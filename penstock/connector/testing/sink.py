@@ -59,10 +59,11 @@ class CaptureSink(Sink):
         if number in kept.batches:
             discard_batch(frame)
             return
+        if self.writes:
+            # first: it passes over what it has, when the batch is run again
+            self.own.write_batch(frame, batch)
         self._keep(frame)
         kept.batches.add(number)
-        if self.writes:
-            self.own.write_batch(frame, batch)
 
     def write(self, frame: DataFrame) -> None:
         """Keep the rows of a batch frame."""

@@ -12,12 +12,18 @@ QUERY = "0b5e0a4e-4f8e-4f7c-9d0e-111111111111"
 
 
 def micro_batch(
-    spark: SparkSession, checkpoint: Path, batch_id: int, *, offsets: str = "", sink: str = ""
+    spark: SparkSession,
+    checkpoint: Path,
+    batch_id: int,
+    *,
+    offsets: str = "",
+    sink: str = "",
+    query: str = QUERY,
 ) -> MicroBatch:
     """A batch whose `offsets` are in the checkpoint; the same again where it is replayed."""
     folder = checkpoint / "offsets"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / str(batch_id)).write_text(offsets or f"to {batch_id}", encoding="utf-8")
     return MicroBatch(
-        spark=spark, checkpoint=str(checkpoint), query_id=QUERY, batch_id=batch_id, sink=sink
+        spark=spark, checkpoint=str(checkpoint), query_id=query, batch_id=batch_id, sink=sink
     )
