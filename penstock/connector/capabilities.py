@@ -133,6 +133,16 @@ class Capabilities(Protocol):
         """Return how plain Spark SQL reads `table` by itself; None where its source reads it."""
         return None
 
+    def options_of_provider(
+        self,
+        provider: str,  # noqa: ARG002
+        location: str,  # noqa: ARG002
+    ) -> Mapping[str, str] | None:
+        """Return the options of a table that one of Spark's catalogs holds in the folder `location`, where this
+        connector reads what Spark's `provider` writes; None leaves the table to Spark.
+        """
+        return None
+
     def topic_access(self, table: Table) -> TopicAccess | None:  # noqa: ARG002
         """Return access to the topics beside that of `table`; None for a table that is no topic."""
         return None

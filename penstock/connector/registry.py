@@ -6,7 +6,7 @@ that do not exist here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -30,6 +30,7 @@ __all__ = [
     "find_connector",
     "jar_sets",
     "options_of",
+    "options_of_provider",
     "replacement_for",
 ]
 
@@ -173,6 +174,15 @@ def options_of(connector: str | None) -> Sequence[Option[Any] | PrefixOption]:
         return find_connector(connector or "", project=Path()).options
     except OptionError:
         return ()
+
+
+def options_of_provider(provider: str, location: str) -> Mapping[str, str] | None:
+    """Return the options of a table of Spark's `provider` in the folder `location`; None: no connector reads it."""
+    for name in connector_names():
+        options = find_connector(name, project=Path()).options_of_provider(provider, location)
+        if options is not None:
+            return options
+    return None
 
 
 def jar_sets() -> tuple[JarSet, ...]:

@@ -43,6 +43,7 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import (
     DEFAULT_CATALOG,
     DELTA_PATH,
+    FOLDER_CONNECTOR,
     INFORMATION_SCHEMA,
     PATH,
     ROOT_DATABASE,
@@ -115,7 +116,7 @@ def table_path(catalog: CatalogDescriptor, identifier: Identifier) -> str:
 
 def folder_options(catalog: CatalogDescriptor, identifier: Identifier) -> dict[str, str]:
     """Return the options that every table there has."""
-    return {"connector": "delta", "path": table_path(catalog, identifier)}
+    return {"connector": FOLDER_CONNECTOR, "path": table_path(catalog, identifier)}
 
 
 def location_in(catalog: CatalogDescriptor, table: Table) -> tuple[tuple[str, str], ...]:

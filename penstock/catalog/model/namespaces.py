@@ -13,6 +13,7 @@ __all__ = [
     "BASE_URL",
     "DELTA_PATH",
     "EXTERNAL",
+    "FOLDER_CONNECTOR",
     "INFORMATION_SCHEMA",
     "IN_MEMORY",
     "JDBC",
@@ -40,6 +41,8 @@ IN_MEMORY = "generic_in_memory"
 """The type of a catalog that lives as long as its session (Flink: GenericInMemoryCatalog)."""
 DELTA_PATH = "delta-path"
 """The type of a catalog that is a folder of Delta tables."""
+FOLDER_CONNECTOR = "delta"
+"""The connector of the tables in such a folder."""
 JDBC = "jdbc"
 """The type of a catalog that is a database server (Flink: JdbcCatalog)."""
 SPARK = "spark"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -63,6 +63,12 @@ class DeltaConnector(Connector):
         """Return where `path` leads."""
         path = table.option_map.get(PATH.key)
         return resolve_path(path, self.project) if path else None
+
+    def options_of_provider(self, provider: str, location: str) -> Mapping[str, str] | None:
+        """Return the options of Spark's Delta tables."""
+        if provider.lower() != self.name:
+            return None
+        return {"connector": self.name, PATH.key: location}
 
     def connectivity_check(self, table: Table) -> ConnectivityCheck:
         """Look at the table's log."""

@@ -9,13 +9,25 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.catalog.errors import OptionError, did_you_mean
 
-__all__ = ["DeltaLocation", "FileLocation", "Location", "Subject", "Topic", "parse_location"]
+__all__ = [
+    "DELTA",
+    "KAFKA",
+    "DeltaLocation",
+    "FileLocation",
+    "Location",
+    "Subject",
+    "Topic",
+    "parse_location",
+]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?!\\)")
 _SUBJECT = re.compile(
     r"(?P<base>.*)/subjects/(?P<subject>[^/]+)(?:/versions/(?P<version>\w+))?/?\Z"
 )
-_SCHEMES = ("kafka", "registry+http", "registry+https", "delta")
+KAFKA, DELTA = "kafka", "delta"
+"""Schemes of locations that are named as the connector of the table that is proposed."""
+
+_SCHEMES = (KAFKA, "registry+http", "registry+https", DELTA)
 _FILE_SCHEMES = ("file", "s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 _EXAMPLES = "kafka://host:9092/topic, registry+http://host:8081/subjects/orders-value, delta:/path or a path of files"
 
@@ -65,11 +77,11 @@ def parse_location(text: str, project: Path) -> Location:
     """Read a location; relative paths are of `project`. Raises OptionError."""
     scheme = _SCHEME.match(text)
     name = scheme[1].lower() if scheme is not None else ""
-    if name == "kafka":
+    if name == KAFKA:
         return _topic(text)
     if name in {"registry+http", "registry+https"}:
         return _subject(text)
-    if name == "delta":
+    if name == DELTA:
         return DeltaLocation(path=text[len("delta:") :])
     if scheme is not None and name not in _FILE_SCHEMES:
         raise OptionError(

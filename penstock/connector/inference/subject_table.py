@@ -12,6 +12,7 @@ from penstock.catalog.options.redaction import redact
 from penstock.connector.inference.avro_types import avro_columns
 from penstock.connector.inference.inferred_table import PROPOSAL, InferredColumn, InferredTable
 from penstock.connector.inference.json_schema_types import schema_columns
+from penstock.connector.inference.location import DELTA, KAFKA
 from penstock.connector.inference.schema_registry import RegisteredSchema
 
 __all__ = ["infer_subject_table", "topic_of"]
@@ -61,7 +62,7 @@ def _of_json(
         name=name,
         columns=schema_columns(found.schema),
         options=(
-            ("connector", "kafka"),
+            ("connector", KAFKA),
             ("topic", topic_of(found.subject)),
             *options.items(),
             ("scan.startup.mode", "earliest-offset"),
@@ -82,7 +83,7 @@ def _of_avro(found: RegisteredSchema, *, name: str, origin: str) -> InferredTabl
     return InferredTable(
         name=name,
         columns=columns,
-        options=(("connector", "delta"), ("path", name)),
+        options=(("connector", DELTA), ("path", name)),
         remarks=(
             f"From {origin}: an Avro schema.",
             PROPOSAL,

@@ -18,6 +18,7 @@ from penstock.catalog.model.identifier import Identifier, quoted
 from penstock.catalog.model.namespaces import SPARK_NAME, CatalogDescriptor
 from penstock.catalog.model.table import Schema, Table
 from penstock.connector.external_catalog import CatalogAccess
+from penstock.connector.registry import options_of_provider
 from penstock.connector.spark_catalog.json_types import physical_columns
 
 if TYPE_CHECKING:
@@ -130,10 +131,9 @@ def _partition_keys(rows: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def _options(name: str, details: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    location = details.get("Location", "")
-    if details.get("Provider", "").lower() == "delta" and location:
-        options = {"connector": "delta", "path": location}
-    else:
+    provider, location = details.get("Provider", ""), details.get("Location", "")
+    options = options_of_provider(provider, location) if location else None
+    if options is None:
         options = {"connector": "spark", "table-name": name}
     return tuple(options.items())
 

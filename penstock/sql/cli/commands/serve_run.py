@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from penstock.connector.registry import engine_jars
@@ -59,17 +60,24 @@ def serve_catalog(
     return 0 if well else EXIT_FAILED
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ClientUrls:
+    """How clients connect, by the library that they use."""
+
+    jdbc: str
+    sqlalchemy: str | None
+
+
 def _announce(served: Served, output: OutputFormat) -> None:
     """Print where to connect: URLs on stdout, the rest on stderr."""
     settings, names = served.settings, served.published.names
-    url, alchemy = jdbc_url(settings), sqlalchemy_url(settings)
+    urls = _ClientUrls(jdbc=jdbc_url(settings), sqlalchemy=sqlalchemy_url(settings))
     if output is OutputFormat.JSON:
         print_json(
             {
                 "host": settings.host,
                 "port": settings.port,
-                "jdbc": url,
-                "sqlalchemy": alchemy,
+                **asdict(urls),
                 "tls": settings.tls is not None,
                 "login": type(settings.login).__name__,
                 "tables": sorted(str(identifier) for identifier in names),
@@ -77,6 +85,11 @@ def _announce(served: Served, output: OutputFormat) -> None:
             }
         )
     else:
-        print_lines([f"JDBC        {url}", f"SQLAlchemy  {alchemy or 'see docs/bi.md for TLS'}"])
+        print_lines(
+            [
+                f"JDBC        {urls.jdbc}",
+                f"SQLAlchemy  {urls.sqlalchemy or 'see docs/bi.md for TLS'}",
+            ]
+        )
     who = " to everybody on this machine" if isinstance(settings.login, Anyone) else ""
     say(f"serving {len(names)} tables and views{who}, for reading; Ctrl-C stops")
