@@ -16,7 +16,7 @@ from penstock.connector.connectivity import check_source
 from penstock.connector.contract import Connector, Sink
 from penstock.connector.kafka.scan_modes import KafkaScanModes
 from penstock.connector.kafka.source.source import KafkaSource
-from penstock.connector.kafka.table.fields import check_primary_key, formats_of, project
+from penstock.connector.kafka.table.fields import KafkaTable, check_primary_key, formats_of, project
 from penstock.connector.kafka.table.metadata import metadata_of
 from penstock.connector.kafka.table.options import OPTIONS, STARTUP_MODE
 from penstock.connector.kafka.table.settings import KafkaSettings, read_settings
@@ -34,7 +34,7 @@ class KafkaConnector(Connector):
 
     def __init__(self, *, project: Path | None = None) -> None:  # noqa: ARG002 - others have paths
         """`project` is for connectors with relative paths; a Kafka table has none."""
-        self._described: tuple[Table, KafkaSource] | None = None
+        self._described: tuple[Table, KafkaTable] | None = None
 
     @property
     def options(self) -> Sequence[Option[Any] | PrefixOption]:
@@ -68,13 +68,13 @@ class KafkaConnector(Connector):
             KafkaTopicAccess,  # loads the client library
         )
 
-        return KafkaTopicAccess(source=self.source(table), owner=f"table {table.identifier}")
+        return KafkaTopicAccess(table=self.source(table).table, owner=f"table {table.identifier}")
 
     def source(self, table: Table) -> KafkaSource:
         """Describe the scan. Raises as `check`, and OptionError when a needed consumer group is missing."""
-        source = self._describe(table)
-        require_group(table, source.settings)
-        return source
+        described = self._describe(table)
+        require_group(table, described.settings)
+        return KafkaSource(table=described)
 
     def sink(self, table: Table) -> Sink:
         """Describe writing. Raises as `check`, and where the table cannot be written."""
@@ -82,7 +82,7 @@ class KafkaConnector(Connector):
 
         return kafka_sink(table, self._describe(table))
 
-    def _describe(self, table: Table) -> KafkaSource:
+    def _describe(self, table: Table) -> KafkaTable:
         """Describe a table once: it is checked, and then its scan or its sink is asked for."""
         if self._described is None or self._described[0] is not table:
             self._described = (table, describe(table))
@@ -103,7 +103,7 @@ def require_group(table: Table, settings: KafkaSettings) -> None:
             )
 
 
-def describe(table: Table) -> KafkaSource:
+def describe(table: Table) -> KafkaTable:
     """Check a Kafka table as a whole. Raises OptionError, DefinitionError."""
     owner = f"table {table.identifier}"
     formats = formats_of(table.option_map, owner)
@@ -116,6 +116,6 @@ def describe(table: Table) -> KafkaSource:
     metadata = metadata_of(formats.value.format.metadata)
     for column in table.schema.metadata:
         check_metadata_column(column, metadata, owner=owner, connector="kafka")
-    return KafkaSource(
+    return KafkaTable(
         schema=table.schema, settings=settings, formats=formats, projection=projection
     )

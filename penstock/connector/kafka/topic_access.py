@@ -11,7 +11,7 @@ from penstock.connector.kafka.sink.checks import check_topics
 from penstock.connector.kafka.sink.client import SinkAdmin
 from penstock.connector.kafka.sink.replay import ClusterReplay, replay_records
 from penstock.connector.kafka.sink.settings import read_sink_settings
-from penstock.connector.kafka.source.source import KafkaSource
+from penstock.connector.kafka.table.fields import KafkaTable
 from penstock.connector.kafka.table.subscription import TopicList
 from penstock.connector.source.records import RawRecord
 
@@ -20,19 +20,19 @@ __all__ = ["KafkaTopicAccess"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTopicAccess:
-    """Uses the log-in of the table that `source` describes; `owner` is the table in messages."""
+    """Uses the log-in of `table`; `owner` is its name in messages."""
 
-    source: KafkaSource
+    table: KafkaTable
     owner: str
 
     def exists(self, topic: str) -> bool:
         """Ask the brokers for the topic."""
-        admin = KafkaAdmin(admin_connection(self.source.settings.client))
+        admin = KafkaAdmin(admin_connection(self.table.settings.client))
         return topic in admin.topics([topic])
 
     def check(self, topics: Sequence[str]) -> None:
         """Check that the topics exist: a replay creates none."""
-        admin = SinkAdmin(admin_connection(self.source.settings.client))
+        admin = SinkAdmin(admin_connection(self.table.settings.client))
         check_topics(admin, TopicList(topics=tuple(sorted(topics))))
 
     def replay(
@@ -40,8 +40,8 @@ class KafkaTopicAccess:
     ) -> int | None:
         """Write records in one transaction."""
         replay = ClusterReplay(
-            client=self.source.settings.client,
-            sink=read_sink_settings(self.source.settings.resolved, upsert=False, owner=self.owner),
+            client=self.table.settings.client,
+            sink=read_sink_settings(self.table.settings.resolved, upsert=False, owner=self.owner),
             name=name,
             target=target,
             marked=marked,

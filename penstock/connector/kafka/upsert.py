@@ -21,7 +21,7 @@ from penstock.connector.kafka.connector import require_group
 from penstock.connector.kafka.scan_modes import KafkaScanModes
 from penstock.connector.kafka.source.source import KafkaSource
 from penstock.connector.kafka.table import options as o
-from penstock.connector.kafka.table.fields import check_insert_only, formats_of, project
+from penstock.connector.kafka.table.fields import KafkaTable, check_insert_only, formats_of, project
 from penstock.connector.kafka.table.metadata import metadata_of
 from penstock.connector.kafka.table.settings import read_settings
 from penstock.connector.kafka.table.startup import Earliest
@@ -59,13 +59,13 @@ class UpsertKafkaConnector(Connector):
             KafkaTopicAccess,  # loads the client library
         )
 
-        return KafkaTopicAccess(source=self.source(table), owner=f"table {table.identifier}")
+        return KafkaTopicAccess(table=self.source(table).table, owner=f"table {table.identifier}")
 
     def source(self, table: Table) -> KafkaSource:
         """Describe the scan. Raises as `check`, and OptionError when a needed consumer group is missing."""
-        source = describe_upserts(table)
-        require_group(table, source.settings)
-        return source
+        described = describe_upserts(table)
+        require_group(table, described.settings)
+        return KafkaSource(table=described)
 
     def sink(self, table: Table) -> Sink:
         """Describe writing: a record for each row of a key, a tombstone for its deletion. Raises as `check`."""
@@ -74,7 +74,7 @@ class UpsertKafkaConnector(Connector):
         return kafka_sink(table, describe_upserts(table))
 
 
-def describe_upserts(table: Table) -> KafkaSource:
+def describe_upserts(table: Table) -> KafkaTable:
     """Check an `upsert-kafka` table as a whole. Raises OptionError, DefinitionError."""
     owner = f"table {table.identifier}"
     options = table.option_map
@@ -114,7 +114,7 @@ def describe_upserts(table: Table) -> KafkaSource:
             owner=owner,
             connector="upsert-kafka",
         )
-    return KafkaSource(
+    return KafkaTable(
         schema=table.schema,
         settings=replace(settings, startup=Earliest()),
         formats=formats,

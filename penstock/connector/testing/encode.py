@@ -108,7 +108,7 @@ class KafkaEncoder:
     def __init__(self, table: Table, source: KafkaSource) -> None:
         self._table = table
         self._source = source
-        subscription = source.settings.subscription
+        subscription = source.table.settings.subscription
         first = subscription.topics[0] if isinstance(subscription, TopicList) else None
         self._topic = first or table.identifier.name
 
@@ -135,12 +135,12 @@ class KafkaEncoder:
         self._check_kind(row, before)
         if row.raw is not None and not row.cells:
             return None, None
-        formats, projection = self._source.formats, self._source.projection
+        formats, projection = self._source.table.formats, self._source.table.projection
         cells = read_cells(self._table, row, metadata=False)
         key = None
         if formats.key is not None:
             key = self._bytes(formats.key, projection.key, cells)
-        if self._source.upserts and row.kind is RowKind.DELETE:
+        if self._source.table.upserts and row.kind is RowKind.DELETE:
             return key, None
         envelope = _ENVELOPES.get(formats.value.format.identifier)
         if envelope is None:
@@ -168,9 +168,9 @@ class KafkaEncoder:
             )
 
     def _wrapped(self, envelope: dict[str, Any]) -> dict[str, Any]:
-        choice = self._source.formats.value
+        choice = self._source.table.formats.value
         key = f"{choice.prefix}{choice.format.identifier}.schema-include"
-        if self._source.settings.resolved.values.get(key):
+        if self._source.table.settings.resolved.values.get(key):
             return {"schema": {}, "payload": envelope}
         return envelope
 
@@ -206,7 +206,7 @@ class KafkaEncoder:
         return {f.name: json_value(cells[f.column], standard) for f in fields if f.column in cells}
 
     def _standard(self, choice: FormatChoice) -> TimestampStandard:
-        resolved = self._source.settings.resolved
+        resolved = self._source.table.settings.resolved
         if choice.format.identifier == "json":
             return json_settings(resolved, choice.prefix).standard
         return envelope_settings(resolved, f"{choice.prefix}{choice.format.identifier}.").standard

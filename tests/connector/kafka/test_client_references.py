@@ -36,7 +36,7 @@ def connection(secrets: SqlSecrets, **properties: str) -> Connection:
         for key, value in properties.items()
     }
     defaults = {"topic": "t", "properties.bootstrap.servers": "localhost:9"}
-    return read_connection(kafka_source(defaults | options).settings.client)
+    return read_connection(kafka_source(defaults | options).table.settings.client)
 
 
 def test_a_client_gets_values_and_its_connection_has_none(

@@ -49,8 +49,8 @@ def test_a_plain_table_has_flinks_defaults() -> None:
     )
     assert not source.tolerates_loss
     assert not source.skips_bad_records
-    assert source.settings.reads_committed
-    assert source.settings.startup == Earliest()
+    assert source.table.settings.reads_committed
+    assert source.table.settings.startup == Earliest()
 
 
 def test_every_option_of_the_scan_is_understood() -> None:
@@ -74,7 +74,7 @@ def test_every_option_of_the_scan_is_understood() -> None:
         }
     )
 
-    assert source.settings.startup == AtTimestamp(at_ms=1_700_000_000_000)
+    assert source.table.settings.startup == AtTimestamp(at_ms=1_700_000_000_000)
     assert source.discovery_interval_ms == 10_000
     assert (source.parallelism, source.max_records_per_batch, source.watermark.idle_timeout_ms) == (
         3,
@@ -82,7 +82,7 @@ def test_every_option_of_the_scan_is_understood() -> None:
         60_000,
     )
     assert source.tolerates_loss
-    assert not source.settings.reads_committed
+    assert not source.table.settings.reads_committed
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_startup_modes_become_values(mode: str, more: dict[str, str], expected: 
     """One value for each of the five modes."""
     source = kafka_source({"scan.startup.mode": mode, "properties.group.id": "g", **more})
 
-    assert source.settings.startup == expected
+    assert source.table.settings.startup == expected
 
 
 @pytest.mark.parametrize(
@@ -128,15 +128,19 @@ def test_bounded_modes_become_values(mode: str, more: dict[str, str], expected: 
     """A bounded scan keeps the partitions that it began with."""
     source = kafka_source({"scan.bounded.mode": mode, "properties.group.id": "g", **more})
 
-    assert source.settings.bounded == expected
+    assert source.table.settings.bounded == expected
     assert source.bounded
     assert source.discovery_interval_ms == -1
 
 
 def test_topics_are_a_list_or_a_pattern() -> None:
     """Lists are separated by semicolons."""
-    assert kafka_source({"topic": "a;b; a"}).settings.subscription == TopicList(topics=("a", "b"))
-    pattern = kafka_source({"topic": None, "topic-pattern": "orders-.*"}).settings.subscription
+    assert kafka_source({"topic": "a;b; a"}).table.settings.subscription == TopicList(
+        topics=("a", "b")
+    )
+    pattern = kafka_source(
+        {"topic": None, "topic-pattern": "orders-.*"}
+    ).table.settings.subscription
     assert pattern == TopicPattern(pattern="orders-.*")
 
 
@@ -373,8 +377,8 @@ def test_a_source_travels_to_tasks_and_shows_no_secret() -> None:
     )
     copy = pickle.loads(pickle.dumps(source))
 
-    assert copy.settings.client["sasl.password"] == "canary-4711"
-    assert copy.settings == source.settings
+    assert copy.table.settings.client["sasl.password"] == "canary-4711"
+    assert copy.table.settings == source.table.settings
     assert "canary-4711" not in repr(source)
 
 

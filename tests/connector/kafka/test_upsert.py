@@ -43,10 +43,10 @@ def test_a_table_is_read_from_its_beginning_by_its_primary_key() -> None:
     source = upsert_source({"scan.bounded.mode": "latest-offset", "scan.parallelism": "2"})
 
     assert source.changes is ChangelogMode.UPSERT
-    assert source.settings.startup == Earliest()
-    assert source.settings.bounded == Latest()
-    assert [field.name for field in source.projection.key] == ["id", "region"]
-    assert [field.name for field in source.projection.value] == ["region", "id", "name"]
+    assert source.table.settings.startup == Earliest()
+    assert source.table.settings.bounded == Latest()
+    assert [field.name for field in source.table.projection.key] == ["id", "region"]
+    assert [field.name for field in source.table.projection.value] == ["region", "id", "name"]
 
 
 def test_a_prefix_tells_columns_of_the_key_from_those_of_the_value() -> None:
@@ -57,8 +57,8 @@ def test_a_prefix_tells_columns_of_the_key_from_those_of_the_value() -> None:
         key=("k_id",),
     )
 
-    assert [(field.column, field.name) for field in source.projection.key] == [("k_id", "id")]
-    assert [field.name for field in source.projection.value] == ["id"]
+    assert [(field.column, field.name) for field in source.table.projection.key] == [("k_id", "id")]
+    assert [field.name for field in source.table.projection.value] == ["id"]
 
 
 @pytest.mark.parametrize(

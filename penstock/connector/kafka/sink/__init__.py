@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from penstock.catalog.model.table import Table
 from penstock.connector.contract import Sink
-from penstock.connector.kafka.source.source import KafkaSource
+from penstock.connector.kafka.table.fields import KafkaTable
 
 __all__ = ["kafka_sink"]
 
 
-def kafka_sink(table: Table, described: KafkaSource) -> Sink:
-    """Describe writing into `table`, whose description as a source it shares; one of upserts is written by its key.
+def kafka_sink(table: Table, described: KafkaTable) -> Sink:
+    """Describe writing into `table`, as it was checked; one of upserts is written by its key.
 
     Raises OptionError, DefinitionError or UnsupportedError.
     """

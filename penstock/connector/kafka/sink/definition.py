@@ -8,18 +8,18 @@ from penstock.catalog.errors import DefinitionError, OptionError
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.kafka.sink.records import record_expressions, single_topic, writable_as
 from penstock.connector.kafka.sink.settings import KafkaSinkSettings
-from penstock.connector.kafka.source.source import KafkaSource
+from penstock.connector.kafka.table.fields import KafkaTable
 from penstock.connector.kafka.table.metadata import METADATA_TYPES, WRITABLE
 
 __all__ = ["check_order", "check_topic_given", "check_writable", "writes_changes"]
 
 
-def writes_changes(table: KafkaSource) -> bool:
+def writes_changes(table: KafkaTable) -> bool:
     """Return whether values are changes of rows, so that it matters in which order they are read."""
     return table.formats.value.format.changes is not ChangelogMode.INSERT_ONLY
 
 
-def check_order(table: KafkaSource, settings: KafkaSinkSettings, *, owner: str) -> None:
+def check_order(table: KafkaTable, settings: KafkaSinkSettings, *, owner: str) -> None:
     """Refuse to spread changes of which nothing says which belong together. Raises OptionError."""
     keyless = writes_changes(table) and table.formats.key is None
     if keyless and (settings.parallelism or 1) > 1:
@@ -30,7 +30,7 @@ def check_order(table: KafkaSource, settings: KafkaSinkSettings, *, owner: str) 
         )
 
 
-def check_writable(table: KafkaSource, *, owner: str) -> None:
+def check_writable(table: KafkaTable, *, owner: str) -> None:
     """Check a table that is to be written. Raises DefinitionError, UnsupportedError."""
     written = [column for column in table.schema.metadata if not column.virtual]
     for column in written:
@@ -62,7 +62,7 @@ def check_writable(table: KafkaSource, *, owner: str) -> None:
     record_expressions(table, set(table.schema.names), owner=owner)
 
 
-def check_topic_given(table: KafkaSource, given: Collection[str], *, owner: str) -> None:
+def check_topic_given(table: KafkaTable, given: Collection[str], *, owner: str) -> None:
     """Check that an INSERT into several topics says which. Raises DefinitionError."""
     if single_topic(table) is not None:
         return

@@ -22,8 +22,7 @@ from penstock.catalog.model.types import (
     VarCharType,
 )
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.connector.kafka.source.source import KafkaSource
-from penstock.connector.kafka.table.fields import Field, FormatChoice
+from penstock.connector.kafka.table.fields import Field, FormatChoice, KafkaTable
 from penstock.connector.kafka.table.subscription import TopicList
 from penstock.connector.spark.encoding.bytes import WrittenField, bytes_expression, sql_text
 from penstock.connector.spark.sink.target_rows import target_expressions
@@ -50,13 +49,13 @@ _BYTES = (BinaryType, VarBinaryType)
 _GONE = (RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value)
 
 
-def single_topic(table: KafkaSource) -> str | None:
+def single_topic(table: KafkaTable) -> str | None:
     """Return the topic of a table that has one only."""
     topics = table.settings.subscription
     return topics.topics[0] if isinstance(topics, TopicList) and len(topics.topics) == 1 else None
 
 
-def records_of(frame: DataFrame, table: KafkaSource, *, owner: str) -> DataFrame:
+def records_of(frame: DataFrame, table: KafkaTable, *, owner: str) -> DataFrame:
     """Return the records of `frame`, whose columns are named and typed as the table's."""
     given = set(frame.columns)
     metadata = [quoted(c.name) for c in table.schema.metadata if c.name in given]
@@ -64,7 +63,7 @@ def records_of(frame: DataFrame, table: KafkaSource, *, owner: str) -> DataFrame
     return rows.selectExpr(*record_expressions(table, given, owner=owner))
 
 
-def record_expressions(table: KafkaSource, given: set[str], *, owner: str) -> list[str]:
+def record_expressions(table: KafkaTable, given: set[str], *, owner: str) -> list[str]:
     """Return the Spark SQL of a record's columns, of which the table's columns `given` are the input."""
     changes = ROW_KIND in given
     kind = quoted(ROW_KIND) if changes else None
@@ -91,7 +90,7 @@ def record_expressions(table: KafkaSource, given: set[str], *, owner: str) -> li
 
 
 def _bytes(
-    table: KafkaSource,
+    table: KafkaTable,
     fields: Sequence[Field],
     choice: FormatChoice,
     owner: str,
@@ -153,7 +152,7 @@ def _timestamp(column: MetadataColumn) -> str:
     return f"CASE WHEN {ms} <= 0 THEN raise_error({text}) ELSE {ms} END AS timestamp"
 
 
-def _topic(table: KafkaSource, column: MetadataColumn | None) -> str:
+def _topic(table: KafkaTable, column: MetadataColumn | None) -> str:
     """Check the topic of each row against the table's list or pattern (Flink's getTargetTopic)."""
     topics, only = table.settings.subscription, single_topic(table)
     name = "NULL" if column is None else quoted(column.name)

@@ -54,7 +54,7 @@ from penstock.connector.kafka.sink.tasks import (
     write_plainly,
     write_slot,
 )
-from penstock.connector.kafka.source.source import KafkaSource
+from penstock.connector.kafka.table.fields import KafkaTable
 from penstock.connector.spark.hadoop_files import delete, list_names, rename
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.determinism import nondeterminism
@@ -108,7 +108,7 @@ class KafkaSink(Sink):
     or not at all.
     """
 
-    table: KafkaSource
+    table: KafkaTable
     settings: KafkaSinkSettings
     name: str
     upsert: bool

@@ -6,18 +6,16 @@ Partitions are assigned to readers as Flink's KafkaSourceEnumerator.getSplitOwne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.catalog.model.table import Schema
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import FetcherModel, ReadRequest, SplitMetadataClient, SplitSource
 from penstock.connector.kafka.client.split import TopicPartition
-from penstock.connector.kafka.table.fields import Projection, TableFormats
+from penstock.connector.kafka.table.fields import KafkaTable
 from penstock.connector.kafka.table.metadata import metadata_of
-from penstock.connector.kafka.table.settings import KafkaSettings
 from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
 from penstock.connector.source.enumerator import MakeEnumerator
@@ -49,52 +47,47 @@ def split_owner(split: Split, readers: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSource(SplitSource):
-    """A SplitSource over Kafka. Loads the client library only when a side is opened.
+    """A SplitSource over Kafka. Loads the client library only when a side is opened."""
 
-    `upserts`: a record replaces the row of its key, one without a value deletes it (`upsert-kafka`).
-    """
-
-    schema: Schema
-    settings: KafkaSettings
-    formats: TableFormats = field(repr=False)
-    projection: Projection = field(repr=False)
-    upserts: bool = False
+    table: KafkaTable
 
     @property
     def bounded(self) -> bool:
         """Whether `scan.bounded.mode` ends the scan."""
-        return self.settings.bounded is not None
+        return self.table.settings.bounded is not None
 
     @property
     def changes(self) -> ChangelogMode:
         """What the format of the value says, or upserts by the key."""
-        return ChangelogMode.UPSERT if self.upserts else self.formats.value.format.changes
+        return (
+            ChangelogMode.UPSERT if self.table.upserts else self.table.formats.value.format.changes
+        )
 
     @property
     def projects_fields(self) -> bool:
         """Whether the formats find fields by name, and none has to be there."""
-        return self.formats.projects_fields(self.settings.resolved)
+        return self.table.formats.projects_fields(self.table.settings.resolved)
 
     @property
     def metadata_types(self) -> Mapping[str, LogicalType]:
         """The metadata that records have, and that of the format of the value."""
-        return metadata_of(self.formats.value.format.metadata)
+        return metadata_of(self.table.formats.value.format.metadata)
 
     @property
     def skips_bad_records(self) -> bool:
         """Whether what cannot be decoded is left out, by the formats or by `bad-records`."""
-        by_format = self.formats.skips_bad_records(self.settings.resolved)
-        return by_format or self.settings.bad_records.leaves_out
+        by_format = self.table.formats.skips_bad_records(self.table.settings.resolved)
+        return by_format or self.table.settings.bad_records.leaves_out
 
     @property
     def tolerates_loss(self) -> bool:
         """Whether `scan.on-data-loss` is `continue`."""
-        return self.settings.tolerates_loss
+        return self.table.settings.tolerates_loss
 
     @property
     def watermark(self) -> WatermarkSettings:
         """The `scan.watermark.*` options."""
-        return self.settings.watermark
+        return self.table.settings.watermark
 
     @property
     def fetching(self) -> FetcherModel:
@@ -104,17 +97,17 @@ class KafkaSource(SplitSource):
     @property
     def max_records_per_batch(self) -> int | None:
         """`scan.max-records-per-batch`."""
-        return self.settings.max_records_per_batch
+        return self.table.settings.max_records_per_batch
 
     @property
     def parallelism(self) -> int | None:
         """`scan.parallelism`."""
-        return self.settings.parallelism
+        return self.table.settings.parallelism
 
     @property
     def discovery_interval_ms(self) -> int:
         """`scan.topic-partition-discovery.interval`; -1 for a bounded scan."""
-        return self.settings.discovery_interval_ms
+        return self.table.settings.discovery_interval_ms
 
     @property
     def enumerator_type(self) -> type[DiscoveringEnumerator]:
@@ -136,7 +129,7 @@ class KafkaSource(SplitSource):
         from penstock.connector.kafka.source.metadata_client import KafkaMetadataClient
 
         # a deletion tells nothing of event time: peeks look for the record before it
-        return KafkaMetadataClient(self.settings, self.decoder(peeked, deletes=False))
+        return KafkaMetadataClient(self.table.settings, self.decoder(peeked, deletes=False))
 
     def open_reader(self, request: ReadRequest) -> KafkaSplitReader:
         """Open a task's side."""
@@ -145,12 +138,12 @@ class KafkaSource(SplitSource):
         from penstock.connector.kafka.source.recovery import LogCheck
 
         check = LogCheck(
-            client=self.settings.client,
-            tolerates_loss=self.settings.tolerates_loss,
-            committed=self.settings.reads_committed,
+            client=self.table.settings.client,
+            tolerates_loss=self.table.settings.tolerates_loss,
+            committed=self.table.settings.reads_committed,
         )
         return KafkaSplitReader(
-            read_connection(self.settings.client),
+            read_connection(self.table.settings.client),
             self.decoder(request),
             check,
             origins=request.origins,
@@ -162,15 +155,15 @@ class KafkaSource(SplitSource):
         from penstock.connector.kafka.source.upsert_values import Tombstones
 
         tombstones = None
-        if self.upserts:
+        if self.table.upserts:
             tombstones = Tombstones.DELETE if deletes else Tombstones.LEAVE_OUT
         return KafkaRecordDecoder(
             request.columns,
-            self.schema,
-            self.projection,
-            self.formats,
-            self.settings.resolved,
-            leaves_out_bad=self.settings.bad_records.leaves_out,
+            self.table.schema,
+            self.table.projection,
+            self.table.formats,
+            self.table.settings.resolved,
+            leaves_out_bad=self.table.settings.bad_records.leaves_out,
             tombstones=tombstones,
             time_zone=request.time_zone,
         )

@@ -1,4 +1,4 @@
-"""Which physical columns come from the key and which from the value, and the formats that decode them.
+"""A Kafka table as its source and its sink share it: formats, and which columns come from key and value.
 
 Rules and messages of Flink's KafkaConnectorOptionsUtil (createKeyFormatProjection, createValueFormatProjection).
 """
@@ -6,7 +6,7 @@ Rules and messages of Flink's KafkaConnectorOptionsUtil (createKeyFormatProjecti
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.catalog.errors import DefinitionError, OptionError, did_you_mean
@@ -17,10 +17,12 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.connector.formats import Format, find_format
 from penstock.connector.formats.contract import FieldProjecting
 from penstock.connector.kafka.table import options as o
+from penstock.connector.kafka.table.settings import KafkaSettings
 
 __all__ = [
     "Field",
     "FormatChoice",
+    "KafkaTable",
     "Projection",
     "TableFormats",
     "check_insert_only",
@@ -87,6 +89,20 @@ class Projection:
 
     key: tuple[Field, ...]
     value: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaTable:
+    """A checked table of Kafka's topics, which is read by a `KafkaSource` and written by a `KafkaSink`.
+
+    `upserts`: a record replaces the row of its key, one without a value deletes it (`upsert-kafka`).
+    """
+
+    schema: Schema
+    settings: KafkaSettings
+    formats: TableFormats = field(repr=False)
+    projection: Projection = field(repr=False)
+    upserts: bool = False
 
 
 def formats_of(options: Mapping[str, str], owner: str) -> TableFormats:
