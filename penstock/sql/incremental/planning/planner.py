@@ -50,11 +50,12 @@ from penstock.sql.plan.clauses.joins import (
     is_only_of,
     join_conditions,
     pairs_of,
+    read_alias_names,
     read_join_kind,
+    read_relation_names,
     take_pairs,
 )
 from penstock.sql.plan.clauses.over import over_calls, read_window
-from penstock.sql.plan.clauses.select_clauses import read_alias_names, read_relation_names
 from penstock.sql.plan.logical.facts import Item, own_names
 from penstock.sql.plan.logical.nodes import (
     Aggregate,

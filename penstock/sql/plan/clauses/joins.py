@@ -1,4 +1,4 @@
-"""Read joins over streams: their kind, and conditions with a query, which are semi and anti joins."""
+"""Read FROM and WHERE over streams: relations, joins, and conditions with a query, which are semi and anti joins."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ __all__ = [
     "names_in",
     "pair_of",
     "pairs_of",
+    "read_alias_names",
     "read_correlated",
     "read_join_kind",
     "read_query_condition",
-    "refuse_join_without_equality",
-    "refuse_query_in_on",
-    "refuse_using",
+    "read_relation_names",
     "take_pairs",
     "using_names",
     "words_of",
@@ -75,31 +74,33 @@ def read_join_kind(node: exp.Join) -> JoinType | Refusal:
     return JoinType.INNER if found is JoinType.CROSS else found
 
 
-def refuse_using(node: exp.Join, kind: JoinType) -> Refusal | None:
-    """Return why USING of a join cannot be kept: it merges columns of sides of which both may be missing."""
-    if not node.args.get("using") or kind in (JoinType.INNER, JoinType.LEFT):
-        return None
-    return Refusal(
-        message=f"USING in a {kind} JOIN of streams is not supported",
-        hint="write ON a.x = b.x, and COALESCE(a.x, b.x) in the SELECT",
-        span=span_of(node),
-    )
+# --- relations ---
 
 
-def refuse_query_in_on(node: exp.Join, conditions: Sequence[exp.Expr]) -> Refusal | None:
-    """Return why the conditions of a join cannot be kept: there is a query inside."""
-    if not any(has_query(c) for c in conditions):
-        return None
-    return Refusal(message="a query inside ON is not supported", span=span_of(node))
+def read_relation_names(node: exp.Expr, columns: Sequence[str]) -> tuple[str, ...] | Refusal:
+    """Name the columns of a relation in FROM, which gives `columns`; a refusal where its alias names others."""
+    alias = node.args.get("alias")
+    names = tuple(c.name for c in alias.columns) if alias is not None else ()
+    if names and len(names) != len(columns):
+        return Refusal(
+            message=f"{node.alias} names {len(names)} columns, and the query behind it gives {len(columns)}",
+            span=span_of(node),
+        )
+    return names or tuple(columns)
 
 
-def refuse_join_without_equality(node: exp.Expr) -> Refusal:
-    """Refuse a join that compares no columns of its sides, of which neither is a single row."""
-    return Refusal(
-        message="a join of streams without an equality between their columns is not supported",
-        hint="join ON a.x = b.x, with the other conditions behind AND",
-        span=span_of(node),
-    )
+def read_alias_names(node: exp.Expr) -> list[str] | Refusal:
+    """Name the columns of an UNNEST, or of LATERAL; a refusal where they have no names."""
+    alias = node.args.get("alias")
+    if alias is None or not alias.columns:
+        lateral = isinstance(node, exp.Lateral)
+        example = "LATERAL TABLE(f(a.text))" if lateral else "CROSS JOIN UNNEST(a.items)"
+        return Refusal(
+            message=f"the columns that {'LATERAL' if lateral else 'UNNEST'} gives have no names here",
+            hint=f"name them: {example} AS t (item)",
+            span=span_of(node),
+        )
+    return [c.name for c in alias.columns]
 
 
 # --- conditions ---

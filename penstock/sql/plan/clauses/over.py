@@ -27,7 +27,6 @@ __all__ = [
     "read_clauses",
     "read_frame",
     "read_window",
-    "refuse_changes",
 ]
 
 
@@ -314,18 +313,6 @@ def _value(part: exp.Expr) -> exp.Expr:
 
 def _has_frame(call: exp.Window) -> bool:
     return not isinstance(call.this, exp.Lag | exp.Lead | exp.RowNumber | exp.Rank | exp.DenseRank)
-
-
-def refuse_changes(window: OverWindow, *, inserts: bool) -> Refusal | None:
-    """Return why rows that are updated cannot be aggregated by OVER; None for `inserts`."""
-    if inserts:
-        return None
-    return Refusal(
-        message="OVER of a stream doesn't support consuming update and delete changes: what was given for a row stays, "
-        "and rows of this FROM are updated or deleted",
-        hint="aggregate tables of inserts by OVER, and update what comes of it; or GROUP BY in its place",
-        span=span_of(window.first),
-    )
 
 
 # --- its order ---

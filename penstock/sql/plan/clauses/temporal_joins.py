@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
-from penstock.sql.plan.logical.nodes import JoinType
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.top_n import (
@@ -30,10 +29,7 @@ __all__ = [
     "last_by",
     "read_last_row",
     "read_table_versions",
-    "refuse_kind_or_updates",
     "refuse_left_without_rowtime",
-    "refuse_missing_key",
-    "refuse_table_versions",
     "refuse_unversioned",
 ]
 
@@ -42,22 +38,6 @@ _LAST = (
     "SELECT a, b, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY ts DESC) AS n FROM t) WHERE n = 1, "
     "where ts is the rowtime of t"
 )
-
-
-def refuse_kind_or_updates(kind: JoinType, version: exp.Expr, *, inserts: bool) -> Refusal | None:
-    """Return why a join as of `version` cannot be: it is neither INNER nor LEFT, or its left side is updated."""
-    if kind not in (JoinType.INNER, JoinType.LEFT):
-        return Refusal(
-            message=f"a temporal join is INNER or LEFT, not {kind}", span=span_of(version)
-        )
-    if not inserts:
-        return Refusal(
-            message="the left side of a temporal join has rows that are updated or deleted, and only inserts can wait "
-            "for the watermark",
-            hint="join the table of inserts first, and aggregate the result",
-            span=span_of(version),
-        )
-    return None
 
 
 def refuse_left_without_rowtime(version: exp.Expr) -> Refusal:
@@ -69,41 +49,6 @@ def refuse_left_without_rowtime(version: exp.Expr) -> Refusal:
         "and aggregations give rows without one. With the rows of now: FOR SYSTEM_TIME AS OF PROCTIME()",
         span=span_of(point) or span_of(version),
     )
-
-
-def refuse_missing_key(
-    node: exp.Join, label: str, key: Sequence[str], compared: Sequence[str]
-) -> Refusal | None:
-    """Return why a join does not choose one version: of the `key` of `label`, columns are not `compared`."""
-    missing = [name for name in key if name not in compared]
-    if not missing:
-        return None
-    return Refusal(
-        message=f"Temporal table's primary key ({', '.join(key)}) must be included in the equivalence condition "
-        f"of a temporal join: {', '.join(missing)} of {label} is not compared",
-        hint="ON " + " AND ".join(f"s.x = {node.this.alias_or_name}.{name}" for name in key),
-        span=span_of(node),
-    )
-
-
-def refuse_table_versions(table: ScanFlow, version: exp.Expr) -> Refusal | None:
-    """Return why the rows of a table are no versions: it has no rowtime, or no PRIMARY KEY."""
-    if table.rowtime is None:
-        return Refusal(
-            message="a temporal join in event time requires a row time attribute in the versioned table: "
-            f"{table.name} is no stream with a WATERMARK",
-            hint="declare WATERMARK FOR the column that says from when a version is valid; or join the rows of now, "
-            "with a column `pt AS PROCTIME()`: FOR SYSTEM_TIME AS OF s.pt",
-            span=span_of(version),
-        )
-    if table.key is None:
-        return Refusal(
-            message="a temporal join requires a primary key in the versioned table, and "
-            f"{table.name} has none",
-            hint=f"declare PRIMARY KEY (...) NOT ENFORCED; or join a view of its last rows: {_LAST}",
-            span=span_of(version),
-        )
-    return None
 
 
 def refuse_unversioned(node: exp.Subquery) -> Refusal:
@@ -155,11 +100,21 @@ class LastRows:
 def read_table_versions(node: ScanTable, tables: Sequence[ScanFlow]) -> Versions | Refusal:
     """Read a table behind FOR SYSTEM_TIME AS OF a rowtime; a refusal without a PRIMARY KEY or a WATERMARK."""
     table = tables[node.scan]
-    refusal = refuse_table_versions(table, node.args["version"])
-    if refusal is not None:
-        return refusal
-    assert table.rowtime is not None, "others are refused"
-    assert table.key is not None, "others are refused"
+    if table.rowtime is None:
+        return Refusal(
+            message="a temporal join in event time requires a row time attribute in the versioned table: "
+            f"{table.name} is no stream with a WATERMARK",
+            hint="declare WATERMARK FOR the column that says from when a version is valid; or join the rows of now, "
+            "with a column `pt AS PROCTIME()`: FOR SYSTEM_TIME AS OF s.pt",
+            span=span_of(node.args["version"]),
+        )
+    if table.key is None:
+        return Refusal(
+            message="a temporal join requires a primary key in the versioned table, and "
+            f"{table.name} has none",
+            hint=f"declare PRIMARY KEY (...) NOT ENFORCED; or join a view of its last rows: {_LAST}",
+            span=span_of(node.args["version"]),
+        )
     return Versions(key=table.key, time=table.rowtime)
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.plan.clauses.select_clauses import refuse_unused_hint
 from penstock.sql.plan.logical.nodes import (
     Aggregate,
     Node,
@@ -187,8 +186,7 @@ def place_operators(plan: Plan, options: PlacementOptions) -> PhysicalPlan | Ref
     if changing:
         followed = frozenset()
     unequal = unequal_joins(plan.tree, followed)
-    refusal = in_processing_time(plan.tree, tables) or unequal.bounded
-    if refusal is not None:
+    if (refusal := in_processing_time(plan.tree, tables) or unequal.bounded) is not None:
         return refusal
     found = unequal.regular or _streamed(plan, spark, options)
     if isinstance(found, PhysicalPlan):
@@ -207,8 +205,7 @@ def _streamed(
         return flow
     if plan.hints or (flow.mechanism is not None and options.state_ttl_ms != 0):
         return None
-    refusal = None if options.sink is None else sink_refusal(flow, options.sink)
-    if refusal is not None:
+    if (refusal := None if options.sink is None else sink_refusal(flow, options.sink)) is not None:
         return refusal
     root = on_spark(plan.root, spark)
     return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark)
@@ -230,8 +227,7 @@ def place_on_stages(
     if refusal is not None:
         return refusal
     flow = rows.flow if not rows.native else Flow(columns=rows.columns)
-    refusal = None if options.sink is None else sink_refusal(flow, options.sink)
-    if refusal is not None:
+    if (refusal := None if options.sink is None else sink_refusal(flow, options.sink)) is not None:
         return refusal
     root = on_stages(plan.root, stages, spark)
     return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark, stages=stages)
@@ -249,7 +245,13 @@ def _refuse_unused(hints: Sequence[StateHint], stages: StageTraits) -> Refusal |
     """Refuse a hint that bounds no state."""
     for hint in hints:
         if id(hint.hint.relation) not in stages.kept:
-            return refuse_unused_hint(hint.hint)
+            return Refusal(
+                message="the hint STATE_TTL bounds joins without a bound in time and aggregations without a window, "
+                f"and none of these keeps rows of '{hint.hint.relation.alias_or_name}' here",
+                hint="leave it out: the watermark bounds windows and joins in time, and SET 'table.exec.state.ttl' "
+                "bounds all other state, that of Top-N too",
+                span=hint.hint.span,
+            )
     return None
 
 

@@ -132,8 +132,7 @@ class SparkTraits:
     def _numbered(self, node: TopN) -> Trait:
         numbered, block = self._numbers[id(node)], query_block(node)
         assert block is not None, "it is a SELECT"
-        refusal = check_numbered(numbered, self._tables)
-        if refusal is not None:
+        if (refusal := check_numbered(numbered, self._tables)) is not None:
             return refusal
         clause = self.of_from(block)
         return clause if isinstance(clause, Refusal) else numbered_flow(numbered, clause)
@@ -154,8 +153,7 @@ class SparkTraits:
             joined = JoinedFlow(flow=Flow(columns=None))
             return FromClause(relations=[], joined=joined, where=where)
         for relation in block.relations:
-            refusal = check_temporal(relation.place)
-            if refusal is not None:
+            if (refusal := check_temporal(relation.place)) is not None:
                 return refusal
         relations: list[QualifiedRelation] = []
         for relation in block.relations:

@@ -21,17 +21,9 @@ from penstock.sql.plan.clauses.joins import (
     read_correlated,
     read_join_kind,
     read_query_condition,
+    read_relation_names,
 )
 from penstock.sql.plan.clauses.over import OverWindow, over_calls, read_window
-from penstock.sql.plan.clauses.select_clauses import (
-    read_relation_names,
-    refuse_clauses,
-    refuse_missing_from,
-    refuse_nondeterministic,
-    refuse_query,
-    refuse_table_function,
-    refuse_unknown_columns,
-)
 from penstock.sql.plan.clauses.temporal_joins import (
     refuse_left_without_rowtime,
     refuse_unversioned,
@@ -79,6 +71,8 @@ from penstock.sql.plan.placement.stage_select import (
     needed_names,
     over_rows,
     read_values,
+    refuse_clauses,
+    refuse_nondeterministic,
     streamed_rows,
 )
 from penstock.sql.plan.rules.aggregate import is_same, own_aggregates, refuse_ordered
@@ -91,6 +85,7 @@ from penstock.sql.plan.rules.top_n import (
     check_limit,
     find_row_number,
 )
+from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = ["StageTraits"]
@@ -155,7 +150,10 @@ class StageTraits:
                 block = query_block(node)
                 if block is None:
                     assert node.syntax is not None, "it is the top of a query"
-                    return refuse_query(node.syntax)
+                    return Refusal(
+                        message="this query cannot be kept up to date as rows come",
+                        span=span_of(node.syntax),
+                    )
                 return self._select(block)
 
     def _set(self, node: SetOp) -> StageTrait | Refusal:
@@ -201,7 +199,11 @@ class StageTraits:
             case _ if isinstance(relation.place, exp.Table):
                 call = table_call(relation.place)
                 assert call is not None, "other tables are scans"
-                return refuse_table_function(call.name, relation.place)
+                return Refusal(
+                    message=f"TABLE({call.name}(...)) is not supported in a query whose results are kept up to date",
+                    hint=f"write LATERAL TABLE({call.name}(...)) behind a table",
+                    span=span_of(relation.place),
+                )
             case given:
                 return self.of(given)
 
@@ -226,7 +228,13 @@ class StageTraits:
         if isinstance(inner, Refusal):
             return inner
         if inner.native:
-            return flow if isinstance(flow, Refusal) else refuse_unknown_columns(relation.place)
+            if isinstance(flow, Refusal):
+                return flow
+            return Refusal(
+                message="the columns of this windowing function cannot be told",
+                hint="name the columns in the query that it reads",
+                span=span_of(relation.place),
+            )
         rows = self._found[id(node)] = window_rows(node, inner)
         return rows
 
@@ -250,8 +258,7 @@ class StageTraits:
         return version_rows(join, view, needed)
 
     def _top_n(self, node: TopN, numbered: RowNumberQuery) -> StageTrait | Refusal:
-        refusal = check_limit(numbered)
-        if refusal is not None:
+        if (refusal := check_limit(numbered)) is not None:
             return refusal
         block = query_block(node)
         assert block is not None, "it is a SELECT"
@@ -269,9 +276,8 @@ class StageTraits:
             self._native.add(id(block.block))
             return self._streams.refuse_stars(block) or Streamed()
         select = block.select
-        refusal = refuse_missing_from(select)
-        if refusal is not None:
-            return refusal
+        if not block.relations:
+            return Refusal(message="a query over streams needs a FROM", span=span_of(select))
         where = select.args.get("where")
         shown: list[Shown | None] = []
         for relation in block.relations:
@@ -381,12 +387,10 @@ class StageTraits:
 
     def _select(self, block: QueryBlock) -> StageTrait | Refusal:
         select, core = block.select, block.core
-        refusal = refuse_clauses(select)
-        if refusal is not None:
+        if (refusal := refuse_clauses(select)) is not None:
             return refusal
         grouped, calls = is_aggregation(select), over_calls(select)
-        refusal = check_over(select) if grouped or not calls else None
-        if refusal is not None:
+        if (refusal := check_over(select) if grouped or not calls else None) is not None:
             return refusal
         window = read_window(select, calls, rowtimes_of(core), self._proctimes)
         if isinstance(window, Refusal):
@@ -411,15 +415,14 @@ class StageTraits:
         """Return the rows of the SELECT list over FROM and WHERE."""
         select, items = block.select, block.core.items
         grouped = is_aggregation(select)
+        varying = refuse_nondeterministic(select)
         if window is not None:
             over = over_rows(items, source, window, calls)
             if isinstance(over, Refusal):
                 return over
-            return refuse_nondeterministic(select) or over
-        if grouped or isinstance(source, StageSource):
-            refusal = refuse_nondeterministic(select)
-            if refusal is not None:
-                return refusal
+            return varying or over
+        if varying is not None and (grouped or isinstance(source, StageSource)):
+            return varying
         if grouped:
             return self._aggregated(block, source)
         return source.project(items) if isinstance(source, StageSource) else streamed_rows(items)
@@ -434,8 +437,7 @@ class StageTraits:
         if not closes:
             self._keep_alone(block)
         for aggregate in own_aggregates(select):
-            refusal = refuse_ordered(aggregate)
-            if refusal is not None:
+            if (refusal := refuse_ordered(aggregate)) is not None:
                 return refusal
         if isinstance(source, StageSource):
             refusal = source.refuse(read_values(keys, items, select.args.get("having")))

@@ -8,26 +8,15 @@ from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_text
-from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, WindowKind
 from penstock.sql.plan.clauses.joins import (
+    has_query,
     is_only_of,
     join_conditions,
     pair_of,
-    refuse_join_without_equality,
-    refuse_query_in_on,
-    refuse_using,
+    read_alias_names,
     take_pairs,
 )
-from penstock.sql.plan.clauses.select_clauses import (
-    read_alias_names,
-    read_numbered_order,
-    refuse_column_counts,
-    refuse_set_operation,
-    refuse_star_over_using,
-    refuse_unnamed_column,
-    refuse_window,
-)
-from penstock.sql.plan.clauses.temporal_joins import refuse_kind_or_updates, refuse_missing_key
 from penstock.sql.plan.logical.nodes import (
     JoinType,
     Scan,
@@ -49,6 +38,7 @@ from penstock.sql.plan.placement.stage_select import (
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation, expanded
 from penstock.sql.plan.rules.flow import Flow, OperatorKind
 from penstock.sql.plan.rules.top_n import RowNumberQuery, check_row_number
+from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
@@ -72,11 +62,18 @@ __all__ = [
 
 def set_rows(place: exp.SetOperation, left: StageTrait, right: StageTrait) -> StageTrait | Refusal:
     """Return the rows of a set operation, column by column."""
-    refusal = refuse_set_operation(place) or refuse_column_counts(
-        place, len(left.columns), len(right.columns)
-    )
-    if refusal is not None:
-        return refusal
+    for part in ("order", "limit", "offset"):
+        if place.args.get(part) is not None:
+            return Refusal(
+                message=f"{part.upper()} of a stream is not supported",
+                span=span_of(place.args[part]),
+            )
+    one, two = len(left.columns), len(right.columns)
+    if one != two:
+        return Refusal(
+            message=f"the queries of this {place.key.upper()} give {one} and {two} columns",
+            span=span_of(place),
+        )
     distinct = bool(place.args.get("distinct"))
     if not isinstance(place, exp.Union):
         mechanism = mechanism_at(OperatorKind.SET, left.columns, "the rows of both sides", place)
@@ -109,15 +106,25 @@ def table_rows(scan: Scan, needed: frozenset[str] | None) -> StageTrait:
 
 def window_rows(node: WindowAssign, given: StageTrait) -> StageTrait | Refusal:
     """Return rows of a stage with their windows."""
-    refusal = refuse_window(
-        node.kind,
-        node.time_column,
-        node.span,
-        node.input.facts.sources(node.time_column),
-        inserts=given.stays,
-    )
-    if refusal is not None:
-        return refusal
+    if not given.stays:
+        return Refusal(
+            message=f"{node.kind} over rows that are updated or deleted is not supported",
+            hint="aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...",
+            span=node.span,
+        )
+    if not node.input.facts.sources(node.time_column):
+        return Refusal(
+            message=f"{node.time_column} is not a rowtime of the rows that {node.kind} reads",
+            hint="a rowtime is the column of a stream's WATERMARK, also in a query that selects it; write the rows "
+            "into a table with a WATERMARK, and window that in a second INSERT",
+            span=node.span,
+        )
+    if node.kind is WindowKind.SESSION:
+        return Refusal(
+            message="SESSION over the results of OVER or of a temporal join is not supported",
+            hint="write them into a table with a WATERMARK, and window that in a second INSERT",
+            span=node.span,
+        )
     return StageTrait(
         columns=(*given.columns, *WINDOW_COLUMNS),
         stays=True,
@@ -142,18 +149,24 @@ def top_n_rows(
     node: TopN, numbered: RowNumberQuery, source: StageSource | Streamed
 ) -> StageTrait | Refusal:
     """Return the best rows of `source`, under the names that their reader knows."""
-    refusal = check_row_number(numbered)
-    if refusal is not None:
+    if (refusal := check_row_number(numbered)) is not None:
         return refusal
     columns = [(name, value) for name, value in node.items if name != node.number]
     names = [name for name, _ in columns]
     if not all(names) or len(set(names)) < len(names):
-        return refuse_unnamed_column(numbered)
-    parts = read_numbered_order(numbered)
-    if isinstance(parts, Refusal):
-        return parts
+        return Refusal(
+            message="a column of a query that numbers rows has no name of its own",
+            hint="name it with AS",
+            span=span_of(numbered.select),
+        )
+    if not node.order:
+        return Refusal(
+            message=f"{to_text(numbered.window.this)} without ORDER BY is not supported",
+            hint="add ORDER BY to its OVER",
+            span=span_of(numbered.item),
+        )
     partition = [name_value(part, columns) for part in node.partition]
-    for part in parts[1 if node.by_arrival else 0 :]:
+    for part in node.order[1 if node.by_arrival else 0 :]:
         name_value(part.this, columns)
     rows = source.project(columns) if isinstance(source, StageSource) else streamed_rows(columns)
     if isinstance(rows, Refusal):
@@ -169,7 +182,7 @@ def top_n_rows(
     spelled = tuple(to_text(part) for part in node.partition)
     return StageTrait(
         columns=node.shown_names,
-        stays=rows.stays and one and node.by_arrival and not parts[0].args.get("desc"),
+        stays=rows.stays and one and node.by_arrival and not node.order[0].args.get("desc"),
         key=key,
         constants=frozenset({node.number}) if alone else frozenset(),
         mechanism=mechanism_at(OperatorKind.TOP_N, spelled, "the best rows", numbered.item),
@@ -187,9 +200,13 @@ def expanded_items(
     select: exp.Select, places: Sequence[exp.Expr], shown: Sequence[Sequence[str] | None]
 ) -> list[exp.Expr] | Refusal:
     """Return the SELECT list with its stars written out, over the relations of FROM; None: a function names its own."""
-    refusal = refuse_star_over_using(select)
-    if refusal is not None:
-        return refusal
+    using = any(join.args.get("using") for join in select.args.get("joins") or [])
+    if using and any(isinstance(item, exp.Star) for item in select.expressions):
+        return Refusal(
+            message="* over a join with USING is not supported here",
+            hint="name the columns",
+            span=span_of(select),
+        )
     tables: list[QualifiedRelation] = []
     functions: list[QualifiedRelation] = []
     for place, given in zip(places, shown, strict=True):
@@ -228,11 +245,16 @@ def read_conditions(
     node: exp.Join, kind: JoinType, left: StageSource, right: StageSource, tests: list[exp.Expr]
 ) -> list[exp.Expr] | Refusal:
     """Return the conditions of a join; those of WHERE that belong to it are removed from `tests`."""
-    refusal = refuse_using(node, kind)
-    if refusal is not None:
-        return refusal
+    if node.args.get("using") and kind not in (JoinType.INNER, JoinType.LEFT):
+        return Refusal(
+            message=f"USING in a {kind} JOIN of streams is not supported",
+            hint="write ON a.x = b.x, and COALESCE(a.x, b.x) in the SELECT",
+            span=span_of(node),
+        )
     conditions = [*join_conditions(node, left), *take_pairs(node, tests, left, right)]
-    return refuse_query_in_on(node, conditions) or conditions
+    if any(map(has_query, conditions)):
+        return Refusal(message="a query inside ON is not supported", span=span_of(node))
+    return conditions
 
 
 def join_rows(
@@ -247,7 +269,11 @@ def join_rows(
     """
     pairs, rest = conditions
     if not pairs and () not in (left.key, right.key):
-        return refuse_join_without_equality(node)
+        return Refusal(
+            message="a join of streams without an equality between their columns is not supported",
+            hint="join ON a.x = b.x, with the other conditions behind AND",
+            span=span_of(node),
+        )
     state = f"the rows of both sides ({kind} join)"
     mechanism = mechanism_at(OperatorKind.JOIN, (), state, node)
     compared = [one for one, _ in pairs], [two for _, two in pairs]
@@ -266,9 +292,17 @@ def join_versions(
     assert isinstance(node, exp.Join), "tables are joined"
     assert isinstance(join, TemporalJoin), "others are refused"
     version = relation.place.args["version"]
-    refusal = refuse_kind_or_updates(kind, version, inserts=left.stays)
-    if refusal is not None:
-        return refusal
+    if kind not in (JoinType.INNER, JoinType.LEFT):
+        return Refusal(
+            message=f"a temporal join is INNER or LEFT, not {kind}", span=span_of(version)
+        )
+    if not left.stays:
+        return Refusal(
+            message="the left side of a temporal join has rows that are updated or deleted, and only inserts can wait "
+            "for the watermark",
+            hint="join the table of inserts first, and aggregate the result",
+            span=span_of(version),
+        )
     pairs = [pair_of(condition, left, right) for condition in conditions]
     names = {right.column(exp.column(name, relation.alias)): name for name in join.key}
     compared: list[str] = []
@@ -279,9 +313,14 @@ def join_versions(
             rest.append(condition)
         else:
             compared.append(name)
-    refusal = refuse_missing_key(node, _label(join), join.key, compared)
-    if refusal is not None:
-        return refusal
+    missing = [name for name in join.key if name not in compared]
+    if missing:
+        return Refusal(
+            message=f"Temporal table's primary key ({', '.join(join.key)}) must be included in the equivalence "
+            f"condition of a temporal join: {', '.join(missing)} of {_label(join)} is not compared",
+            hint="ON " + " AND ".join(f"s.x = {relation.alias}.{name}" for name in join.key),
+            span=span_of(node),
+        )
     state = "rows until the watermark has passed them"
     mechanism = mechanism_at(OperatorKind.TEMPORAL_JOIN, join.key, state, node)
     return left.refuse_beside(right, rest) or left.with_versions(right, mechanism, node)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
+from penstock.sql.expressions.nondeterministic import find_nondeterministic
 from penstock.sql.plan.clauses.joins import find_column
-from penstock.sql.plan.clauses.over import OverWindow, read_call, refuse_changes
-from penstock.sql.plan.clauses.select_clauses import refuse_inner_query, refuse_unknown_column
+from penstock.sql.plan.clauses.over import OverWindow, read_call
 from penstock.sql.plan.logical.facts import Item, own_names, unique_name
 from penstock.sql.plan.logical.nodes import JoinType
 from penstock.sql.plan.placement.blocks import StageTrait
@@ -31,6 +31,8 @@ __all__ = [
     "over_rows",
     "query_names",
     "read_values",
+    "refuse_clauses",
+    "refuse_nondeterministic",
     "streamed_rows",
 ]
 
@@ -90,9 +92,20 @@ class StageSource:
     def refuse(self, values: Iterable[exp.Expr]) -> Refusal | None:
         """Return why a value cannot be computed: a query inside it, or a column of no relation."""
         for value in values:
-            refusal = refuse_inner_query(value) or refuse_unknown_column(value, self.knows)
-            if refusal is not None:
-                return refusal
+            inner = value.find(exp.Query)
+            if inner is not None:
+                return Refusal(
+                    message="a query inside an expression over rows that are updated or deleted is not supported",
+                    hint="join it in FROM; or write x IN (SELECT ...) or EXISTS (SELECT ...) as a condition of its own",
+                    span=span_of(inner) or span_of(value),
+                )
+            for node in value.find_all(exp.Column, bfs=False):
+                if not isinstance(node.this, exp.Star) and not self.knows(node):
+                    return Refusal(
+                        message=f"{to_text(node)} is not a column of the tables named in this FROM",
+                        hint="name a column of the query around it only in x IN (SELECT ...) and EXISTS (SELECT ...)",
+                        span=span_of(node),
+                    )
         return None
 
     def refuse_beside(self, right: StageSource, values: Iterable[exp.Expr]) -> Refusal | None:
@@ -208,6 +221,40 @@ class Streamed:
     """FROM and WHERE of a SELECT that Spark streams by itself."""
 
 
+def refuse_clauses(select: exp.Select) -> Refusal | None:
+    """Return why a SELECT cannot be a stage: it has a clause that no stage has."""
+    for name in ("order", "limit", "fetch", "offset", "qualify"):
+        node = select.args.get(name)
+        if node is not None:
+            words = {"order": "ORDER BY", "fetch": "FETCH"}.get(name, name.upper())
+            return Refusal(
+                message=f"{words} of a stream is not supported",
+                hint="number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in "
+                "the query around it",
+                span=span_of(node) or span_of(select),
+            )
+    return None
+
+
+def refuse_nondeterministic(select: exp.Select) -> Refusal | None:
+    """Return why values of a SELECT cannot be retracted: a function varies. PROCTIME() as an order is no value."""
+    own = (
+        call
+        for call in find_nondeterministic(select)
+        if call.find_ancestor(exp.Select) is select
+        and not isinstance(call.find_ancestor(exp.Ordered, exp.Window), exp.Ordered)
+    )
+    varying = next(own, None)
+    if varying is None:
+        return None
+    return Refusal(
+        message="a function that gives another value each time is not supported over rows that are kept: what it gave "
+        "could not be taken back, or given again",
+        hint="call it in the query that reads the table, where it is computed once for each row",
+        span=span_of(varying) or span_of(select),
+    )
+
+
 def mechanism_at(
     way: OperatorKind, key: tuple[str, ...], state: str, place: exp.Expr
 ) -> UpdatingOperator:
@@ -266,9 +313,13 @@ def over_rows(
         refusal = source.refuse(read_values([*window.partition, *order], items, None))
         if refusal is not None:
             return refusal
-    refusal = refuse_changes(window, inserts=stays)
-    if refusal is not None:
-        return refusal
+    if not stays:
+        return Refusal(
+            message="OVER of a stream doesn't support consuming update and delete changes: what was given for a row "
+            "stays, and rows of this FROM are updated or deleted",
+            hint="aggregate tables of inserts by OVER, and update what comes of it; or GROUP BY in its place",
+            span=span_of(window.first),
+        )
     plain = [(name, exp.null() if value.find(exp.Window) else value) for name, value in items]
     rows = StageSource(columns={}, stays=True) if isinstance(source, Streamed) else source
     given = rows.listed(plain)

@@ -111,8 +111,7 @@ def aggregate_flow(
     if isinstance(keys, Refusal):
         return keys
     retracting = source.changes is ChangelogMode.ALL
-    refusal = _check_retract(select) if retracting else check_distinct(select)
-    if refusal is not None:
+    if (refusal := _check_retract(select) if retracting else check_distinct(select)) is not None:
         return refusal
     mechanism = UpdatingOperator(
         way=OperatorKind.RETRACTING_AGGREGATE if retracting else OperatorKind.AGGREGATE,

@@ -136,8 +136,7 @@ def _with_static(
             flow = kept
             continue
         found = static_leaf(node)
-        refusal = _check(join, found)
-        if refusal is not None:
+        if (refusal := _check(join, found)) is not None:
             return refusal
         assert found is not None, "it was checked"
         assert isinstance(join, exp.Join), "it was checked"
@@ -253,8 +252,7 @@ def windows_flow(flow: Flow, kind: WindowKind, span: Span | None) -> Flow | Refu
 
 def check_numbered(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> Refusal | None:
     """Refuse a query that numbers rows before its FROM is looked at."""
-    refusal = check_limit(numbered)
-    if refusal is not None:
+    if (refusal := check_limit(numbered)) is not None:
         return refusal
     if numbered.is_by_arrival(frozenset().union(*(table.proctimes for table in tables))):
         return Refusal(
@@ -276,16 +274,14 @@ def numbered_flow(numbered: RowNumberQuery, found: FromClause) -> Flow | Refusal
 def select_flow(block: Block, found: FromClause, *, windowed: bool) -> Flow | Refusal:
     """Return the flow of a SELECT over its FROM clause. `windowed`: windows end its groups, or its distinct rows."""
     select = block.select
-    refusal = check_over(select) or _check_sorting(select)
-    if refusal is not None:
+    if (refusal := check_over(select) or _check_sorting(select)) is not None:
         return refusal
     if is_aggregation(select):
         return _aggregated(select, found, windowed=windowed)
     relations, source = found.relations, found.joined.flow
     if source.is_changing:
         return changes_flow(select, relations, source, found.where, found.joined.conditions)
-    refusal = _check_keeping_all(block, windowed=windowed)
-    if refusal is not None:
+    if (refusal := _check_keeping_all(block, windowed=windowed)) is not None:
         return refusal
     distinct = select.args.get("distinct")
     return rows_flow(select, relations, source.stateful or (None if distinct is None else select))
@@ -300,8 +296,7 @@ def _aggregated(select: exp.Select, found: FromClause, *, windowed: bool) -> Flo
     group, source = select.args.get("group"), found.joined.flow
     if windowed and not source.is_changing:
         return check_distinct(select) or rows_flow(select, found.relations, group)
-    refusal = _check_chain(source, group or select, "an aggregation")
-    if refusal is not None:
+    if (refusal := _check_chain(source, group or select, "an aggregation")) is not None:
         return refusal
     if found.joined.conditions:
         return Refusal(
@@ -342,8 +337,7 @@ def _united(node: exp.SetOperation, branches: Sequence[Flow]) -> Flow | Refusal:
         )
     kinds = any(flow.kinds for flow in flows)
     for side, flow in zip((node.this, node.expression), branches, strict=True):
-        refusal = check_add_kind(side) if kinds and not flow.kinds else None
-        if refusal is not None:
+        if (refusal := check_add_kind(side) if kinds and not flow.kinds else None) is not None:
             return refusal
     constants = frozenset.intersection(*(flow.constants for flow in flows))
     if first.changes is ChangelogMode.ALL:

@@ -119,8 +119,7 @@ def changes_flow(
 
     `source` is the flow of the whole FROM clause.
     """
-    refusal = _check(select, where)
-    if refusal is not None:
+    if (refusal := _check(select, where)) is not None:
         return refusal
     items = select.expressions
     if source.kinds or where is not None or conditions:

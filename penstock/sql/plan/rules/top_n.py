@@ -222,8 +222,7 @@ def top_n_flow(
     numbered: RowNumberQuery, relations: list[QualifiedRelation], source: Flow
 ) -> Flow | Refusal:
     """Return the flow of a query that numbers rows in update mode. `source` is the flow of its FROM clause."""
-    refusal = _check(numbered, source)
-    if refusal is not None:
+    if (refusal := _check(numbered, source)) is not None:
         return refusal
     select, item = numbered.select, numbered.item
     items = expanded(select, relations)
@@ -237,8 +236,7 @@ def top_n_flow(
     key = _key(numbered, columns)
     if isinstance(key, Refusal):
         return key
-    refusal = _check_order(numbered)
-    if refusal is not None:
+    if (refusal := _check_order(numbered)) is not None:
         return refusal
     one = numbered.limit == 1
     way = OperatorKind.TOP_N

@@ -176,8 +176,7 @@ def keep_distinct_in_windows(query: exp.Expr) -> None:
     for select in find_nodes(query, exp.Select):
         group = select.args.get("group")
         if group is not None and is_windowed(group.expressions):
-            refusal = check_distinct(select)
-            if refusal is not None:
+            if (refusal := check_distinct(select)) is not None:
                 raise refusal.error()
             keep_distinct(select)
 
