@@ -32,7 +32,6 @@ from penstock.sql.incremental.planning.source import (
     AppendSource,
     ChangelogSource,
     NamedRelation,
-    VersionedRelation,
     all_of,
     last_rows,
     name_all,
@@ -87,11 +86,11 @@ from penstock.sql.plan.rules.flow import Arrival, Flow, ScanFlow
 from penstock.sql.plan.rules.inline import waits_for_time
 from penstock.sql.plan.rules.top_n import (
     RowNumberQuery,
+    TieBreak,
     arrival_carriers,
     carry_arrival,
     find_row_number,
     take_bound,
-    winner,
 )
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import attach, source_of
@@ -186,12 +185,11 @@ class _StageWriter:
 
     def _named(self, relation: BlockRelation, place: exp.Expr, reader: exp.Select) -> NamedRelation:
         """Write a relation in FROM; the bound of a Top-N is removed from the WHERE of its reader."""
-        versions = None
         rows: Relation
         shown: Sequence[str]
         if isinstance(relation.join, TemporalJoin):
-            versions = self._versions(relation.join, place, needed_names(reader))
-            rows, shown = versions.rows, versions.rows.columns
+            rows = self._versions(relation.join, place, needed_names(reader))
+            shown = rows.columns
         elif (best := relation.top_n) is not None:
             numbered = find_row_number(reader.args.get("where"), place)
             assert numbered is not None, "it numbers rows"
@@ -204,17 +202,18 @@ class _StageWriter:
             alias=place.alias_or_name,
             shown=known(read_relation_names(place, shown)),
             rows=rows,
-            versions=versions,
         )
 
     def _versions(
         self, join_: TemporalJoin, place: exp.Expr, needed: frozenset[str] | None
-    ) -> VersionedRelation:
+    ) -> ChangelogRelation:
         if isinstance(place, exp.Subquery):
             best = numbering_block(join_.right)
-            return last_rows(place, needed, lambda select: self._source(best, select), self.stages)
+            return last_rows(
+                join_, place, needed, lambda select: self._source(best, select), self.stages
+            )
         assert isinstance(place, ScanTable), "tables and views have versions"
-        return versions_of_table(place, self._tables[place.scan], needed, self.stages)
+        return versions_of_table(join_, place, self._tables[place.scan], needed, self.stages)
 
     def _relation(self, relation: BlockRelation, place: exp.Expr, reader: exp.Select) -> Relation:
         node = relation.node
@@ -259,12 +258,10 @@ class _StageWriter:
             self.stages,
             shows_number=node.shows_number,
             by_arrival=node.by_arrival,
-            ties=self._ties(numbered, source),
+            ties=self._ties(node.tie, source),
         )
 
-    def _ties(
-        self, numbered: RowNumberQuery, source: AppendSource | ChangelogSource
-    ) -> Ties | None:
+    def _ties(self, tie: TieBreak | None, source: AppendSource | ChangelogSource) -> Ties | None:
         """Return how ties in the order are broken, by arrival; None: by their columns."""
         if any(table.arrival is Arrival.OPEN for table in self._tables):
             return None
@@ -272,7 +269,7 @@ class _StageWriter:
         if isinstance(source, AppendSource):
             carriers = arrival_carriers(source.skeleton, self._tables)
         carry_arrival(carriers or [])
-        return Ties(winner=winner(numbered, self._tables), by_record=carriers is not None)
+        return None if tie is None else Ties(winner=tie, by_record=carriers is not None)
 
     def _source(self, block: QueryBlock, select: exp.Select) -> AppendSource | ChangelogSource:
         """Write FROM and WHERE of a SELECT, of which `select` is a copy; writes out the stars of that."""
@@ -327,14 +324,12 @@ class _StageWriter:
                 continue
             assert isinstance(node, exp.Join), "tables are joined"
             # a condition on versions chooses none: it is asked of the one that is valid
-            opened = self._open(right, needed, early if right.versions is None else [])
+            versioned = isinstance(relation.join, TemporalJoin)
+            opened = self._open(right, needed, [] if versioned else early)
             conditions = join_conditions(node, source)
             conditions += take_pairs(node, tests, source, opened)
-            if right.versions is not None:
-                assert isinstance(relation.join, TemporalJoin), "others have no versions"
-                source = plan_temporal_join(
-                    source, opened, right.versions, conditions, relation.join.waits_for, node
-                )
+            if isinstance(relation.join, TemporalJoin):
+                source = plan_temporal_join(source, opened, conditions, relation.join, node)
                 continue
             assert isinstance(relation.join, Join), "others are refused"
             pairs, rest = pairs_of(conditions, source, opened)

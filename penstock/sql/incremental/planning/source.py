@@ -26,6 +26,7 @@ from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.plan.clauses.joins import find_column
 from penstock.sql.plan.clauses.temporal_joins import LastRows, read_last_row
 from penstock.sql.plan.logical.facts import own_names, unique_name
+from penstock.sql.plan.logical.nodes import TemporalJoin
 from penstock.sql.plan.placement.stage_select import is_constant
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.syntax.positions import attach, source_of
@@ -35,7 +36,6 @@ __all__ = [
     "ChangelogSource",
     "NamedRelation",
     "Scope",
-    "VersionedRelation",
     "all_of",
     "last_rows",
     "name_all",
@@ -192,23 +192,15 @@ def _is_named(value: exp.Expr, name: str, table: str) -> bool:
 # --- versions ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionedRelation:
-    """A versioned relation: its changes as they arrive, the key and the rowtime of its versions, its name."""
-
-    rows: ChangelogRelation
-    key: tuple[str, ...]
-    time: str
-    label: str
-
-
 def versions_of_table(
-    node: exp.Table, table: ScanFlow, needed: frozenset[str] | None, stages: StageList
-) -> VersionedRelation:
+    join: TemporalJoin,
+    node: exp.Table,
+    table: ScanFlow,
+    needed: frozenset[str] | None,
+    stages: StageList,
+) -> ChangelogRelation:
     """Treat a table as versions, with the columns `needed` (None: all) and those that make it versioned."""
-    assert table.rowtime is not None, "others are refused"
-    assert table.key is not None, "others are refused"
-    own = {*table.key, table.rowtime}
+    own = {*join.key, join.time}
     names = tuple(n for n in table.columns if needed is None or n in needed or n in own)
     bare = node.copy()
     for part in ("alias", "joins", "laterals", "version"):
@@ -217,16 +209,16 @@ def versions_of_table(
     if table.changes is not ChangelogMode.INSERT_ONLY:
         fields = [column(name) for name in (*names, ROW_KIND)]
     query = exp.select(*fields).from_(bare, copy=False)
-    rows = stages.versions(query, names, table.key, table.changes, node)
-    return VersionedRelation(rows=rows, key=table.key, time=table.rowtime, label=table.name)
+    return stages.versions(query, names, join.key, table.changes, node)
 
 
 def last_rows(
+    join: TemporalJoin,
     node: exp.Subquery,
     needed: frozenset[str] | None,
     source: Callable[[exp.Select], AppendSource | ChangelogSource],
     stages: StageList,
-) -> VersionedRelation:
+) -> ChangelogRelation:
     """Treat Flink's view of the last rows of a stream as versions: each row of the stream is one.
 
     `source` plans FROM and WHERE of a SELECT.
@@ -235,17 +227,14 @@ def last_rows(
     inner = source(numbered.select)
     items_of = (i for i in numbered.select.expressions if i is not numbered.item)
     view = LastRows.of(node, numbered, {i.alias_or_name: i.unalias() for i in items_of})
-    found = view.versions
     assert isinstance(inner, AppendSource), "others are refused"
-    assert found is not None, "others are refused"
     items: list[Item] = [
         (name, view.values[own])
         for name, own in view.names.items()
-        if needed is None or name in needed or name in (*found.key, found.time)
+        if needed is None or name in needed or name in (*join.key, join.time)
     ]
     rows = inner.project(items)
-    staged = stages.versions(rows.query, rows.columns, found.key, ChangelogMode.INSERT_ONLY, node)
-    return VersionedRelation(rows=staged, key=found.key, time=found.time, label=node.alias)
+    return stages.versions(rows.query, rows.columns, join.key, ChangelogMode.INSERT_ONLY, node)
 
 
 # --- clauses ---
@@ -253,15 +242,11 @@ def last_rows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedRelation:
-    """A relation in FROM: its name there, and those of its columns.
-
-    `versions` is its versioned form under FOR SYSTEM_TIME AS OF a rowtime; the column names in it are those of `rows`.
-    """
+    """A relation in FROM: its name there, and those of its columns."""
 
     alias: str
     shown: tuple[str, ...]
     rows: Relation
-    versions: VersionedRelation | None = None
 
 
 def all_of(node: exp.Expr) -> exp.Select:

@@ -11,9 +11,10 @@ from sqlglot import exp
 
 from penstock.sql.incremental.planning.join import Join, keyed
 from penstock.sql.incremental.planning.relation import column, known
-from penstock.sql.incremental.planning.source import ChangelogSource, VersionedRelation
+from penstock.sql.incremental.planning.source import ChangelogSource
 from penstock.sql.incremental.stages import VALID_FROM, VALID_TO, TemporalJoin
 from penstock.sql.plan.clauses.joins import pair_of, read_join_kind
+from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
 
@@ -23,40 +24,37 @@ __all__ = ["plan_temporal_join"]
 def plan_temporal_join(
     left: ChangelogSource,
     right: ChangelogSource,
-    versions: VersionedRelation,
     conditions: Sequence[exp.Expr],
-    sources: frozenset[int],
+    join: nodes.TemporalJoin,
     node: exp.Join,
 ) -> ChangelogSource:
-    """Join `left`, whose rowtime the FOR SYSTEM_TIME AS OF of `node` names, with `versions`, which `right` names.
+    """Join `left`, whose rowtime the FOR SYSTEM_TIME AS OF of `node` names, with the versions `right`.
 
-    A row waits for the watermarks of `sources`. The whole key of the versions is compared.
+    The whole key of the versions is compared.
     """
-    kind, version = known(read_join_kind(node)), node.this.args["version"]
+    kind = known(read_join_kind(node))
     pairs = [pair_of(condition, left, right) for condition in conditions]
     by_key: dict[str, tuple[exp.Expr, exp.Expr]] = {}
     rest: list[exp.Expr] = []
     for condition, pair in zip(conditions, pairs, strict=True):
-        name = None if pair is None else _key_column(pair[1], right, versions)
+        name = None if pair is None else _key_column(pair[1], right, join.key)
         if pair is None or name is None or name in by_key:
             rest.append(condition)
         else:
             by_key[name] = pair
-    one, row_key = keyed(left, [by_key[name][0] for name in versions.key], 0)
-    joined = Join(kind=kind, left=one, right=right, keys=(row_key, versions.key), rest=rest)
-    return _stage(joined, versions, one.rewritten(version.expression).name, sources, node)
+    one, row_key = keyed(left, [by_key[name][0] for name in join.key], 0)
+    joined = Join(kind=kind, left=one, right=right, keys=(row_key, join.key), rest=rest)
+    return _stage(joined, join, one.rewritten(join.version).name, node)
 
 
-def _key_column(value: exp.Expr, right: ChangelogSource, versions: VersionedRelation) -> str | None:
+def _key_column(value: exp.Expr, right: ChangelogSource, key: tuple[str, ...]) -> str | None:
     """Name the column of the key that a compared value is."""
     own = right.rewritten(value) if isinstance(value, exp.Column) else None
-    return own.name if isinstance(own, exp.Column) and own.name in versions.key else None
+    return own.name if isinstance(own, exp.Column) and own.name in key else None
 
 
-def _stage(
-    joined: Join, versions: VersionedRelation, time: str, sources: frozenset[int], node: exp.Join
-) -> ChangelogSource:
-    rows, right, names = joined.left.rows, versions.rows, joined.names
+def _stage(joined: Join, join: nodes.TemporalJoin, time: str, node: exp.Join) -> ChangelogSource:
+    rows, right, names = joined.left.rows, joined.right.rows, joined.names
     at, start, end = (
         column(time, rows.name),
         column(VALID_FROM, right.name),
@@ -73,8 +71,8 @@ def _stage(
     ]
     mechanism = UpdatingOperator(
         way=OperatorKind.TEMPORAL_JOIN,
-        key=versions.key,
-        state=f"rows until the watermark has passed their {time}; of {versions.label} the versions after it, and the "
+        key=join.key,
+        state=f"rows until the watermark has passed their {time}; of {join.label} the versions after it, and the "
         "last one before it",
         span=span_of(node),
     )
@@ -85,9 +83,9 @@ def _stage(
         time=time,
         row_key=joined.keys[0],
         versions=right.name,
-        version_time=versions.time,
-        version_key=versions.key,
-        waits_for=tuple(sorted(sources)),
+        version_time=join.time,
+        version_key=join.key,
+        waits_for=tuple(sorted(join.waits_for)),
         query=joined.query(names, valid),
         key=joined.key(names),
         mechanism=mechanism,

@@ -428,6 +428,13 @@ class TemporalJoin(Operator):
         assert self.waits_for, "rows wait for a watermark"
         assert self.key, "versions have a key"
 
+    @property
+    def label(self) -> str:
+        """The name of the versions: of their table, or of their view."""
+        assert isinstance(self.right, SubqueryAlias), "each relation has a name"
+        given = self.right.input
+        return given.table if isinstance(given, Scan) else self.right.alias
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetOp(Operator):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from sqlglot import exp
 
@@ -22,6 +23,7 @@ from penstock.sql.plan.logical.nodes import (
     Project,
     Refused,
     Scan,
+    SetOp,
     SubqueryAlias,
     TemporalJoin,
     TopN,
@@ -38,9 +40,13 @@ __all__ = [
     "Trait",
     "numbering_block",
     "query_block",
+    "remembered",
     "rowtimes_of",
     "scan_flow",
 ]
+
+
+Answer = TypeVar("Answer")
 
 
 # --- traits ---
@@ -211,6 +217,17 @@ def query_block(node: Node) -> QueryBlock | None:
         queries=tuple(reversed(queries)),
         windowed=windowed,
     )
+
+
+def remembered(node: Node, found: dict[int, Answer], find: Callable[[Node], Answer]) -> Answer:
+    """Return what `find` tells of an operator, each asked once; the left sides of a set operation first."""
+    pending = [node]
+    while id(pending[-1]) not in found and isinstance(pending[-1], SetOp):
+        pending.append(pending[-1].left)
+    for part in reversed(pending):  # a chain may be longer than the stack is deep
+        if id(part) not in found:
+            found[id(part)] = find(part)
+    return found[id(node)]
 
 
 def numbering_block(node: Node) -> QueryBlock:

@@ -27,6 +27,7 @@ from penstock.sql.plan.placement.blocks import (
     StageTrait,
     Trait,
     query_block,
+    remembered,
     scan_flow,
 )
 from penstock.sql.plan.placement.stage_select import query_names
@@ -60,13 +61,7 @@ class SparkTraits:
 
     def of(self, node: Node) -> Trait:
         """Return the trait of an operator that is the top of a query, or a relation in FROM."""
-        pending = [node]
-        while id(pending[-1]) not in self._found and isinstance(pending[-1], SetOp):
-            pending.append(pending[-1].left)
-        for part in reversed(pending):  # a chain may be longer than the stack is deep
-            if id(part) not in self._found:
-                self._found[id(part)] = self._of(part)
-        return self._found[id(node)]
+        return remembered(node, self._found, self._of)
 
     def known(self, node: Node) -> Trait | None:
         """Return the trait of an operator that was asked for; None for one inside a SELECT."""
@@ -227,13 +222,7 @@ class StreamedParts:
 
     def is_regular(self, node: Node) -> bool:
         """Return whether a query has a join without a bound in time somewhere."""
-        pending = [node]
-        while id(pending[-1]) not in self._regular and isinstance(pending[-1], SetOp):
-            pending.append(pending[-1].left)
-        for part in reversed(pending):  # a chain may be longer than the stack is deep
-            if id(part) not in self._regular:
-                self._regular[id(part)] = self._has_regular(part)
-        return self._regular[id(node)]
+        return remembered(node, self._regular, self._has_regular)
 
     def _has_regular(self, node: Node) -> bool:
         match node:

@@ -45,6 +45,7 @@ from penstock.sql.plan.placement.blocks import (
     StageTrait,
     numbering_block,
     query_block,
+    remembered,
     rowtimes_of,
 )
 from penstock.sql.plan.placement.spark import SparkTraits, StreamedParts
@@ -108,13 +109,7 @@ class StageTraits:
 
     def of(self, node: Node) -> StageTrait | Refusal:
         """Return the trait of an operator that is the top of a query."""
-        pending = [node]
-        while id(pending[-1]) not in self._found and isinstance(pending[-1], SetOp):
-            pending.append(pending[-1].left)
-        for part in reversed(pending):  # a chain may be longer than the stack is deep
-            if id(part) not in self._found:
-                self._found[id(part)] = self._of(part)
-        return self._found[id(node)]
+        return remembered(node, self._found, self._of)
 
     def known(self, node: Node) -> StageTrait | None:
         """Return the trait of an operator; None for one inside a SELECT that has its inputs' or its query's."""
@@ -415,13 +410,12 @@ class StageTraits:
         """Return the rows of the SELECT list over FROM and WHERE."""
         select, items = block.select, block.core.items
         grouped = is_aggregation(select)
-        varying = refuse_nondeterministic(select)
+        kept = window is not None or grouped or isinstance(source, StageSource)
+        varying = refuse_nondeterministic(select) if kept else None
         if window is not None:
             over = over_rows(items, source, window, calls)
-            if isinstance(over, Refusal):
-                return over
-            return varying or over
-        if varying is not None and (grouped or isinstance(source, StageSource)):
+            return over if isinstance(over, Refusal) else varying or over
+        if varying is not None:
             return varying
         if grouped:
             return self._aggregated(block, source)

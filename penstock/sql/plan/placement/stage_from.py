@@ -35,6 +35,7 @@ from penstock.sql.plan.placement.stage_select import (
     name_value,
     streamed_rows,
 )
+from penstock.sql.plan.rules.changelog_mode import windows_flow
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation, expanded
 from penstock.sql.plan.rules.flow import Flow, OperatorKind
 from penstock.sql.plan.rules.top_n import RowNumberQuery, check_row_number
@@ -106,12 +107,8 @@ def table_rows(scan: Scan, needed: frozenset[str] | None) -> StageTrait:
 
 def window_rows(node: WindowAssign, given: StageTrait) -> StageTrait | Refusal:
     """Return rows of a stage with their windows."""
-    if not given.stays:
-        return Refusal(
-            message=f"{node.kind} over rows that are updated or deleted is not supported",
-            hint="aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...",
-            span=node.span,
-        )
+    if isinstance(refusal := windows_flow(given.flow, node.kind, node.span), Refusal):
+        return refusal
     if not node.input.facts.sources(node.time_column):
         return Refusal(
             message=f"{node.time_column} is not a rowtime of the rows that {node.kind} reads",
@@ -317,16 +314,10 @@ def join_versions(
     if missing:
         return Refusal(
             message=f"Temporal table's primary key ({', '.join(join.key)}) must be included in the equivalence "
-            f"condition of a temporal join: {', '.join(missing)} of {_label(join)} is not compared",
+            f"condition of a temporal join: {', '.join(missing)} of {join.label} is not compared",
             hint="ON " + " AND ".join(f"s.x = {relation.alias}.{name}" for name in join.key),
             span=span_of(node),
         )
     state = "rows until the watermark has passed them"
     mechanism = mechanism_at(OperatorKind.TEMPORAL_JOIN, join.key, state, node)
     return left.refuse_beside(right, rest) or left.with_versions(right, mechanism, node)
-
-
-def _label(join: TemporalJoin) -> str:
-    right = join.right
-    assert isinstance(right, SubqueryAlias), "each relation has a name"
-    return right.input.table if isinstance(right.input, Scan) else right.alias

@@ -7,7 +7,7 @@ temporal joins.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -90,7 +90,7 @@ def has_inner_query(select: exp.Select) -> bool:
 
 def bound_of(select: exp.Select) -> JoinBound:
     """Return which bound a SELECT compares, so that its joins end with the watermark: a window, or an interval."""
-    tests = tuple(_conditions(select))
+    tests = [c for test in _tests(select) for c in find_nodes(test, *_RANGES, exp.EQ)]
     if any(map(_is_window, tests)):
         return JoinBound.WINDOW
     return JoinBound.INTERVAL if any(map(_is_range_of_time, tests)) else JoinBound.NONE
@@ -100,13 +100,12 @@ def _is_bounded(select: exp.Select) -> bool:
     return bound_of(select) is not JoinBound.NONE
 
 
-def _conditions(select: exp.Select) -> Iterator[exp.Expr]:
+def _tests(select: exp.Select) -> list[exp.Expr]:
+    """Return the ON of each join, and the WHERE."""
     tests = [join.args.get("on") for join in select.args.get("joins") or []]
     where = select.args.get("where")
     tests.append(where.this if where is not None else None)
-    for test in tests:
-        if test is not None:
-            yield from find_nodes(test, *_RANGES, exp.EQ)
+    return [test for test in tests if test is not None]
 
 
 def _is_range_of_time(test: exp.Expr) -> bool:
@@ -229,7 +228,8 @@ def _unequal_join(select: exp.Select, followed: frozenset[int]) -> Refusal | Non
     streams = {id(node) for node in _relations(select) if _leaves(node) & followed}
     if len(streams) < 2:
         return None
-    tests = list(_written_conditions(select))
+    inner = [test.unnest() for test in _tests(select)]
+    tests = [c for test in inner for c in (test.flatten() if isinstance(test, exp.And) else [test])]
     for join in select.args["joins"]:
         apart = id(join.this) in streams and not (join.args.get("using") or join.method)
         if apart and not is_lookup(join) and not _is_compared(join.this.alias_or_name, tests):
@@ -287,16 +287,6 @@ def _proctimes(nodes: Sequence[exp.Expr], tables: Sequence[ScanFlow]) -> frozens
 
 
 # --- conditions ---
-
-
-def _written_conditions(select: exp.Select) -> Iterator[exp.Expr]:
-    where = select.args.get("where")
-    tests = [join.args.get("on") for join in select.args.get("joins") or []]
-    tests.append(where.this if where is not None else None)
-    for test in tests:
-        inner = None if test is None else test.unnest()
-        if inner is not None:
-            yield from inner.flatten() if isinstance(inner, exp.And) else (inner,)
 
 
 def _is_compared(alias: str, tests: Sequence[exp.Expr]) -> bool:
