@@ -11,6 +11,7 @@ import json
 import os
 import re
 import secrets
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -341,11 +342,33 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """
     names, folded = list(known), word.casefold()
     near = [name for name in names if name.casefold() == folded]
+    if not near and (alike := _look_alike(word, names)) is not None:
+        return alike
     if not near:
         if len(names) > LOOKED_AT:
             names = heapq.nlargest(LOOKED_AT, names, key=lambda name: _ends_alike(word, name))
         near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else None
+
+
+_DRAWN_ALIKE = str.maketrans(
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425"
+    "\u03bf\u03bd\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7",
+    "aeopcyxijsABEKMHOPCTXovABEZHIKMNOPTYX",
+    "\u200b\u200c\u200d\u2060\ufeff\u00ad",
+)
+"""Cyrillic and Greek letters to the Latin ones that look the same; invisible characters to nothing."""
+
+
+def _look_alike(word: str, names: Iterable[str]) -> str | None:
+    """Return the hint for a word that looks like a name, and has another character than it."""
+    drawn = unicodedata.normalize("NFKC", word).translate(_DRAWN_ALIKE).casefold()
+    for name in names:
+        if word != name and drawn == name.casefold():
+            foreign = next(character for character in word if character not in name)
+            code, title = f"U+{ord(foreign):04X}", unicodedata.name(foreign, "no name")
+            return f"did you mean {name!r}? It looks the same, but this one has the character {code}, {title}"
+    return None
 
 
 SHOWN = 20

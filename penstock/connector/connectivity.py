@@ -25,7 +25,7 @@ def check_nothing(access: TableAccess) -> str:
 def check_source(source: Source) -> str:
     """Check a source by its splits; one that Spark reads is not asked."""
     if source.kind is not SourceKind.SPLITS:
-        return "only Spark reaches it: not looked at"
+        return "only Spark reaches it: not checked"
     owners, extents = list_splits(source)
     records = sum(max(extent.end - extent.first, 0) for extent in extents.values())
     names = sorted(set(owners.values()))

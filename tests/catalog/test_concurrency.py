@@ -23,7 +23,7 @@ CLEAR = (
     r"ObjectExistsError: there is a (table|database) \S+ already",
     r"ObjectExistsError: there is a table \S+ already, with another definition; here it has: .*",
     r"UnknownObjectError: there is no (table or view|database) \S+",
-    r"DefinitionError: the table \S+ was changed by somebody else meanwhile: "
+    r"DefinitionError: the table \S+ was changed by another process in the meantime: "
     r"it was changed by \S+@\S+ \(process \d+\) at [\d: -]+UTC \(it is version \d+, what was read is version \d+\)",
 )
 """What may be told to one that comes too late."""

@@ -212,3 +212,21 @@ def test_among_thousands_a_few_are_compared(slip: str, monkeypatch: pytest.Monke
 
     assert hint == f"did you mean {closest(slip, known, n=1)[0]!r}?"
     assert compared == [LOOKED_AT]
+
+
+@pytest.mark.parametrize(
+    ("typed", "known", "code"),
+    [
+        ("\u0430mount", "amount", "U+0430, CYRILLIC SMALL LETTER A"),
+        ("am\u200bount", "amount", "U+200B, ZERO WIDTH SPACE"),
+        ("\uff41mount", "Amount", "U+FF41, FULLWIDTH LATIN SMALL LETTER A"),
+    ],
+    ids=["cyrillic", "invisible", "fullwidth"],
+)
+def test_a_look_alike_is_named_by_its_character(typed: str, known: str, code: str) -> None:
+    """Two words that look the same: "did you mean" alone would puzzle."""
+    hint = did_you_mean(typed, ["price", known])
+
+    assert hint is not None
+    assert hint.startswith(f"did you mean {known!r}?")
+    assert code in hint

@@ -78,7 +78,7 @@ def test_a_function_that_another_changed_meanwhile_is_left_alone(catalog: SqlCat
     with pytest.raises(ObjectExistsError, match="there is a function"):
         first.put(function("m.h"))
     with pytest.raises(
-        DefinitionError, match=r"changed by somebody else meanwhile: it was changed by \S+@"
+        DefinitionError, match=r"changed by another process in the meantime: it was changed by \S+@"
     ):
         first.put(function("m.h"), before=before)
     dropped = [second.remove(before.identifier), first.remove(before.identifier)]

@@ -149,7 +149,7 @@ class DefinitionsContract(ReaderContract):
         catalog.create(self.view("v"))
         changed = self.table("a", connector="kafka")
         catalog.replace(self.table("a"), changed)
-        with pytest.raises(DefinitionError, match="changed by somebody else"):
+        with pytest.raises(DefinitionError, match="changed by another process"):
             catalog.replace(self.table("a"), self.table("a", connector="delta"))
         with pytest.raises(ObjectExistsError, match="there is a view"):
             catalog.replace(changed, replace(changed, identifier=self.named("v")))

@@ -73,7 +73,7 @@ def test_a_runner_that_lost_its_lease_does_nothing_more(pipeline: Make, workload
 
 @pytest.mark.faults
 def test_a_copied_checkpoint_is_noticed(pipeline: Make, workload: Workload) -> None:
-    """Case 14: another pipeline goes on from a copy, after the first has: it stops, and the table stays as it is."""
+    """Case 14: another pipeline resumes from a copy, after the first has: it stops, and the table stays as it is."""
     workload.write(EACH)
     script = workload.script(KEEP)
     first = pipeline(script, *NOW)

@@ -198,7 +198,7 @@ def test_a_topic_made_again_is_an_error(
 def test_a_query_that_no_longer_fits_is_refused(
     session: Session, kafka: KafkaServer, project: Path
 ) -> None:
-    """A filter may change between two runs, the sources may not; the error says how to start anew."""
+    """A filter may change between two runs, the sources may not; the error says how to start over."""
     topic, other = kafka.create_topic(), kafka.create_topic()
     kafka.produce_json(topic, [{"id": i} for i in range(3)])
     define(session, kafka, topic)

@@ -104,7 +104,10 @@ def unknown_object(identifier: Identifier, known: Iterable[Identifier]) -> Unkno
     elif names:
         hint = did_you_mean(identifier.name, names) or known_are(names, all_by="SHOW TABLES")
     else:
-        hint = "nothing has been created there yet"
+        hint = (
+            f"{identifier.catalog}.{identifier.database} has no tables: `penstock run FILE` defines those of a file; "
+            "each project folder has a catalog of its own (`penstock doctor` names it)"
+        )
     return UnknownObjectError(f"there is no table or view {identifier}", hint=hint)
 
 
@@ -266,8 +269,8 @@ def changed_meanwhile(
     if None not in (now, then) and now != then:
         details += f" (it is version {now}, what was read is version {then})"
     return DefinitionError(
-        f"{what} was changed by somebody else meanwhile{details}",
-        hint="look at it, and try again",
+        f"{what} was changed by another process in the meantime{details}",
+        hint="check it, and try again",
     )
 
 

@@ -143,11 +143,11 @@ def locked_by(claim: Claim) -> PipelineLockedError:
         return PipelineLockedError(
             f"pipeline {lease.pipeline!r} already runs in this process (pid {owner.pid}, host {owner.host}) "
             f"since {since}",
-            hint="stop that job first, or give one of them another name: SET 'pipeline.name' = '...'",
+            hint="stop that job first, or rename one of them: SET 'pipeline.name' = '...'",
         )
     return PipelineLockedError(
         f"pipeline {lease.pipeline!r} is already run by process {owner.pid} on host {owner.host} since {since}",
-        hint=f"stop that one first, or give this one another name: SET 'pipeline.name' = '...'; should that machine "
+        hint=f"stop that one first, or rename this one: SET 'pipeline.name' = '...'; should that machine "
         f"be gone, its claim ends {LEASE_TIMEOUT_MS // 1000} s after its last sign of life",
     )
 
@@ -173,7 +173,7 @@ def unconfirmed(lease: Lease, cause: PenstockError | None) -> QueryFailedError:
     return QueryFailedError(
         f"the lease of pipeline {lease.pipeline!r} could not be renewed for {HOLDER_TIMEOUT_MS // 1000} s, "
         f"so that another runner may take it: {why}",
-        hint="see to the catalog; where nobody has taken it, the pipeline goes on from its checkpoint",
+        hint="see to the catalog; where nobody has taken it, the pipeline resumes from its checkpoint",
     )
 
 

@@ -287,7 +287,7 @@ def _text_of(reference: FileReference) -> str:
     except OSError as error:
         raise ConfigError(
             f"{reference}: the file cannot be read where the process connects ({_here()}): {error.strerror}",
-            hint="give the user that runs the process the right to read it",
+            hint="allow the user that runs the process to read it",
         ) from None
 
 

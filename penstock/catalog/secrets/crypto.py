@@ -122,13 +122,13 @@ class KeyRing:
             name, _, value = value.partition("\0")
             if name != sealed.name:
                 raise ConfigError(
-                    f"the secret '{sealed.name}' has the value of another one: somebody wrote to the catalog's tables",
+                    f"the secret '{sealed.name}' has the value of another one: its row was changed from outside",
                     hint=f"set it again: ALTER SECRET {sealed.name} AS '...'",
                 )
         elif "\0" in value:
             # no value has it (`check_value`): it stands between a name and its value
             raise ConfigError(
-                f"the mark of the secret '{sealed.name}' was taken off: somebody wrote to the catalog's tables",
+                f"the mark of the secret '{sealed.name}' was taken off: its row was changed from outside",
                 hint=f"set it again: ALTER SECRET {sealed.name} AS '...'",
             )
         keep_secret(value)

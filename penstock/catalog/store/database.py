@@ -236,7 +236,7 @@ class Database:
                 return "another process held it for too long; try again"
             if not self._is_sqlite and postgres.is_away(error):
                 return "start the server, or correct the URL in --catalog or PENSTOCK_CATALOG"
-        return "mend it, or name another with --catalog or PENSTOCK_CATALOG; nothing was changed"
+        return "fix it, or name another with --catalog or PENSTOCK_CATALOG; nothing was changed"
 
 
 def _is_passing(error: BaseException | None) -> bool:

@@ -175,7 +175,7 @@ class BadRecordCollector:
         except OSError as error:
             raise SinkError(
                 f"table {self._table}: what is known of bad records cannot be written to {root.shown}: {error}",
-                hint="tasks write into the query's checkpoint directory: give them the right and the space to",
+                hint="tasks write into the query's checkpoint directory: they need permission and space to",
             ) from error
 
     def _check_sees(self, root: Folder) -> None:

@@ -141,5 +141,5 @@ def _explained(shown: str) -> Iterator[None]:
     except OSError as error:
         raise SinkError(
             f"dead letters cannot be written to {shown}: {error}",
-            hint="give the user that runs the query the right to write there, or choose another directory",
+            hint="allow the user that runs the query to write there, or choose another directory",
         ) from error

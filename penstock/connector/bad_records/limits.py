@@ -60,6 +60,6 @@ def _too_many(settings: BadRecordSettings, tally: Tally, table: str) -> BadRecor
     return BadRecordError(
         f"table {table}: too many bad records in a batch: {tally.bad:,} of {tally.read:,} that were read cannot be "
         f"decoded, which is more than {' or '.join(limits)} allows; none of the batch's dead letters were published",
-        hint="look at some with `penstock peek` and 'bad-records' = 'fail', which names the first one; mend the "
+        hint="look at some with `penstock peek` and 'bad-records' = 'fail', which names the first one; fix the "
         "producer or the table's columns, or raise the limit: the batch is then done again",
     )

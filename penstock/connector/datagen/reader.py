@@ -104,14 +104,14 @@ class DatagenMetadataClient:
         return StateMismatchError(
             f"row {position} of '{split_id}' was due and no longer is (rows are due up to {extent.end}): the clock of "
             "this machine went back",
-            hint="begin anew, with --from-scratch",
+            hint="start over, with --from-scratch",
         )
 
     def changed(self, owner: str, known: str, found: str | None) -> Exception:
         """Make the error for another rate: the rows have other numbers."""
         return StateMismatchError(
             f"'{owner}' made {known} when the checkpoint was taken, and makes {found or 'none'} now",
-            hint="set 'rows-per-second' back, or begin anew with --from-scratch",
+            hint="set 'rows-per-second' back, or start over with --from-scratch",
         )
 
     def commit(self, positions: Mapping[str, int]) -> None:

@@ -35,7 +35,7 @@ __all__ = [
 FOLDER = "delta-sinks"
 """In the checkpoint, beside Spark's own: a file for each Delta table that is written."""
 
-_ANEW = "begin anew, with --from-scratch or another 'pipeline.name'"
+_ANEW = "start over, with --from-scratch or another 'pipeline.name'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ def compare_with_checkpoint(
         raise StateMismatchError(
             f"the Delta table at {shown} has batch {found.written} of this query, and its checkpoint {at}: it is an "
             "older copy, or was restored from one",
-            hint=f"go on with the newest checkpoint; or {_ANEW}",
+            hint=f"continue with the newest checkpoint; or {_ANEW}",
         )
 
 
@@ -132,7 +132,7 @@ def lost_table(target: DeltaTarget) -> StateMismatchError:
     """
     return StateMismatchError(
         f"the Delta table at {target.shown} is gone",
-        hint="restore it; or begin anew with --from-scratch, which sets the checkpoint aside",
+        hint="restore it; or start over with --from-scratch, which sets the checkpoint aside",
     )
 
 

@@ -68,7 +68,7 @@ class CommittedBatches:
             raise StateMismatchError(
                 f"the Delta table at {target.shown} has batch {batch.batch_id} of this query, with other rows than "
                 "the checkpoint has for it now",
-                hint="put the newest checkpoint and the former query back, or begin anew with another checkpoint",
+                hint="put the newest checkpoint and the former query back, or start over with another checkpoint",
             )
         yield None if there is not None else digest
         known[batch.batch_id] = digest

@@ -72,7 +72,7 @@ def _refusal(error: PySparkException, location: str) -> InputError:
     if condition == "DELTA_MISSING_DELTA_TABLE":
         return StateMismatchError(
             f"at {location} there are files, but no Delta table",
-            hint="give an empty or new 'path', or turn the files into a Delta table with CONVERT TO DELTA",
+            hint="set an empty or new 'path', or turn the files into a Delta table with CONVERT TO DELTA",
         )
     return DefinitionError(f"Delta refuses the table at {location}: {sentence}")
 

@@ -99,7 +99,7 @@ class Merge:
             except ConcurrentTransactionException as error:
                 raise SinkError(
                     f"another run of this query wrote the same batch into the Delta table at {self.target.shown}",
-                    hint="stop the other one; this checkpoint goes on from what it wrote",
+                    hint="stop the other one; this checkpoint resumes from what it wrote",
                 ) from error
             except _CONFLICTS as error:
                 if delay_ms is None:

@@ -65,7 +65,7 @@ class DeltaTarget:
         return StateMismatchError(
             f"the Delta table at {self.shown} is not the declared table {self.table.identifier}: {what}",
             hint=hint
-            or "declare the table as it is, change it with Spark's ALTER TABLE, or give another 'path'",
+            or "declare the table as it is, change it with Spark's ALTER TABLE, or set another 'path'",
         )
 
 

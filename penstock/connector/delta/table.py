@@ -32,7 +32,7 @@ _PROTOCOL = ("delta.feature.", "delta.minreaderversion", "delta.minwriterversion
 
 
 def exists(target: DeltaTarget, spark: SparkSession) -> bool:
-    """Return whether there is a Delta table. Raises ConfigError when the place cannot be looked at."""
+    """Return whether there is a Delta table. Raises ConfigError when the place cannot be checked."""
     with translate_errors(target.shown):
         return DeltaTable.isDeltaTable(spark, target.location)
 
@@ -116,7 +116,7 @@ def _check_partitioning(target: DeltaTarget, found: Iterable[str]) -> None:
     if [name.lower() for name in names] != [name.lower() for name in declared]:
         raise target.mismatch(
             f"it is {_partitioning(names)}, declared is {_partitioning(declared)}",
-            hint=f"declare the table as it is, {_partitioning(names)}, or give another 'path'",
+            hint=f"declare the table as it is, {_partitioning(names)}, or set another 'path'",
         )
 
 
@@ -136,7 +136,7 @@ def _check_properties(target: DeltaTarget, found: Mapping[str, str]) -> None:
     there = {key.lower(): value for key, value in found.items()}
     if FORGETFUL.lower() in there:
         raise target.mismatch(
-            f"its property {FORGETFUL} lets it forget which batches it holds, so some could be taken twice",
+            f"its property {FORGETFUL} lets it forget which batches it holds, so some could be written twice",
             hint=f"ALTER TABLE delta.`{target.shown}` UNSET TBLPROPERTIES ('{FORGETFUL}')",
         )
     for key, value in target.properties.items():
@@ -196,7 +196,7 @@ def _check_elements(found: s.StructType, query: s.StructType, target: DeltaTarge
             raise target.mismatch(
                 f"the elements in its column {quote(known.name)} are NOT NULL, and Delta would store a NULL among "
                 "them as some other value",
-                hint="create the table anew, without NOT NULL inside arrays and maps",
+                hint="create the table again, without NOT NULL inside arrays and maps",
             )
 
 
@@ -261,7 +261,7 @@ def missing_columns(target: DeltaTarget, found: StructType) -> StructType:
             role = "the table is laid out by" if fixed else "is NOT NULL"
             raise target.mismatch(
                 f"it has no column {quote(field.name)}, which {role} and cannot be added to rows that are there",
-                hint="give another 'path'" if fixed else "declare the column without NOT NULL",
+                hint="set another 'path'" if fixed else "declare the column without NOT NULL",
             )
     return StructType(missing)
 

@@ -252,5 +252,5 @@ def _told(shown: str) -> Iterator[None]:
     except OSError as error:
         raise SinkError(
             f"the event times of a batch cannot be kept in {shown}: {error}",
-            hint="they belong to the query's checkpoint directory: give its tasks the right and the space to write",
+            hint="they belong to the query's checkpoint directory: its tasks need permission and space to write",
         ) from error

@@ -27,7 +27,7 @@ __all__ = ["FilesystemConnector"]
 
 _CONVERTED = "make lines of JSON of them once, such as with DuckDB: COPY (FROM 'in.parquet') TO 'folder/in.json'"
 _WRITTEN_ONLY = {
-    "csv": "read the lines, one column line STRING and 'format' = 'raw', and take them apart in a view: "
+    "csv": "read the lines, one column line STRING and 'format' = 'raw', and split them in a view: "
     "CAST(SPLIT_INDEX(line, ',', 0) AS INT) AS id, ..."
 }
 """The operations on existing files of a format."""

@@ -177,7 +177,7 @@ class RawDecoder:
             raise BadRecordError(
                 f"{where(index)}: {len(value)} bytes, but {logical} is {layout.itemsize}; the record is "
                 f"0x{value[:32].hex()}{'...' if len(value) > 32 else ''}",
-                hint="declare the column as BYTES or STRING, or mend the record's producer",
+                hint="declare the column as BYTES or STRING, or fix the record's producer",
             )
         present = np.asarray(data.is_valid())
         numbers = np.zeros(len(data), layout)

@@ -28,7 +28,7 @@ _NOT_HERE = {
     "avro-confluent": AVRO,
     "debezium-avro-confluent": "set the JSON converter in the Debezium connector, and 'format' = 'debezium-json'",
     "protobuf": "write the records as json, or read them whole by 'format' = 'raw' and a column of BYTES",
-    "csv": "declare one column, line STRING, with 'format' = 'raw', and take it apart in a view: "
+    "csv": "declare one column, line STRING, with 'format' = 'raw', and split it in a view: "
     "CAST(SPLIT_INDEX(line, ',', 0) AS INT) AS id, ...; files are written as csv",
     "orc": "'connector' = 'filesystem' writes files of it; a Delta table is read",
     "parquet": "'connector' = 'filesystem' writes files of it; a Delta table is read",

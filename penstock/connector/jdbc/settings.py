@@ -182,7 +182,7 @@ def _partitions(table: Table, options: Resolved, owner: str) -> tuple[Partition,
     if missing:
         raise OptionError(
             f"{owner}: the options of partitions are given together, and there is no {', '.join(missing)}",
-            hint="give all four, or none",
+            hint="set all four, or none",
         )
     name, count = options.get(o.PARTITION_COLUMN), options.get(o.PARTITION_NUM)
     low, high = options.get(o.PARTITION_LOWER), options.get(o.PARTITION_UPPER)

@@ -76,7 +76,7 @@ class JdbcSource(SnapshotSource, LookupSource):
         if streaming:
             raise UnsupportedError(
                 f"{self.table.owner}: a table of a database is read once, not followed as a stream",
-                hint="join it as it is then: each batch reads it anew",
+                hint="join it as it is then: each batch reads it again",
             )
         from penstock.connector.spark.types import spark_schema
 

@@ -124,7 +124,7 @@ def _not_held(batch: pa.RecordBatch, columns: Sequence[str]) -> SinkError:
             return SinkError(
                 f"a row has the character U+0000 in column {quote(name)}, which PostgreSQL cannot hold: {shown!r}",
                 hint=f"take it out in the query, REPLACE({quoted(name)}, CHR(0), '') AS {quoted(name)}, or leave such "
-                "rows out, and start again: the pipeline goes on from its checkpoint",
+                "rows out, and start again: the pipeline resumes from its checkpoint",
                 permanent=True,
             )
     return SinkError("a row has the character U+0000, which PostgreSQL cannot hold", permanent=True)

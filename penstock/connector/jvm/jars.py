@@ -126,7 +126,7 @@ def fetch_jars(jar_set: JarSet) -> list[Path]:
             if not is_complete(jar_set, folder):
                 install(jar_set, folder)
     for jar in jar_set.jars:
-        check(jar, folder / jar.file_name, where=f"remove {folder}: it is fetched anew")
+        check(jar, folder / jar.file_name, where=f"remove {folder}: it is downloaded again")
     return [folder / jar.file_name for jar in jar_set.jars]
 
 

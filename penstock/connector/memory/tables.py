@@ -89,7 +89,7 @@ class MemorySource(SnapshotSource):
             raise StateMismatchError(
                 f"the rows in memory under '{self.place}' have the columns {', '.join(rows.column_names)}; "
                 f"{self.table.identifier} declares {', '.join(schema.names)}",
-                hint="give one of the tables another 'name'",
+                hint="set another 'name' for one of the tables",
             )
         # Spark reads a partition up to its first batch without rows
         return spark.createDataFrame(rows.combine_chunks(), schema)

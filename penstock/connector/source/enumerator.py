@@ -121,7 +121,7 @@ class SplitEnumerator(Protocol):
 MakeEnumerator = Callable[[SplitEnumeratorContext, EnumeratorState | None], SplitEnumerator]
 """Makes an enumerator: new where the state is None, else restored from a snapshot."""
 
-HINT = "run the version of Penstock that wrote the checkpoint, or start anew with another pipeline.name"
+HINT = "run the version of Penstock that wrote the checkpoint, or start over with another pipeline.name"
 
 
 def check_snapshot(

@@ -127,7 +127,7 @@ def _broken(what: str) -> StateMismatchError:
     return StateMismatchError(
         what,
         hint="put the whole checkpoint folder back from a copy, this file included; "
-        "--from-scratch begins anew and reads every file again",
+        "--from-scratch starts over and reads every file again",
     )
 
 

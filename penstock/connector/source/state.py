@@ -135,7 +135,7 @@ def decode_state(value: Mapping[str, Any]) -> SourceState:
     if version not in (FIRST_VERSION, VERSION):
         raise StateMismatchError(
             f"the checkpoint holds source offsets of version {version!r}, this Penstock reads up to {VERSION}",
-            hint="run the version of Penstock that wrote the checkpoint, or start anew with another pipeline.name",
+            hint="run the version of Penstock that wrote the checkpoint, or start over with another pipeline.name",
         )
     splits = tuple(_decode_split(split_id, item) for split_id, item in value["splits"].items())
     first = version == FIRST_VERSION

@@ -257,7 +257,7 @@ def check_hints(table: exp.Table, found: Table | View) -> None:
                 raise UnsupportedError(
                     f"a table takes no hint {call.name}",
                     hint=known
-                    or "a table takes OPTIONS('key'='value'); hints of joins stand behind SELECT",
+                    or "a table takes OPTIONS('key'='value'); hints of joins follow SELECT",
                     span=span_of(hint),
                 )
             if isinstance(found, View):
@@ -341,7 +341,7 @@ def _window_error(window: WindowTable, checking: CheckedQuery) -> InputError | N
     if grouping and hidden is not None:
         return UnsupportedError(
             f"{window.kind} in GROUP BY is not supported over a table that has a column {hidden}",
-            hint="leave it out, or give it another name, in a query in FROM",
+            hint="leave it out, or use another name, in a query in FROM",
             span=window.span,
         )
     kind = columns.get(window.time_column)

@@ -255,7 +255,7 @@ def _duration(pair: exp.Expr) -> int:
     except ValueError:
         raise OptionError(
             f"the hint {STATE_TTL}: '{text}' is not {DURATION.name}",
-            hint="write for instance '1 d'; '0 s' is for ever",
+            hint="write for instance '1 d'; '0 s' is without limit",
             span=span_of(pair),
         ) from None
 

@@ -81,5 +81,5 @@ def _reads(query: exp.Query, namespace: Namespace, known: dict[View, KnownView])
         found = namespace.lookup(namespace.resolve(parts))
         yield parts, found
         if isinstance(found, View):
-            # the columns of a view over one that is not known cannot be told
+            # the columns of a view over one that is not known cannot be determined
             yield from known[found].reads

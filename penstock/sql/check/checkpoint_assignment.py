@@ -120,7 +120,7 @@ def _insert_at(script: CheckedScript, line: int) -> AnalysedInsert:
     if one.placed is not None and one.placed.set_place is not None:
         raise UnsupportedError(
             "the statement set is one query with one checkpoint: its INSERTs have none of their own",
-            hint="start it anew with --from-scratch, or under another SET 'pipeline.name' = '...'",
+            hint="start it over with --from-scratch, or under another SET 'pipeline.name' = '...'",
         )
     return insert
 

@@ -177,7 +177,7 @@ def check_connectivity(use: TableUse, project: Path) -> ConnectivityResult:
         return ConnectivityResult(use=use, text="cannot be used", error=error)
     except Exception as error:  # noqa: BLE001  a client's own error: the other tables are looked at all the same
         failure = QueryFailedError(f"{type(error).__name__}: {error}")
-        return ConnectivityResult(use=use, text="cannot be looked at", error=failure)
+        return ConnectivityResult(use=use, text="cannot be checked", error=failure)
 
 
 def _look(use: TableUse, project: Path) -> str:

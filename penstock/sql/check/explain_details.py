@@ -90,7 +90,7 @@ def _state_advice(part: ExplainedPart, analyzer: Analyzer) -> Iterator[str]:
     elif maintained is None and query.flow.mechanism is not None and analyzer.state_ttl_ms == 0:
         operator = query.flow.mechanism.operator
         yield (
-            f"the {operator} keeps every key for ever: {TTL}, or group by a window so that the watermark bounds it"
+            f"the {operator} keeps every key without limit: {TTL}, or group by a window so that the watermark bounds it"
         )
     if maintained is None and query.flow.mechanism is None:
         for one in part.shown.root.walk():

@@ -260,10 +260,10 @@ def _not_clear(state: _Table, pipeline: str) -> StateMismatchError:
     file = "FILE" if first.span is None else first.span.file
     line = "N" if first.span is None else str(first.span.line)
     return StateMismatchError(
-        f"which checkpoint of the pipeline {pipeline!r} an INSERT INTO {first.base} goes on from is not clear. "
+        f"which checkpoint of the pipeline {pipeline!r} an INSERT INTO {first.base} resumes from is not clear. "
         f"In no checkpoint: {inserts}. Checkpoints that none of the INSERTs is in: {there}",
         hint=f"say which it is: `penstock checkpoint assign {file} --line {line} --to NAME`, where NAME is {names}; or "
-        f"that it begins anew: `penstock checkpoint assign {file} --line {line} --new`; or undo the change of its text",
+        f"that it starts over: `penstock checkpoint assign {file} --line {line} --new`; or undo the change of its text",
         span=first.span,
     )
 

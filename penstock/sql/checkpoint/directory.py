@@ -124,7 +124,7 @@ def record_query(spark: SparkSession, place: QueryLocation, shape: QueryFingerpr
     check_untaken(found, place.identity, place.before, location)
     if found is not None and found.text == place.before:
         log.warning(
-            "%s: the INSERT was changed and goes on from its checkpoint %s; before it was: %s",
+            "%s: the INSERT was changed and resumes from its checkpoint %s; before it was: %s",
             place.job,
             location,
             place.before,

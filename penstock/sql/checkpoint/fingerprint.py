@@ -25,12 +25,12 @@ KEEP = (
     "the operators that keep state may not"
 )
 _FROM_SCRATCH = (
-    "start anew from the startup mode of the sources with --from-scratch, which sets the checkpoint aside "
+    "start over from the startup mode of the sources with --from-scratch, which sets the checkpoint aside "
     "(rows that were already written are written again)"
 )
 ANEW = (
     _FROM_SCRATCH,
-    "start anew beside it, under another SET 'pipeline.name' = '...'",
+    "start over beside it, under another SET 'pipeline.name' = '...'",
 )
 """The ways on that every checkpoint leaves open, however it is damaged or does not fit."""
 
@@ -60,7 +60,7 @@ class QueryFingerprint:
         if value.get("version") != VERSION:
             raise StateMismatchError(
                 f"the checkpoint was written by another version of Penstock (shape {value.get('version')!r})",
-                hint="run that version, or start anew with another pipeline.name",
+                hint="run that version, or start over with another pipeline.name",
             )
         return cls(sources=tuple(value["sources"]), sink=value["sink"], state=tuple(value["state"]))
 

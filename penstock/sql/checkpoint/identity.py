@@ -190,7 +190,7 @@ def check_target(found: CheckpointIdentity, wanted: CheckpointIdentity, location
     raise StateMismatchError(
         f"the checkpoint {location} of {wanted.query!r} is that of {known}, and this is a run {mine}",
         hint=f'say in penstock.toml where this target has its checkpoints: "execution.checkpointing.dir" in {section}; '
-        "one that names the folder that it shared goes on from there",
+        "one that names the folder that it shared resumes from there",
     )
 
 

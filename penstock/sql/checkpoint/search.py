@@ -73,7 +73,7 @@ class CheckpointSearch:
                 f"the checkpoint {known.location} was written by an earlier version, which kept those of the pipelines "
                 f"{named} in one folder: it is not known whose it is",
                 hint="say which it is: `penstock checkpoint assign FILE --line N --to NAME` with the file and line of "
-                f"the INSERT that wrote it, and NAME {known.folder!r}; or begin anew under another SET "
+                f"the INSERT that wrote it, and NAME {known.folder!r}; or start over under another SET "
                 "'pipeline.name' = '...'",
             )
 

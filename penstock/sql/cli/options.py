@@ -130,7 +130,7 @@ TargetOption = Annotated[
         "--target",
         metavar="NAME",
         envvar="PENSTOCK_TARGET",
-        help="The section `[targets.NAME]` of penstock.toml lies over the rest. Example: `--target prod`",
+        help="The section `[targets.NAME]` of penstock.toml, which overrides the rest. Example: `--target prod`",
         show_default=False,
     ),
 ]
@@ -162,7 +162,7 @@ FromScratchOption = Annotated[
     typer.Option(
         "--from-scratch",
         envvar="PENSTOCK_FROM_SCRATCH",
-        help="Begin anew: checkpoints of the files' INSERTs are set aside first (renamed, never removed), and "
+        help="Start over: checkpoints of the files' INSERTs are set aside first (renamed, never removed), and "
         "sources start by their startup mode. Rows that were written already are written again. "
         "Example: `--from-scratch`",
     ),
@@ -226,7 +226,7 @@ ErrorFormatOption = Annotated[
     typer.Option(
         "--output-format",
         envvar="PENSTOCK_OUTPUT_FORMAT",
-        help="How errors are told: full for people, concise a line each, json one document, github as annotations. "
+        help="How errors are shown: full for people, concise a line each, json one document, github as annotations. "
         "Example: `--output-format concise`",
     ),
 ]
@@ -245,7 +245,7 @@ StrictOption = Annotated[
     typer.Option(
         "--strict",
         envvar="PENSTOCK_STRICT",
-        help="Refuse what is else warned of: passwords that stand in a definition itself. Example: `--strict`",
+        help="Refuse what is otherwise a warning: passwords written in a definition. Example: `--strict`",
     ),
 ]
 

@@ -67,7 +67,7 @@ class StopSignals:
         self._request.count += 1
         match self._request.count:
             case 1:
-                _write("stopping after the batch in flight; once more stops at once\n")
+                _write("stopping after the batch in flight; again to stop at once\n")
             case 2:
                 _write("stopping at once\n")
                 last_resort = Timer(AT_ONCE_LIMIT_S, os._exit, (INTERRUPTED,))

@@ -57,7 +57,7 @@ def query_columns(
         raise InputErrors(bound.errors)
     if bound.output is None:
         raise DefinitionError(
-            "the columns of the query cannot be told",
+            "the columns of the query cannot be determined",
             hint="name them: SELECT a AS x, b AS y FROM ...",
             span=span_of(query),
         )
@@ -66,7 +66,7 @@ def query_columns(
         if name in names[:index]:
             raise DefinitionError(
                 f"the query has two columns named '{name}'",
-                hint="give them other names: SELECT ... AS name",
+                hint="rename them: SELECT ... AS name",
                 span=span_of(item_of(query, name)),
             )
     written = list(_written_out(query, len(names)))
@@ -275,7 +275,7 @@ def _check_declared(
             draft.add(
                 DefinitionError(
                     f"the query has a column '{column.name}' too",
-                    hint="computed and metadata columns are not filled: give one of the two another name",
+                    hint="computed and metadata columns are not filled: rename one of the two",
                 ),
                 node.this,
             )
@@ -316,6 +316,6 @@ def _in_order(
 
 def _unsure(name: str) -> DefinitionError:
     return DefinitionError(
-        f"the type of the column '{name}' cannot be told",
+        f"the type of the column '{name}' cannot be determined",
         hint=f"write CAST(... AS type) AS {name}, or declare it: CREATE TABLE t ({name} type) ... AS",
     )

@@ -222,7 +222,7 @@ def _columns(
     for name, kind in query_columns(query, namespace):
         if kind is None:
             raise DefinitionError(
-                f"the type of the column '{name}' could not be told",
+                f"the type of the column '{name}' could not be determined",
                 hint=f"say it: CAST(... AS type) AS {name}",
                 span=text.locate(item_of(query, name)),
             )
@@ -313,7 +313,7 @@ def _check_free(
     if not tree.args.get("alter"):
         raise ObjectExistsError(
             f"there is a {'view' if isinstance(found, View) else 'table'} {table.identifier} already",
-            hint="CREATE OR ALTER MATERIALIZED TABLE goes on with one that is there: write that in a file "
+            hint="CREATE OR ALTER MATERIALIZED TABLE changes one that exists: write that in a file "
             "that is run again",
             span=text.locate(name),
         )

@@ -51,7 +51,7 @@ MOST_PARTS = {
 
 REFUSED = {
     "MODELS": "Penstock runs no models",
-    "CONNECTIONS": "a table's connection stands in its options",
+    "CONNECTIONS": "a table's connection is in its options",
 }
 
 
@@ -185,7 +185,7 @@ def convert_jar(tree: exp.Expr, text: StatementText, _: Namespace) -> AddJar:
     if tree.text("action") == "REMOVE":
         raise UnsupportedError(
             "REMOVE JAR is not supported",
-            hint="Spark cannot unload classes: start anew without the jar",
+            hint="Spark cannot unload classes: start over without the jar",
             span=text.span,
         )
     if not tree.this.name.endswith(".jar"):

@@ -248,7 +248,7 @@ def _view_column_errors(
         return [
             DefinitionError(
                 f"the view would have two columns named '{twice[0]}'",
-                hint="give them other names: SELECT ... AS name",
+                hint="rename them: SELECT ... AS name",
                 span=span_of(place),
             )
         ]

@@ -86,8 +86,8 @@ def refilled_error(statement: Statement, namespace: Namespace) -> ObjectExistsEr
         return None
     table = statement.create.table.identifier
     return ObjectExistsError(
-        f"there is a table {table} already, and its query ends: it would write its rows once more",
-        hint=f"CREATE OR REPLACE TABLE {table.name} AS writes them anew, IF NOT EXISTS adds them once more, "
+        f"there is a table {table} already, and its query ends: it would write its rows again",
+        hint=f"CREATE OR REPLACE TABLE {table.name} AS rewrites them, IF NOT EXISTS adds them again, "
         f"DROP TABLE {table.name} forgets the table",
         span=statement.span,
     )

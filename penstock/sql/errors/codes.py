@@ -53,7 +53,7 @@ ERROR_CODES: tuple[ErrorCode, ...] = (
         kind=kinds.TemplateError,
         meaning="The Jinja template cannot be rendered: a variable, macro or file is missing, or the template uses "
         "something that the sandbox does not allow.",
-        fix="Supply the variable (`--var`, `--vars-file`, `[variables]` in penstock.toml) or give it a default. "
+        fix="Supply the variable (`--var`, `--vars-file`, `[variables]` in penstock.toml) or set a default. "
         "`penstock render FILE` shows the rendered text.",
     ),
     ErrorCode(

@@ -209,7 +209,7 @@ def _hint(conditions: list[str]) -> str | None:
         if condition.startswith(("STATE_STORE_", "STREAMING_STATEFUL_")):
             return (
                 "the query changed so that the state in its checkpoint no longer fits; go back to the old query, or "
-                "begin anew with --from-scratch, which sets the checkpoint aside, or under another SET 'pipeline.name'"
+                "start over with --from-scratch, which sets the checkpoint aside, or under another SET 'pipeline.name'"
             )
         if condition == "CONCURRENT_STREAM_LOG_UPDATE":
             return "another runner writes to the same checkpoint; stop one of them"

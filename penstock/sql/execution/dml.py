@@ -93,7 +93,7 @@ def _row_editor(table: Table, project: Path) -> RowLevelEditor:
         return editor
     raise UnsupportedError(
         f"{table.identifier}: rows of the connector '{table.connector}' cannot be changed",
-        hint="rows of delta tables can; write these anew with INSERT OVERWRITE",
+        hint="rows of delta tables can; rewrite these with INSERT OVERWRITE",
     )
 
 

@@ -112,6 +112,6 @@ def _is_instant(table: Table, name: str) -> bool:
             if kind is not None:
                 return kind is TimestampLtzType
     raise UnsupportedError(
-        f"the type of the watermark column {name!r} of table {table.identifier} cannot be told from its expression",
+        f"the type of the watermark column {name!r} of table {table.identifier} cannot be derived from its expression",
         hint="wrap the expression in CAST(... AS TIMESTAMP(3)) or CAST(... AS TIMESTAMP_LTZ(3))",
     )

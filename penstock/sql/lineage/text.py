@@ -80,7 +80,7 @@ def _branches(
 
 def _column_notes(flow: LineageQuery, source: Identifier) -> Iterator[str]:
     if flow.columns is None:
-        yield "columns cannot be told without Spark"
+        yield "columns cannot be determined without Spark"
         return
     for each in flow.columns_from(source):
         yield _column_note(each, source)

@@ -176,7 +176,7 @@ class DeadLetterReplayer:
         Records that wait in `besides` are not reported again.
         """
         for replay in shelf.unfinished():
-            yield self._again(shelf, replay) if really else self._line(replay, "would go on with")
+            yield self._again(shelf, replay) if really else self._line(replay, "would resume")
         waiting = (
             shelf.waiting(self.target, besides)
             .groupBy("table")
@@ -198,7 +198,7 @@ class DeadLetterReplayer:
         if SystemClock().now_ms() - replay.planned_at_ms > MARKER_LASTS_MS:
             raise StateMismatchError(
                 f"replay {replay.replay_id} of {replay.records} records of {replay.table} was begun more than six "
-                "days ago and nobody knows how it ended: the broker has forgotten it by now",
+                "days ago and it is unknown how it ended: the broker has forgotten it by now",
                 hint=f"look for its records in topic '{replay.marked}'; then delete the rows of this replay_id from "
                 f"the Delta table {shelf.place.notes} if they are missing there, or add one with the state 'done'",
             )

@@ -84,7 +84,7 @@ def set_aside_all(scripts: Sequence[CheckedScript], clock: Clock) -> None:
         target = set_aside(spark, location, now_ms)
         if target is not None:
             log.info(
-                "from scratch: the checkpoint %s was set aside as %s; remove it when it is of no more use",
+                "from scratch: the checkpoint %s was set aside as %s; remove it when it is no longer needed",
                 location,
                 target.rpartition("/")[2],
             )

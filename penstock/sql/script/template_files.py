@@ -70,7 +70,7 @@ def macro_names(environment: Environment, folders: TemplateFolders) -> dict[str,
             if macro.name in environment.globals:
                 raise TemplateError(
                     f"the macro '{macro.name}' has the name of a function that every template has",
-                    hint="give it another name",
+                    hint="use another name",
                     span=_span(file, text, macro),
                 )
             if macro.name in found:

@@ -270,7 +270,7 @@ def _lookup(function: str, known: dict[str, Any], remedy: str) -> Callable[..., 
         if function == "env_var":
             supplied = ""  # not the names of a whole environment
         near = did_you_mean(name, known)
-        hint = "; ".join(filter(None, [near, f"{remedy}, or give a default", supplied]))
+        hint = "; ".join(filter(None, [near, f"{remedy}, or set a default", supplied]))
         raise _UnknownName(f"{function}('{name}') is not defined", hint)
 
     look_up.__name__ = function

@@ -85,7 +85,7 @@ STATE_TTL = Option(
     type=DURATION,
     default=0,
     doc="How long the state of an updating query is kept for a key that nothing comes for (of a join: for a row); 0 is "
-    "for ever. What comes later begins anew.",
+    "without limit. Later rows of the key start from nothing.",
 )
 
 TARGET = Option(

@@ -25,12 +25,13 @@ __all__ = ["Command", "Console", "Entry", "command_of", "history_file"]
 
 HELP = """\
 Statements end with ; and may take several lines. Ctrl-C stops a running statement, Ctrl-D leaves.
-  SHOW TABLES;  DESCRIBE t;  SHOW CREATE TABLE t;      what there is
+  SHOW TABLES;  DESCRIBE t;  SHOW CREATE TABLE t;      tables and their definitions
   CREATE TABLE t (...) WITH (...);                     Tab completes options and their values
-  SELECT ... FROM t;                                   rows; op tells what changes where a query never ends
-  INSERT INTO t SELECT ...;                            a query that never ends goes on beside the shell
-  EXPLAIN SELECT ...;  SET;  SET 'key' = 'value';      how it would run; settings
-  HELP  CLEAR  QUIT                                    of the shell itself
+  SELECT ... FROM t;                                   rows; of an unbounded query with their kind (column op)
+  INSERT INTO t SELECT ...;                            an unbounded query runs in the background
+  SHOW JOBS;  STOP JOB 'id';                           queries that run in the background
+  EXPLAIN SELECT ...;  SET;  SET 'key' = 'value';      the plan of a query; settings
+  HELP  CLEAR  QUIT                                    commands of the shell
 Spark starts with the first statement that needs it."""
 
 

@@ -97,7 +97,7 @@ class _Interrupts:
         self._request.count += 1
         if self._request.count > 1:
             raise KeyboardInterrupt
-        self._say("stopping; once more gives the statement up")
+        self._say("stopping; Ctrl-C again abandons the statement")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

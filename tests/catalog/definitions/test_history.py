@@ -95,7 +95,7 @@ def test_a_name_never_has_a_version_twice(catalog: SqlCatalog) -> None:
     assert before == again
     assert (before.version, again.version) == (1, 3)
     assert re.fullmatch(
-        r"the table default_catalog\.default_database\.a was changed by somebody else meanwhile: "
+        r"the table default_catalog\.default_database\.a was changed by another process in the meantime: "
         r"it was created by \S+@\S+ \(process \d+\) at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC "
         r"\(it is version 3, what was read is version 1\)",
         caught.value.message,

@@ -63,7 +63,7 @@ def test_the_last_record_within_the_bound_counts() -> None:
 
 
 def test_where_each_last_record_has_a_watermark_one_peek_is_all() -> None:
-    """The usual case costs what it cost before; a split without records is not looked at again."""
+    """The usual case costs what it cost before; a split without records is not checked again."""
     records = Records({"a": [5, 7], "b": []})
 
     assert look(records) == {"a": 7}

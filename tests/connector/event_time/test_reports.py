@@ -84,7 +84,7 @@ def test_rows_in_order_of_time_leave_no_file(tmp_path: Path) -> None:
 
 
 def test_a_range_that_is_not_read_to_its_end_reports_nothing(tmp_path: Path) -> None:
-    """Its task failed, and another attempt reads it anew."""
+    """Its task failed, and another attempt reads it again."""
     place = place_of(tmp_path, BATCH)
     reporter = RangeReporter(place, [Split(split_id="t-0", start=0, stop=9)], {})
     reporter.take("t-0", EventTimes(highest_ms=900))
@@ -106,7 +106,7 @@ def test_a_replayed_range_takes_the_place_of_what_it_reported(tmp_path: Path) ->
 
 
 def test_reports_are_kept_until_the_batch_after_is_complete(tmp_path: Path) -> None:
-    """Its offset says what they said. A process that starts anew removes what earlier ones left, a batch later."""
+    """Its offset says what they said. A process that starts over removes what earlier ones left, a batch later."""
     second, third, fourth = (state(("t-0", at, at + 10)) for at in (20, 30, 40))
     reader = EventTimesReader(str(tmp_path))
     report(place_of(tmp_path, BATCH), "t-0", 9)

@@ -161,7 +161,7 @@ def test_a_reader_asks_for_a_split_once_until_one_comes(bench: Bench) -> None:
 
 
 def test_event_time_goes_into_a_checkpoint_and_comes_back() -> None:
-    """Flink's starts anew; here neither a split's watermark nor the reader's goes back."""
+    """Flink's starts over; here neither a split's watermark nor the reader's goes back."""
     before = Bench()
     splits = (Split(split_id="a", start=3), Split(split_id="b", start=0))
     before.reader._on(AddSplits(splits=splits))

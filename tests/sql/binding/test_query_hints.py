@@ -56,7 +56,7 @@ def test_hints_name_relations_by_alias_or_name(hint: str) -> None:
         ("BROADCAST", "the hint BROADCAST lists the tables", "write BROADCAST(b)"),
         ("MULTI_JOIN('b' = 'x')", "the hint MULTI_JOIN lists the tables", "write MULTI_JOIN(b)"),
         ("STATE_TTL('a' = '1d')", "the hint names 'a'", None),
-        ("STATE_TTL('b' = 'soon')", "the hint STATE_TTL: 'soon' is not a duration", "write for instance '1 d'; '0 s' is for ever"),
+        ("STATE_TTL('b' = 'soon')", "the hint STATE_TTL: 'soon' is not a duration", "write for instance '1 d'; '0 s' is without limit"),
         ("STATE_TTL", "the hint STATE_TTL has keys and values", "write STATE_TTL('t' = '1 d')"),
         ("STATE_TTL(b)", "the hint STATE_TTL has keys and values", "write STATE_TTL('t' = '1 d')"),
         ("LOOKUP(b)", "the hint LOOKUP has keys and values", "write LOOKUP('table' = 't')"),

@@ -1,4 +1,4 @@
-"""Which checkpoint each INSERT of a file goes on from, whatever was added, removed or moved around it."""
+"""Which checkpoint each INSERT of a file resumes from, whatever was added, removed or moved around it."""
 
 from __future__ import annotations
 

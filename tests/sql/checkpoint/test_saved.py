@@ -162,7 +162,7 @@ def test_an_empty_cut_or_foreign_file_is_refused_by_name(name: str, text: str) -
     ],
 )
 def test_a_file_that_is_gone_is_refused_by_name(removed: Sequence[str], named: str) -> None:
-    """Without `metadata` Spark would make a new query id, without offsets begin anew under the old one."""
+    """Without `metadata` Spark would make a new query id, without offsets start over under the old one."""
     files = Files()
     for name in removed:
         del files.files[name]

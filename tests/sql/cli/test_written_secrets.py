@@ -74,7 +74,7 @@ def test_a_purged_history_leaves_nothing_of_a_password(project: Path) -> None:
     assert [(change.action, change.version) for change in history] == [("purge", 2)]
     assert "recorded changes removed by" in str(history[0])
     assert len(store.history(("default_catalog", "default_database", "other"))) == 1
-    # versions go on from where they were
+    # versions resume from where they were
     run("ALTER TABLE orders SET ('topic' = 'b')", Namespace(store))
     assert store.history(limit=1)[0].version == 3
 

@@ -113,7 +113,7 @@ def test_a_replaced_table_has_the_new_columns(namespace: Namespace) -> None:
     ("sql", "place", "message"),
     [
         ("CREATE TABLE t AS SELECT nix FROM s", "nix", "there is no column 'nix'"),
-        ("CREATE TABLE t AS SELECT price * 2 AS p FROM s", "price * 2 AS p", "the type of the column 'p' cannot be told"),
+        ("CREATE TABLE t AS SELECT price * 2 AS p FROM s", "price * 2 AS p", "the type of the column 'p' cannot be determined"),
         ("CREATE TABLE t AS SELECT id, id FROM s", "id", "the query has two columns named 'id'"),
         ("CREATE TABLE t (id, nix) AS SELECT id, name FROM s", "nix", "the query has no column 'nix'"),
         ("CREATE TABLE t (id) AS SELECT id, name FROM s", "id", "the list leaves out the query's column 'name'"),

@@ -309,7 +309,7 @@ def test_statements_that_begin_or_end_the_keeping_of_a_table_are_known(
         ("CREATE MATERIALIZED TABLE m (x INT) AS SELECT id FROM sink", "x INT", "columns of a materialized table"),
         ("CREATE MATERIALIZED TABLE m (PRIMARY KEY (x) NOT ENFORCED) AS SELECT id FROM sink", "x", "has no column 'x'"),
         ("CREATE MATERIALIZED TABLE m FRESHNESS = INTERVAL '1' YEAR AS SELECT 1", "INTERVAL '1' YEAR", "FRESHNESS"),
-        ("CREATE MATERIALIZED TABLE m AS SELECT own(id) AS x FROM sink", "own(id) AS x", "'x' could not be told"),
+        ("CREATE MATERIALIZED TABLE m AS SELECT own(id) AS x FROM sink", "own(id) AS x", "'x' could not be determined"),
         ("ALTER MATERIALIZED TABLE live REFRESH", "ALTER MATERIALIZED TABLE live REFRESH", "streaming query"),
         ("ALTER MATERIALIZED TABLE daily AS SELECT id FROM sink", "id FROM sink", "other columns"),
         ("DROP MATERIALIZED TABLE sink", "sink", "not a materialized table"),

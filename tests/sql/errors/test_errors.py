@@ -51,7 +51,7 @@ def test_a_long_line_is_cut_around_the_place() -> None:
 
 def test_an_error_without_a_place_is_two_lines() -> None:
     """Message and help."""
-    assert render(RunError("broken", hint="mend it")) == "error[PEN-8000]: broken\nhelp: mend it"
+    assert render(RunError("broken", hint="fix it")) == "error[PEN-8000]: broken\nhelp: fix it"
 
 
 def test_all_errors_of_a_file_are_shown_and_counted() -> None:

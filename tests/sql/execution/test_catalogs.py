@@ -53,7 +53,7 @@ def test_a_static_check_leaves_unchecked_what_it_may_not_ask(project: Path) -> N
 
 
 def test_what_is_wrong_beside_it_is_told(project: Path) -> None:
-    """A misspelt table of the store is an error, whatever else was not looked at."""
+    """A misspelt table of the store is an error, whatever else was not checked."""
     text = f"{SHOP} SELECT * FROM shop.`shop.db`.customers; SELECT * FROM nothing"
 
     with pytest.raises(InputErrors) as caught:

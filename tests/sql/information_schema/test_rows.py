@@ -143,7 +143,7 @@ def test_views_functions_and_places_are_listed(names: Namespace, project: Path) 
 
 
 def test_a_catalog_that_is_away_leaves_the_others(names: Namespace, project: Path) -> None:
-    """What cannot be looked at is left out."""
+    """What cannot be checked is left out."""
     (project / "lake").mkdir()
     run("CREATE CATALOG lake WITH ('type' = 'delta-path', 'path' = 'lake')", names)
     (project / "lake").rmdir()

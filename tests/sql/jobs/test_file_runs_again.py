@@ -187,7 +187,7 @@ def test_a_table_that_an_ending_query_fills_is_not_filled_again(folder: Folder) 
     folder.run(sql)
     ((message, hint),) = folder.errors(sql)
 
-    assert message.endswith("already, and its query ends: it would write its rows once more")
+    assert message.endswith("already, and its query ends: it would write its rows again")
     assert hint is not None
     assert hint.startswith("CREATE OR REPLACE TABLE t AS")
 

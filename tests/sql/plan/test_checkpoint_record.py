@@ -73,7 +73,7 @@ def test_an_insert_that_was_changed_goes_on_and_starts_again(
     record(changed)
 
     (told,) = caplog.messages
-    assert told.startswith("all/o: the INSERT was changed and goes on from its checkpoint")
+    assert told.startswith("all/o: the INSERT was changed and resumes from its checkpoint")
     assert "a < 10" in told
     assert read_identity(LocalFiles(location=place.location)) == changed.identity
     with pytest.raises(StateMismatchError, match="meanwhile"):

@@ -14,7 +14,7 @@ __all__ = ["check_log"]
 def check_log(location: str, access: TableAccess) -> str:
     """Look at the log in a folder of this machine (a ConnectivityCheck). Raises UnknownObjectError."""
     if is_remote(location):
-        return f"{location}: only Spark reaches it: not looked at"
+        return f"{location}: only Spark reaches it: not checked"
     folder = open_folder(location)
     head = read_head(folder)
     if head is not None:

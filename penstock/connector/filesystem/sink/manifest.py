@@ -120,7 +120,7 @@ class Manifest:
         except (KeyError, TypeError, ValueError) as error:
             raise StateMismatchError(
                 f"{path} does not say which batch the folder holds: it is damaged, or of a newer Penstock",
-                hint="restore it; or empty the folder and SET another 'pipeline.name', to begin anew",
+                hint="restore it; or empty the folder and SET another 'pipeline.name', to start over",
             ) from error
 
 

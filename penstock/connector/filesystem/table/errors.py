@@ -7,7 +7,7 @@ from penstock.catalog.errors import BadRecordError, DataLossError, UnsupportedEr
 __all__ = ["corrupt", "line_too_long", "not_readable", "rewritten", "shortened", "vanished"]
 
 _KEEP = (
-    "keep files as they are until they are read, and give new ones new names; start anew with --from-scratch, "
+    "keep files as they are until they are read, and give new ones new names; start over with --from-scratch, "
     "which sets the checkpoint aside, or under another SET 'pipeline.name'"
 )
 
@@ -20,7 +20,7 @@ def vanished(path: str) -> DataLossError:
 def shortened(path: str, known: int, found: int) -> DataLossError:
     """A file has fewer bytes than when it was listed."""
     return DataLossError(
-        f"file {path} had {known} bytes when it was planned and now has {found}: it was written anew",
+        f"file {path} had {known} bytes when it was planned and now has {found}: it was rewritten",
         hint=_KEEP,
     )
 

@@ -208,7 +208,7 @@ def explained(what: str) -> Iterator[None]:
     except PermissionError as error:
         raise ConfigError(
             f"{what} may not be read: {error.strerror or error}",
-            hint="give the user that runs the query the right to read it, and to list its folder",
+            hint="allow the user that runs the query to read it, and to list its folder",
         ) from error
     except OSError as error:
         raise QueryFailedError(f"{what} cannot be read: {error}") from error

@@ -57,7 +57,7 @@ class Partitioning:
             expected = "/".join(f"{column.name}=..." for column in self.columns)
             raise BadRecordError(
                 f"file {name} is not in a partition: the table's files are in {expected}/",
-                hint="mend the folder's name, or leave the file out with 'source.path.regex-pattern'",
+                hint="correct the folder's name, or leave the file out with 'source.path.regex-pattern'",
             )
         return found
 
@@ -77,7 +77,7 @@ class Partitioning:
         except pa.ArrowInvalid:
             raise BadRecordError(
                 f"file {name}: '{text}' is no value of partition column {quote(column.name)} {column.type}",
-                hint="mend the folder's name, or declare the column as STRING",
+                hint="correct the folder's name, or declare the column as STRING",
             ) from None
 
 

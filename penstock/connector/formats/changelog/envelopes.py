@@ -119,7 +119,7 @@ class Envelopes:
 
 def default_hint(_index: int) -> str:
     """Return the hint where nothing better is known."""
-    return "mend what writes the records"
+    return "fix what writes the records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

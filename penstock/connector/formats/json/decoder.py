@@ -141,7 +141,7 @@ class JsonDecoder:
     def _bad(self, where: str, problem: str, value: bytes) -> BadRecordError:
         return BadRecordError(
             f"{where}: {problem}; the record is {excerpt(value)}",
-            hint=f"mend the record's producer or the table's columns; '{self._settings.ignore_key}' = 'true' "
+            hint=f"fix the record's producer or the table's columns; '{self._settings.ignore_key}' = 'true' "
             "makes malformed fields NULL and skips and counts malformed records, 'bad-records' = 'dead-letter' of "
             "a table keeps them aside",
         )

@@ -52,7 +52,7 @@ _WHITESPACE = re.compile(r"[ \t\n\r]*")
 
 
 def parse(value: bytes) -> Any:
-    """Parse the first JSON value of a record; what follows it is not looked at, as in Flink.
+    """Parse the first JSON value of a record; what follows it is not checked, as in Flink.
 
     Gives dict, list, str, Integer, Float, bool or None. UTF-16 and UTF-32 are recognised, as by Jackson. Of
     equal keys the last one counts. Raises MalformedError.

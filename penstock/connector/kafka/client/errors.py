@@ -24,7 +24,7 @@ __all__ = [
     "truncated_log",
 ]
 
-_START_ANEW = "start anew with --from-scratch, which sets the checkpoint aside, or under another SET 'pipeline.name'"
+_START_ANEW = "start over with --from-scratch, which sets the checkpoint aside, or under another SET 'pipeline.name'"
 
 
 def broker_unavailable(
@@ -125,5 +125,7 @@ def missing_topics(
     hints = [hint for hint in (did_you_mean(topic, existing) for topic in missing) if hint]
     return UnknownObjectError(
         f"Kafka at {address} has no topic {names}",
-        hint="; ".join(hints) or "make the topic first, and check that the user may see it",
+        hint="; ".join(hints)
+        or f"create it: penstock kafka topics create {' '.join(missing)} --bootstrap {address}; one that exists is "
+        "hidden from users who may not describe it",
     )

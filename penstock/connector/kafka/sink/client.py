@@ -324,7 +324,7 @@ class RecordProducer(KafkaClient):
         if error.code() in _FENCED:
             return SinkError(
                 f"{self._who} is fenced: a newer attempt has taken its transaction over: {why}",
-                hint="the newer attempt goes on; if this comes again and again, a second runner works on the same "
+                hint="the newer attempt continues; if this comes again and again, a second runner works on the same "
                 "checkpoint, or another pipeline uses this 'sink.transactional-id-prefix': stop one of them",
             )
         if error.code() in _TIMED_OUT:

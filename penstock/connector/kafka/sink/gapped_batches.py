@@ -44,7 +44,7 @@ def first_attempt_ms(spark: SparkSession, folder: str, batch_id: int, now_ms: in
     if not text.isdigit():
         raise StateMismatchError(
             f"the file {path} does not say when batch {batch_id} was first written",
-            hint="restore the checkpoint from a backup; or SET another 'pipeline.name' to begin anew",
+            hint="restore the checkpoint from a backup; or SET another 'pipeline.name' to start over",
         )
     return int(text)
 
@@ -63,7 +63,7 @@ def check_remembered(
         return
     days = (now_ms - first_ms) / 86_400_000
     raise StateMismatchError(
-        f"{what}: its writing was begun {days:.1f} days ago and nobody knows whether it ended: the broker has "
+        f"{what}: its writing was begun {days:.1f} days ago and it is unknown whether it ended: the broker has "
         "forgotten it by now",
-        hint="look for its records in the topic; then begin anew, with --from-scratch or another 'pipeline.name'",
+        hint="look for its records in the topic; then start over, with --from-scratch or another 'pipeline.name'",
     )

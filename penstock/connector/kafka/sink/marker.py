@@ -32,7 +32,7 @@ class SlotNames:
 
 VERSION = "v1"
 
-_START_ANEW = "to begin anew, SET another 'pipeline.name'; rows that are in the topic stay there"
+_START_ANEW = "to start over, SET another 'pipeline.name'; rows that are in the topic stay there"
 
 _REPAIR = (
     "`penstock kafka transactions repair` sets it again (docs/exactly-once.md says when it may)"
@@ -89,7 +89,7 @@ def may_write(claim: BatchCommit, found: Marker | None) -> bool:
         if claim.sparse or claim.batch_id == claim.first_batch:
             return True
         raise StateMismatchError(
-            f"{what}: the marker of the batch before is lost, so nobody knows whether this batch is in the topic",
+            f"{what}: the marker of the batch before is lost, so it is unknown whether this batch is in the topic",
             hint="the consumer group of that name was deleted, its topic was made again, or the pipeline was "
             f"stopped for longer than the broker's offsets.retention.minutes; {_REPAIR}; or {_START_ANEW}",
         )
@@ -101,13 +101,13 @@ def may_write(claim: BatchCommit, found: Marker | None) -> bool:
         raise StateMismatchError(
             f"{what}: another batch of this number is in the topic (its digest is {found.digest}, this one's "
             f"{claim.digest}): the checkpoint was copied or restored, or the query was changed before it went on",
-            hint=f"go on with the checkpoint and the query that wrote it; or {_START_ANEW}",
+            hint=f"continue with the checkpoint and the query that wrote it; or {_START_ANEW}",
         )
     if found.next_batch > claim.batch_id:
         raise StateMismatchError(
             f"{what}: the topic has batch {found.next_batch - 1} of this query already: another runner is ahead, "
             "or the checkpoint is an older copy",
-            hint=f"stop the other runner, or go on with its checkpoint; or {_START_ANEW}",
+            hint=f"stop the other runner, or continue with its checkpoint; or {_START_ANEW}",
         )
     raise StateMismatchError(
         f"{what}: the topic's last batch in this slot is {found.next_batch - 1}, and batch {claim.batch_id - 1} is "

@@ -95,7 +95,7 @@ def next_batch(known: KnownSlots, *, not_written: bool) -> int | None:
     begun = known.planned is not None and known.planned > committed
     if begun and not not_written:
         raise StateMismatchError(
-            f"batch {known.planned} was begun and not ended: nobody knows whether slots without a marker have it",
+            f"batch {known.planned} was begun and not ended: it is unknown whether slots without a marker have it",
             hint=f"look into topic '{known.ledger.topic}': if its rows are not there, add --not-written; if they are, "
             "see docs/exactly-once.md, Repair of lost markers",
         )

@@ -60,7 +60,7 @@ def parse_sink_state(text: str, path: str) -> SinkState:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StateMismatchError(
             f"the file {path} does not say how this Kafka sink began: {error}",
-            hint="restore the checkpoint from a backup; or SET another 'pipeline.name' to begin anew",
+            hint="restore the checkpoint from a backup; or SET another 'pipeline.name' to start over",
         ) from error
 
 
@@ -78,11 +78,11 @@ def check_unchanged(ledger: SinkState, *, prefix: str, slots: int | None, owner:
         raise StateMismatchError(
             f"{owner}: 'sink.transactional-id-prefix' was '{ledger.prefix}' when this pipeline began, and is "
             f"'{prefix}' now: its markers would not be found",
-            hint="set it back; or SET another 'pipeline.name' to begin anew",
+            hint="set it back; or SET another 'pipeline.name' to start over",
         )
     if slots is not None and slots != ledger.slots:
         raise StateMismatchError(
             f"{owner}: 'sink.parallelism' was {ledger.slots} when this pipeline began, and is {slots} now: rows would "
             "move to other slots",
-            hint=f"set it to {ledger.slots}, or leave it out; or SET another 'pipeline.name' to begin anew",
+            hint=f"set it to {ledger.slots}, or leave it out; or SET another 'pipeline.name' to start over",
         )

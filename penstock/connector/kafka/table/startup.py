@@ -165,7 +165,7 @@ def _committed(
         raise DataLossError(
             f"group '{mode.group}' has committed offset {offset} of topic '{partition.topic}', partition "
             f"{partition.partition}, but the log ends at {end}: it was truncated, or the topic was made again",
-            hint="set the group's offsets anew, or start with another 'scan.startup.mode'",
+            hint="set the group's offsets again, or start with another 'scan.startup.mode'",
         )
     if missing and mode.reset is not None:
         return {**committed, **resolve_start(mode.reset, missing, lookup)}

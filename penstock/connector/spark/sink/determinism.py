@@ -76,7 +76,7 @@ def _of_expression(expression: Any) -> Iterator[str]:
     if name == "AggregateExpression":
         yield from _of_aggregate(expression.aggregateFunction())
     elif name in _SUBQUERIES:
-        yield "a query in an expression, which reads its table anew"
+        yield "a query in an expression, which reads its table again"
         return
     for child in _all(expression.children()):
         yield from _of_expression(child)

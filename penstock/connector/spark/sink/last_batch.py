@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["LastBatch", "is_written"]
 
 _ANEW = (
-    "to begin anew, empty the target and run with --from-scratch, or SET another 'pipeline.name'"
+    "to start over, empty the target and run with --from-scratch, or SET another 'pipeline.name'"
 )
 
 
@@ -48,7 +48,7 @@ def is_written(last: LastBatch | None, batch: MicroBatch, digest: str, *, target
         raise StateMismatchError(
             f"{target} holds batch {last.batch_id} of this pipeline, whose checkpoint is only at batch "
             f"{batch.batch_id}: it was restored from an older copy, or runs twice",
-            hint=f"go on with the newer checkpoint; or {_ANEW}",
+            hint=f"continue with the newer checkpoint; or {_ANEW}",
         )
     if last.batch_id < batch.batch_id - 1:
         raise StateMismatchError(
@@ -62,6 +62,6 @@ def is_written(last: LastBatch | None, batch: MicroBatch, digest: str, *, target
         raise StateMismatchError(
             f"{target} holds batch {batch.batch_id} of this pipeline with other offsets or of another query: the "
             "checkpoint was changed after the batch was written, or is a copy",
-            hint=f"go on with the checkpoint that wrote it; or {_ANEW}",
+            hint=f"continue with the checkpoint that wrote it; or {_ANEW}",
         )
     return True

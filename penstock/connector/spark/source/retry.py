@@ -143,7 +143,7 @@ def retry_while_unavailable(
             pause_s = min(2 * pause_s, patience.longest_pause_s)
             continue
         if began_s is not None:
-            LOG.warning("%s goes on after %.0f s", what, time.monotonic() - began_s)
+            LOG.warning("%s continues after %.0f s", what, time.monotonic() - began_s)
         if told is not None:
             told.clear()
         return done

@@ -142,7 +142,7 @@ class _SegmentFolder:
         except OSError as error:
             raise SinkError(
                 f"what was seen of a folder cannot be kept in {self.shown}: {error}",
-                hint="it belongs to the query's checkpoint directory: give the query the right and the space to write",
+                hint="it belongs to the query's checkpoint directory: the query needs permission and space to write",
             ) from error
 
 

@@ -37,7 +37,7 @@ def log(  # noqa: PLR0917  typer passes options by name
     table: Annotated[
         str | None,
         typer.Argument(
-            help="A table, view or function, also one that is gone; without it, all changes. Example: `orders`",
+            help="A table, view or function, also one that was dropped; without it, all changes. Example: `orders`",
             show_default=False,
         ),
     ] = None,
@@ -147,7 +147,7 @@ def purge_history(  # noqa: PLR0917  typer passes options by name
     table: Annotated[
         str | None,
         typer.Argument(
-            help="A table, view or function, also one that is gone; without it, all of them. Example: `orders`",
+            help="A table, view or function, also one that was dropped; without it, all of them. Example: `orders`",
             show_default=False,
         ),
     ] = None,
@@ -235,7 +235,7 @@ def upgrade(
             print_json({"before": before, "after": after, "running": pipelines})
         else:
             say(
-                f"the catalog {store.location} is of version {after}, nothing is to be done"
+                f"the catalog {store.location} has version {after}, which is the newest: nothing to upgrade"
                 if not outdated
                 else f"upgraded the catalog to version {after}"
             )
@@ -252,12 +252,12 @@ def _consequences(claims: list[Claim], *, goes_on: bool) -> list[str]:
     if not lines:
         lines = ["no pipeline runs"]
     elif goes_on:
-        lines.insert(0, "these pipelines run, and go on:")
+        lines.insert(0, "these pipelines run, and keep running:")
     else:
         lines.insert(
             0, "these pipelines run; those of an older Penstock would stop within a minute:"
         )
     return [
         *lines,
-        f"from then on it is for Penstock whose catalogs are of version {MIN_READER} and later",
+        f"from then on it needs a Penstock whose catalogs have version {MIN_READER} and later",
     ]

@@ -32,7 +32,7 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="checkpoint",
-    help="Checkpoints of a file's pipelines: which statement each is of, and saying so where it is not clear.",
+    help="Checkpoints of a file's pipelines: list the statement of each, or assign one where it is not clear.",
     no_args_is_help=True,
 )
 
@@ -93,7 +93,7 @@ def assign(  # noqa: PLR0917  typer passes options by name
         typer.Option(
             "--to",
             envvar="PENSTOCK_CHECKPOINT_TO",
-            help="The checkpoint that it goes on from, as `ls` names it. Example: `--to orders-2`",
+            help="The checkpoint that it resumes from, as `ls` names it. Example: `--to orders-2`",
             show_default=False,
         ),
     ] = None,
@@ -102,7 +102,7 @@ def assign(  # noqa: PLR0917  typer passes options by name
         typer.Option(
             "--new",
             envvar="PENSTOCK_CHECKPOINT_NEW",
-            help="It goes on from none: it begins anew. Example: `--new`",
+            help="It resumes from none: it starts over. Example: `--new`",
         ),
     ] = False,
     var: VarOption = None,
@@ -119,7 +119,7 @@ def assign(  # noqa: PLR0917  typer passes options by name
     with reporting(context, verbose=verbose) as is_verbose:
         if (to is None) != new:
             raise ConfigError(
-                "what the INSERT goes on from is not given", hint="give --to NAME, or --new"
+                "the checkpoint of the INSERT is not named", hint="give --to NAME, or --new"
             )
         script = read_input(
             [file], var=var, vars_file=vars_file, settings=settings, catalog=catalog, target=target
@@ -136,7 +136,7 @@ def assign(  # noqa: PLR0917  typer passes options by name
                 found.write(open_files, write)
             finally:
                 lease.release()
-        begins = "begins anew as" if found.is_new else "goes on from"
+        begins = "starts over as" if found.is_new else "resumes from"
         print_lines([f"the INSERT at line {line} {begins} {found.job}, {found.location}"])
 
 

@@ -46,7 +46,7 @@ __all__ = ["Variables", "app", "check_known", "pipelines_of"]
 
 app = typer.Typer(
     name="dlq",
-    help="Look at dead letters, the records that 'bad-records' = 'dead-letter' kept, and give them back.",
+    help="List, show and replay dead letters: the records that 'bad-records' = 'dead-letter' kept.",
     no_args_is_help=True,
 )
 
@@ -54,7 +54,7 @@ FileArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="[FILE]",
-        help="A SQL file: the letters of the pipelines that its INSERTs run in. Example: `orders.sql`",
+        help="A SQL file: the dead letters of the pipelines that its INSERTs run in. Example: `orders.sql`",
         show_default=False,
     ),
 ]
@@ -64,7 +64,7 @@ PipelineOption = Annotated[
         "--pipeline",
         "-p",
         envvar="PENSTOCK_PIPELINE",
-        help="The letters of this pipeline ('pipeline.name'), or of one of its queries. "
+        help="The dead letters of this pipeline ('pipeline.name'), or of one of its queries. "
         "Example: `--pipeline orders`",
         show_default=False,
     ),
@@ -130,7 +130,7 @@ def show(  # noqa: PLR0917  typer passes options by name
             "-n",
             min=1,
             envvar="PENSTOCK_LIMIT",
-            help="How many letters of each table to show, newest first. Example: `--limit 3`",
+            help="How many dead letters of each table to show, newest first. Example: `--limit 3`",
         ),
     ] = 10,
     var: VarOption = None,
@@ -216,7 +216,7 @@ def replay(  # noqa: PLR0917  typer passes options by name
             lines = list(replayer.run_all(shelves, really=yes))
         print_lines(lines)
         if not lines:
-            say("there is nothing to give back")
+            say("there is nothing to replay")
         elif not yes:
             raise ConfigError("nothing was given back", hint="add --yes to do it")
 

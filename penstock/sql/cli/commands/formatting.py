@@ -65,7 +65,7 @@ def format_files(
                 print_lines(text.splitlines())
             elif text != file.text:
                 write_script(file, text)
-                say(f"{file.name} was laid out anew")
+                say(f"{file.name} was reformatted")
 
 
 def _difference(file: ScriptFile, text: str) -> list[str]:

@@ -19,7 +19,7 @@ def init(
         Path,
         typer.Argument(
             metavar="[DIR]",
-            help="Folder of the project, made where it is not there. Example: `shop`",
+            help="Folder of the project, created if it does not exist. Example: `shop`",
         ),
     ] = Path(),
     name: Annotated[

@@ -125,7 +125,7 @@ def create(  # noqa: PLR0917  typer passes options by name
                 admin,
                 TopicPlan(name=name, partitions=partitions, replicas=replicas, config=settings),
             )
-            say(f"made topic {name}")
+            say(f"created topic {name}")
 
 
 @topics_app.command("alter")
@@ -208,8 +208,9 @@ def _admin(bootstrap: str | None) -> KafkaAdmin:
         broker = running_broker(find_project(Path.cwd()).data_directory / "kafka")
         if broker is None:
             raise OptionError(
-                "where is the Kafka cluster?",
-                hint="give --bootstrap, or run a broker for this project with `penstock kafka start`",
+                "no broker of this project runs, and --bootstrap names no other cluster",
+                hint="start a broker with `penstock kafka start` and wait until it is running, or add "
+                "--bootstrap HOST:PORT",
             )
         bootstrap = broker.bootstrap
     return KafkaAdmin(admin_connection({"bootstrap.servers": bootstrap}))
@@ -220,7 +221,7 @@ ASKED_TO_STOP = frozenset({0, 128 + signal.SIGTERM, -signal.SIGTERM})
 
 app = typer.Typer(
     name="kafka",
-    help="A real single-node Kafka broker for trying things out: on 127.0.0.1, keeping records for ever.",
+    help="A single-node Kafka broker for trials, on 127.0.0.1; it never deletes records.",
     no_args_is_help=True,
 )
 

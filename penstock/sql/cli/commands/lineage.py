@@ -60,10 +60,11 @@ def lineage(  # noqa: PLR0917  typer passes options by name
     ] = None,
     upstream: Annotated[
         bool,
-        typer.Option("--upstream", help="Only what the table is made of. Example: `--upstream`"),
+        typer.Option("--upstream", help="Only the sources of the table. Example: `--upstream`"),
     ] = False,
     downstream: Annotated[
-        bool, typer.Option("--downstream", help="Only what is made of it. Example: `--downstream`")
+        bool,
+        typer.Option("--downstream", help="Only what reads the table. Example: `--downstream`"),
     ] = False,
     output: Annotated[
         LineageFormat,

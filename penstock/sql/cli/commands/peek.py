@@ -67,7 +67,7 @@ def peek(  # noqa: PLR0917  typer passes options by name
             metavar="SECONDS",
             min=1,
             envvar="PENSTOCK_TIMEOUT",
-            help="How long to wait for rows that do not come. Example: `--timeout 30`",
+            help="How long to wait for the next rows. Example: `--timeout 30`",
         ),
     ] = 10.0,
     catalog: CatalogOption = None,

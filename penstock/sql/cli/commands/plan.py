@@ -119,7 +119,7 @@ def _plan(asked: _Asked) -> int:
             return _plan_in_spark(asked)
         say_warnings([one for file in checked for one in file.warnings], asked.errors)
         if not any(one.statements for one in checked):
-            say("nothing to run: there is no statement in what was given")
+            say("nothing to run: the files have no statement")
             return 0
         plans = plans_of(
             checked,

@@ -81,7 +81,7 @@ def run_scripts(options: RunOptions) -> int:
         checked = script.check(context)
         say_warnings([one for file in checked for one in file.warnings], options.errors)
         if not any(script.statements for script in checked):
-            say("nothing to run: there is no statement in what was given")
+            say("nothing to run: the files have no statement")
             return 0
         check_target_folders(checked, project.root)
         # before Spark is started, so that a second runner is refused within seconds

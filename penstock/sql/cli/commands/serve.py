@@ -128,7 +128,7 @@ def serve(  # noqa: PLR0917  typer passes options by name
             "--sql",
             metavar="FILE",
             envvar="PENSTOCK_SQL",
-            help="A SQL file to run first; its streaming INSERTs go on running. Example: `--sql views.sql`",
+            help="A SQL file to run first; its streaming INSERTs keep running. Example: `--sql views.sql`",
         ),
     ] = None,
     var: VarOption = None,

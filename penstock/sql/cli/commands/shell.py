@@ -122,7 +122,7 @@ def _talk(session: ShellSession) -> None:
     project = session.project
     target = f", target {project.target}" if project.target else ""
     say(f"penstock {version('penstock')}, project {project.root}{target}")
-    say("Statements end with ; and HELP tells more. Spark starts when it is needed.", "")
+    say("Statements end with ;. HELP lists what to type. Spark starts when it is needed.", "")
     Console(session, _names(session), say).loop()
 
 

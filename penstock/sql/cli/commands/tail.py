@@ -74,7 +74,7 @@ def tail(  # noqa: PLR0917  typer passes options by name
     target: TargetOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show rows of a table as they come, until Ctrl-C. Example: `penstock tail orders --watermarks`
+    """Show rows of a table as they arrive, until Ctrl-C. Example: `penstock tail orders --watermarks`
 
     Starts at the latest records; `--from earliest` begins with the oldest. Commits no offsets, and joins no
     consumer group.

@@ -276,7 +276,9 @@ def _place(
     target: str | None,
 ) -> _Place:
     if (table is None) == (bootstrap is None):
-        raise OptionError("where is the Kafka cluster?", hint="give one of --table and --bootstrap")
+        raise OptionError(
+            "no Kafka cluster is named", hint="add --table NAME or --bootstrap HOST:PORT"
+        )
     if bootstrap is not None:
         client = {"bootstrap.servers": bootstrap}
         return _Place(client=client, prefix=prefix or "", topics=tuple(topics or ()))

@@ -59,7 +59,7 @@ def validate(  # noqa: PLR0917  typer passes options by name
         typer.Option(
             "--level",
             envvar="PENSTOCK_LEVEL",
-            help="static: no Spark, and nobody is asked but the catalog. connect: ask brokers, folders and databases "
+            help="static: no Spark, and only the catalog is read. connect: ask brokers, folders and databases "
             "for every table, too. sample: let rows of the sources through every query and show them. "
             "Example: `--level connect`",
         ),

@@ -192,7 +192,7 @@ def _inserts(one: CheckedStatement) -> Iterator[InsertPlan]:
 def _details(query: CheckpointedQuery, *, ends: bool, again: bool) -> dict[str, str]:
     if not query.is_stream:
         return {
-            "rows": "written now, and anew at each time of its freshness"
+            "rows": "written now, and again at each multiple of its FRESHNESS"
             if again
             else "written once"
         }
@@ -220,7 +220,7 @@ def _verdict_lines(query: QueryPlan) -> Iterator[str]:
             again = ", which was planned before and reads the same again" if replays else ""
             yield f"        verdict     resume from batch {batch_id}{again}"
             if unasked is not None:
-                yield f"        target      not looked at: {unasked}"
+                yield f"        target      not checked: {unasked}"
         case Incompatible(reason=reason, choices=choices):
             yield f"        verdict     incompatible: {reason}"
             for choice in choices:
@@ -281,7 +281,7 @@ def _verdict_document(verdict: StartDecision) -> dict[str, Any]:
                 "batch": batch_id,
                 "replays": replays,
                 "sources": list(map(_source_document, sources)),
-                **({} if unasked is None else {"target": f"not looked at: {unasked}"}),
+                **({} if unasked is None else {"target": f"not checked: {unasked}"}),
             }
         case Incompatible(reason=reason, choices=choices):
             return {"kind": "incompatible", "reason": reason, "choices": list(choices)}

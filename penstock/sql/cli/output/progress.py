@@ -207,7 +207,7 @@ def _activity_text(job: JobProgress, now_ms: int) -> str:
     held = _held_text(job, now_ms)
     since_ms = now_ms - (job.last_commit_ms or job.started_ms)
     if job.activity == "Processing new data" and since_ms > STALE_MS:
-        # a run that goes on from a checkpoint has not told its first batch's number yet
+        # a run that resumes from a checkpoint has not told its first batch's number yet
         batch = "first batch" if job.batch_id is None else f"batch {job.batch_id + 1}"
         return f"{batch} running for {duration_text(since_ms // 1000 * 1000)}"
     if job.activity.startswith("Waiting for"):

@@ -76,11 +76,11 @@ def timeless_text(split_ids: Sequence[str], silent_ms: int | None, *, silent: bo
         return ""
     more = len(split_ids) - NAMED
     names = ", ".join(split_ids[:NAMED]) + (f" and {more} more" if more > 0 else "")
-    said = f"{names} {'has' if len(split_ids) == 1 else 'have'} given no event time"
+    said = f"{names} {'has' if len(split_ids) == 1 else 'have'} no event time yet"
     if silent_ms is not None:
         said += f": silent for {duration_text(silent_ms // 1000 * 1000)}"
     return (
-        f"{said}; {IDLE_TIMEOUT} lets {'it' if len(split_ids) == 1 else 'them'} go"
+        f"{said}; {IDLE_TIMEOUT} excludes {'it' if len(split_ids) == 1 else 'them'}"
         if silent
         else said
     )

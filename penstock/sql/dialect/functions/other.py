@@ -60,7 +60,7 @@ ROWS: tuple[FunctionRow, ...] = (
         "PARSE_JSON('{\"a\": 1}')",
         1,
         2,
-        note="a key that comes twice is always an error",
+        note="a duplicate key is always an error",
     ),
     method(
         Family.VARIANT,
@@ -69,7 +69,7 @@ ROWS: tuple[FunctionRow, ...] = (
         "TRY_PARSE_JSON('{')",
         1,
         2,
-        note="a key that comes twice always gives NULL",
+        note="a duplicate key always returns NULL",
     ),
     # --- grouping ---
     method(Family.GROUPING, "GROUPING_ID", "BIGINT", "GROUPING_ID(a, b)", 1),

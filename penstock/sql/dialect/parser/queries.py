@@ -64,7 +64,7 @@ def parse_query_modifiers(parser: ReportingParser, this: Any) -> Any:
         if this.args.get(key):
             parser.raise_error(f"there is a second {token.text.upper()}", token)
         if CLAUSES[key] < step:
-            parser.raise_error(f"{token.text.upper()} has to stand before {before}", token)
+            parser.raise_error(f"{token.text.upper()} has to precede {before}", token)
         this.set(key, clause)
         step, before = CLAUSES[key], token.text.upper()
     return this
@@ -292,7 +292,7 @@ def parse_set_operation(
         return None
     if isinstance(this, exp.Select) and any(this.args.get(key) for key in OF_ANY_QUERY):
         parser.raise_error(
-            f"{parser._curr.text.upper()} stands behind a query that is ordered or limited",
+            f"{parser._curr.text.upper()} follows a query that is ordered or limited",
             hint="put the query in front of it in parentheses",
         )
     parser._advance()

@@ -120,7 +120,7 @@ def _parse_named_relation(parser: ReportingParser) -> exp.Table:
     if alias := parse_table_alias(parser):
         table.set("alias", alias)
     if hints is None and parser._curr.token_type == TokenType.HINT:
-        parser.raise_error("a hint stands directly behind the table's name", parser._curr)
+        parser.raise_error("a hint follows the table's name directly", parser._curr)
     return table
 
 

@@ -287,7 +287,7 @@ def _try_parse_json_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
 def _parsed(writer: SparkGenerator, function: str, call: exp.Anonymous) -> str:
     text, *duplicates = call.expressions
     if duplicates and not (isinstance(duplicates[0], exp.Boolean) and not duplicates[0].this):
-        raise NodeError(f"{call.name} with keys that come twice is not supported", duplicates[0])
+        raise NodeError(f"{call.name} with duplicate keys is not supported", duplicates[0])
     return writer.func(function, text)
 
 

@@ -130,7 +130,7 @@ def _truncate_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
         form = f"if({{0}} < 0, ceil({{0}}, {digits}), floor({{0}}, {digits}))"
         return let([text], lambda v: form.format(v[0]))
     raise NodeError(
-        "TRUNCATE of a value whose type could not be told",
+        "TRUNCATE of a value whose type could not be determined",
         call,
         "cast it first, to DOUBLE for instance",
     )

@@ -168,7 +168,7 @@ def _cut_unit(expression: exp.Floor | exp.Ceil, unit: exp.Expr) -> tuple[str, ex
         raise NodeError(f"{what} is not supported", expression, f"units are {units}")
     if kind not in (*LOCAL, exp.DType.TIMESTAMPLTZ):
         raise NodeError(
-            f"{what} of a value whose type could not be told", expression, "cast it first"
+            f"{what} of a value whose type could not be determined", expression, "cast it first"
         )
     return name, kind
 
@@ -259,7 +259,7 @@ def _to_timestamp_ltz_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
         precision = exp.Literal.number(3)
     if precision is None or not precision.is_int or precision.name not in ("0", "3"):
         raise NodeError(
-            "TO_TIMESTAMP_LTZ of a value whose type could not be told is not supported",
+            "TO_TIMESTAMP_LTZ of a value whose type could not be determined is not supported",
             call,
             "write TO_TIMESTAMP_LTZ(epoch, 0) for seconds, (epoch, 3) for milliseconds, or cast it first",
         )

@@ -292,7 +292,7 @@ def _misplaced(call: exp.Expr) -> InputError:
     if call.find_ancestor(exp.Group):
         message = f"{name} inside another expression of GROUP BY is not supported"
         return UnsupportedError(message, hint=_instead(name), span=span_of(call))
-    message = f"{name} stands in GROUP BY, or with a table in FROM"
+    message = f"{name} is written in GROUP BY, or with a table in FROM"
     return _wrong(call, message, f"{name}_START and {name}_END give the bounds of a window")
 
 

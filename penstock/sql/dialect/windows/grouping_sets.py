@@ -83,7 +83,7 @@ class GroupingSets:
             # Calcite: "Argument to operator 'GROUPING' must be a grouped expression"
             name = "GROUPING" if isinstance(call, exp.Grouping) else call.name.upper()
             raise DefinitionError(
-                f"{name} takes what stands in GROUP BY",
+                f"{name} takes what is in GROUP BY",
                 hint="name a column of GROUP BY, as it is written there",
                 span=span_of(node) or span_of(call),
             )

@@ -99,7 +99,7 @@ def test_reading_goes_on_where_a_piece_ended(data: bytes, piece: int) -> None:
 
 @given(texts, st.integers(1, 9))
 def test_a_compressed_file_gives_the_same_lines(data: bytes, piece: int) -> None:
-    """Its positions are those of decompressed bytes, and one can go on from each."""
+    """Its positions are those of decompressed bytes, and one can resume from each."""
     first = compressed(data, piece=piece).next_piece()
     begin = [(line_position(first, i), line) for i, line in enumerate(split_lines(first.data))]
     rest = [] if first.last else read(compressed(data, start=first.end, piece=piece))

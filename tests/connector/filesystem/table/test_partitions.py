@@ -78,7 +78,7 @@ def test_a_folder_that_names_no_partition_is_an_error(tmp_path: Path, folder: st
 
 
 def test_partition_columns_stand_where_the_table_has_them(tmp_path: Path) -> None:
-    """Beside what the lines hold, in the order asked for; a line's own value of that name is not looked at."""
+    """Beside what the lines hold, in the order asked for; a line's own value of that name is not checked."""
     write(tmp_path / "day=2026-01-31/a.json", '{"id": 1, "day": "1999-01-01"}\n{"id": 2}\n')
     table = source(tmp_path, columns={"day": "DATE", "id": "BIGINT"}, partitions=["day"])
     rows = read(table, ["day", "id"]).rows["day=2026-01-31/a.json"]

@@ -150,7 +150,7 @@ def test_an_error_quotes_a_large_record_only_in_part():
 
 
 def test_two_objects_in_one_record_give_the_first():
-    """As in Flink, what follows the first value is not looked at; no other record takes the second's place."""
+    """As in Flink, what follows the first value is not checked; no other record takes the second's place."""
     for extra in ('{"id":7}', "null", '\n{"id":7}', " trailing", "}"):
         records = good(3)
         records[1] += extra

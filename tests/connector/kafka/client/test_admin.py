@@ -97,7 +97,7 @@ def test_a_partition_without_a_record_of_that_time_is_absent(admin: Callable[...
 def test_the_error_of_one_partition_of_a_group_is_no_missing_commit(
     admin: Callable[..., Any],
 ) -> None:
-    """Taken for one, the group would start anew."""
+    """Taken for one, the group would start over."""
     client, broker = admin(
         group(OFFSET_INVALID, KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)), group(5)
     )

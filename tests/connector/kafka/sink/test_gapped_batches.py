@@ -29,7 +29,7 @@ def test_a_marker_is_missed_only_when_the_broker_may_have_forgotten_it() -> None
     """An attempt that is younger than the broker's memory left none because it did not end."""
     check_remembered("b", None, first_ms=0, now_ms=WEEK_MS, lasts_ms=WEEK_MS)
     check_remembered("b", Marker(next_batch=3), first_ms=0, now_ms=WEEK_MS + 1, lasts_ms=WEEK_MS)
-    with pytest.raises(StateMismatchError, match=r"begun 7\.0 days ago and nobody knows"):
+    with pytest.raises(StateMismatchError, match=r"begun 7\.0 days ago and it is unknown"):
         check_remembered("b", None, first_ms=0, now_ms=WEEK_MS + 1, lasts_ms=WEEK_MS)
 
 
@@ -56,7 +56,7 @@ def letters(spark: SparkSession, value: str) -> DataFrame:
 def test_letters_are_written_once_in_batches_with_gaps_between(
     spark: SparkSession, kafka: KafkaServer, tmp_path: Path
 ) -> None:
-    """By a driver that begins anew each time; each letter has its record's bytes and headers, and then its own."""
+    """By a driver that starts over each time; each letter has its record's bytes and headers, and then its own."""
     topic = kafka.create_topic()
     cluster = (("properties.bootstrap.servers", kafka.bootstrap),)
     table = define_dead_letter_topic(KafkaTopic(topic=topic, cluster=cluster))

@@ -95,7 +95,7 @@ def test_a_finished_split_holds_nothing() -> None:
 
 
 def test_watermarks_of_a_checkpoint_are_taken_up() -> None:
-    """Flink starts anew from nothing; here neither a split's nor the operator's watermark goes back."""
+    """Flink starts over from nothing; here neither a split's nor the operator's watermark goes back."""
     made = SourceOperator(watermark_ms=400)
     made.add_splits(["a", "b"], 0, {"a": 450})
 
@@ -219,7 +219,7 @@ def test_without_a_timeout_nothing_is_ever_idle() -> None:
 
 
 def test_a_record_ends_idleness() -> None:
-    """From then on the split counts again, and its quiet time begins anew."""
+    """From then on the split counts again, and its quiet time starts over."""
     made = operator("a", idle_timeout_ms=TIMEOUT_MS)
     made.probe_idleness(TIMEOUT_MS + 1)
     made.emit("a", 5, TIMEOUT_MS + 2)

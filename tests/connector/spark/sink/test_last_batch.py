@@ -48,8 +48,8 @@ def test_a_batch_follows_the_last_one_or_is_its_replay(
 def test_what_would_lose_or_double_rows_is_refused(
     last: LastBatch | None, next_: MicroBatch, part: str
 ) -> None:
-    """Each case has its words, and a way to begin anew."""
+    """Each case has its words, and a way to start over."""
     with pytest.raises(StateMismatchError, match=part) as caught:
         is_written(last, next_, "d", target="t")
 
-    assert "begin anew" in (caught.value.hint or "")
+    assert "start over" in (caught.value.hint or "")

@@ -1,4 +1,4 @@
-"""Which files of a watched folder were read, in files beside the checkpoint: whatever offset a query goes on from."""
+"""Which files of a watched folder were read, in files beside the checkpoint: whatever offset a query resumes from."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ CREATE TABLE bids (id INT);
 --    |
 -- 18 | CREATE VIEW g AS SELECT price, bidder AS price FROM bids;
 --    |             ^
---    = help: give them other names: SELECT ... AS name
+--    = help: rename them: SELECT ... AS name
 --
 -- error[PEN-2002]: there is a table default_catalog.default_database.bids already, with another definition; here it has: columns +id, -auction, -bidder, -price, -ts, -l and 6 more, -WATERMARK, option -'connector'
 --   --> case.sql:19:14

@@ -51,7 +51,7 @@ def test_running_pipelines_are_named_before_anything_is_done(store, penstock):
 
     assert refused.exit_code == 2
     assert f"is of version 4; this Penstock makes it {HEAD}" in refused.stderr
-    assert "these pipelines run, and go on:" in refused.stderr
+    assert "these pipelines run, and keep running:" in refused.stderr
     assert f"etl/orders, process {this_process().pid}" in refused.stderr
     assert "add --yes" in refused.stderr
     assert store.version() == 4
@@ -63,7 +63,7 @@ def test_a_catalog_is_upgraded_once(store, penstock):
 
     assert json.loads(first.stdout) == {"before": 4, "after": HEAD, "running": []}
     assert second.exit_code == 0
-    assert "nothing is to be done" in second.stderr
+    assert "nothing to upgrade" in second.stderr
     assert store.version() == HEAD
 
 

@@ -50,7 +50,7 @@ def test_an_insert_that_is_new_takes_no_checkpoint(job: Job) -> None:
 
 
 def test_a_checkpoint_of_two_pipelines_is_assigned_to_one(project: Path) -> None:
-    """From there on it is known whose it is, and the other begins anew."""
+    """From there on it is known whose it is, and the other starts over."""
     job = Job(project=project, settings={})
     job.old("_", "o", LOW)
     for name in ("日本", "中国"):

@@ -257,7 +257,7 @@ def test_splits_are_shown_with_position_lag_and_watermark():
     line = split_line(status, None)
 
     assert line.startswith(
-        "watermark 1970-01-01 00:00:00 (t-1 has given no event time; scan.watermark.idle-timeout lets it go); - behind; "
+        "watermark 1970-01-01 00:00:00 (t-1 has no event time yet; scan.watermark.idle-timeout excludes it); - behind; "
         "t-0 (at 5, lag 4, watermark 1970-01-01 00:00:00, reading); t-1 (at 3,"
     )
     assert line.endswith("12 more splits")

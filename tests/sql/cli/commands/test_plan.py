@@ -159,7 +159,7 @@ def test_a_delta_table_in_an_object_store_is_said_to_be_not_looked_at(job):
     status, plan = job.plan()
 
     assert (status, plan["verdict"]["kind"]) == (0, "resume")
-    assert plan["verdict"]["target"] == "not looked at: only Spark reaches s3a://bucket/o"
+    assert plan["verdict"]["target"] == "not checked: only Spark reaches s3a://bucket/o"
 
 
 def test_a_statement_set_is_planned_without_spark(job):

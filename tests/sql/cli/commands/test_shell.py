@@ -40,7 +40,7 @@ class Terminal:
         os.write(self._file, text.encode())
 
     def expect(self, pattern):
-        """Wait until what was not looked at yet ends in, or has, a match; gives the text up to there."""
+        """Wait until what was not checked yet ends in, or has, a match; gives the text up to there."""
         deadline = time.monotonic() + END_S
         while not (found := re.search(pattern, self._text)):
             ready, _, _ = select.select([self._file], [], [], deadline - time.monotonic())

@@ -36,7 +36,7 @@ def test_a_topic_is_made_and_listed(kafka: KafkaServer, topics: Callable[..., An
     listed, document = topics("ls", *at), topics("ls", "--format", "json", *at)
 
     assert (made.exit_code, made.stdout) == (0, ""), made.stderr
-    assert f"made topic {name}" in made.stderr
+    assert f"created topic {name}" in made.stderr
     assert re.search(rf"^{name} +3 partitions$", listed.stdout, re.MULTILINE)
     assert {"name": name, "partitions": 3} in json.loads(document.stdout)["topics"]
     assert KafkaAdmin(admin_connection({"bootstrap.servers": kafka.bootstrap})).topics([name])

@@ -24,7 +24,7 @@ SPLITS = (
 )
 SOURCE = SourceStart(table="default_catalog.default_database.clicks", splits=SPLITS)
 RESUMED = Resume(batch_id=7, replays=True, sources=(SOURCE,))
-REFUSED = Incompatible(reason="the query changed", choices=("undo the change", "start anew"))
+REFUSED = Incompatible(reason="the query changed", choices=("undo the change", "start over"))
 
 
 def statement(*verdicts, kind="INSERT"):
@@ -65,7 +65,7 @@ def test_an_incompatible_one_shows_why_and_the_ways_on() -> None:
     assert plan_lines([plan])[3:6] == [
         "        verdict     incompatible: the query changed",
         "        help        undo the change",
-        "        help        start anew",
+        "        help        start over",
     ]
 
 

@@ -56,7 +56,7 @@ def test_a_line_has_every_figure_that_matters():
 
 
 def test_a_broker_that_is_away_is_named_with_since_when():
-    """In the place of figures of a time that is over: nobody knows how far behind the query is."""
+    """In the place of figures of a time that is over: it is unknown how far behind the query is."""
     outage = Outage(
         what="Kafka at 127.0.0.1:29092", since_ms=NOW - 80_000, reason="Connection refused"
     )
@@ -77,14 +77,13 @@ def test_a_split_without_an_event_time_is_named_where_the_watermark_stands():
     several = progress(watermark_ms=None, timeless=(silent, other, silent, silent, silent))
 
     option = "scan.watermark.idle-timeout"
-    wanted = f"watermark - (pay-1 has given no event time: silent for 20 min; {option} lets it go)"
+    wanted = f"watermark - (pay-1 has no event time yet: silent for 20 min; {option} excludes it)"
     assert wanted in log_line(none, NOW)
-    assert "watermark 2026-01-01 00:00:55 (pay-3 has given no event time)" in log_line(still, NOW)
-    assert (
-        "(pay-1, pay-2, pay-1 and 2 more have given no event time: silent for 1 min;"
-        in log_line(several, NOW)
+    assert "watermark 2026-01-01 00:00:55 (pay-3 has no event time yet)" in log_line(still, NOW)
+    assert "(pay-1, pay-2, pay-1 and 2 more have no event time yet: silent for 1 min;" in log_line(
+        several, NOW
     )
-    assert "pay-1 has given no event time" in drawn(none, width=250)
+    assert "pay-1 has no event time yet" in drawn(none, width=250)
 
 
 def test_late_rows_of_a_partition_that_was_found_late_are_told_with_the_reason():

@@ -24,7 +24,7 @@ def test_a_run_without_a_watermark_says_which_split_has_no_event_time() -> None:
     timeless = (TimelessSplit(split_id="orders-0", silent_since_ms=None),)
     (line,) = summary_lines([replace(ENDED, timeless=timeless)])
 
-    assert "7 dropped as late, no watermark: orders-0 has given no event time, 1 batch" in line
+    assert "7 dropped as late, no watermark: orders-0 has no event time yet, 1 batch" in line
 
 
 def test_late_rows_of_a_partition_that_was_found_late_are_summed_up_with_the_reason() -> None:
