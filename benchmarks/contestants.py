@@ -109,7 +109,7 @@ class SparkAlone(Contestant):
         """Start Spark."""
         super().__init__(place)
         from examples.demo.spark_alone import start_spark
-        from penstock.connector.delta.jars import delta_jars
+        from penstock.connector.delta.connector import delta_jars
 
         self.spark = start_spark(place.folder / "logs", delta_jars(), {**SPARK_CONF, **DELTA_CONF})
 

@@ -27,7 +27,7 @@ from benchmarks.machine import describe_machine
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.check.script_check import check_scripts
-from penstock.sql.convert.parse import parse_tree
+from penstock.sql.convert.statement import parse_tree
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.script.files import ScriptFile
 from penstock.sql.script.splitter import Source, split_all

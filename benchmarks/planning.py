@@ -26,7 +26,7 @@ from penstock.catalog.model.table import Table
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.connector.contract import SplitMetadataClient, SplitSource
 from penstock.connector.kafka.broker.broker import EmbeddedBroker
-from penstock.connector.kafka.client.split import KafkaSplit
+from penstock.connector.kafka.client.connection import KafkaSplit
 from penstock.connector.scan import Scan
 from penstock.connector.source.split import Discovery, SplitOffsets
 from penstock.connector.source.state import SourceState, decode_state, encode_state

@@ -107,7 +107,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     from pyspark.sql import SparkSession
 
     from penstock.catalog.errors import failure_mark
-    from penstock.connector.delta.jars import delta_jars
+    from penstock.connector.delta.connector import delta_jars
     from penstock.connector.jvm.java import find_java
 
     failure_mark()  # the workers have it from the JVM's environment

@@ -70,7 +70,7 @@ class Span:
 
 class PenstockError(Exception):
     """Root of the tree. `message` says what and where, `hint` what to do, `span` points into the SQL, `code` names
-    the kind for programs and for docs/errors.md (`error_codes.py` explains each).
+    the kind for programs and for docs/errors.md (`penstock errors` explains each).
 
     PenstockError
     ├── InputError                what the user gave is wrong; nothing was started (exit status 2)

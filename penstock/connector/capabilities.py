@@ -1,6 +1,7 @@
 """What connectors may do beside reading and writing: protocols, and `Capabilities`, which `Connector` inherits.
 
-Statements, commands and dead letters ask for these, so that no connector is named outside its own folder.
+Row-level changes (overwrite, truncate, update, delete) are protocols here, too, and what an external catalog may ask
+of the session that opens it.
 """
 
 from __future__ import annotations
@@ -8,26 +9,94 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from penstock.catalog.definitions.federated import ExternalCatalog, Seal
+from penstock.catalog.model.namespaces import CatalogDescriptor
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession  # noqa: TC004 - loaded by checks without a JVM
 
+    from penstock.catalog.errors import PenstockError
     from penstock.catalog.model.table import Table
     from penstock.catalog.options.option import Option, PrefixOption
-    from penstock.connector.row_level_dml import TableEditor
     from penstock.connector.source.records import RawRecord
 
 __all__ = [
     "Capabilities",
+    "CatalogAccess",
     "ConnectivityCheck",
     "LocalStore",
+    "MakeExternalCatalog",
     "Publishable",
+    "RowLevelEditor",
     "ScanModes",
     "SparkRelation",
     "TableAccess",
+    "TableEditor",
     "TopicAccess",
 ]
+
+
+class TableEditor(Protocol):
+    """Replaces the rows of a table, or of some of its partitions."""
+
+    def overwrite(
+        self, frame: DataFrame, partition: Mapping[str, str], *, whole: bool = False
+    ) -> None:
+        """Replace all rows by those of `frame`, atomically.
+
+        Of a partitioned table the partitions that `frame` has rows for are replaced, others stay, unless `whole`; with
+        `partition` (values of partition columns as text) those that it names, even where `frame` is empty.
+        """
+
+    def truncate(self, spark: SparkSession) -> None:
+        """Remove every row; the table stays."""
+
+    def partitions(self, spark: SparkSession) -> Sequence[Mapping[str, str | None]]:
+        """List the partitions that there are: values of the partition columns as text, None for NULL."""
+
+    @property
+    def row_level(self) -> RowLevelEditor | None:
+        """Return what changes rows in place; None where rows are only replaced."""
+        return None
+
+    def under_lease(
+        self,
+        lost_lease: Callable[[], PenstockError | None],  # noqa: ARG002  of the contract
+    ) -> Self:
+        """Return the same editor, which asks `lost_lease` before it changes the target (`Sink.under_lease`)."""
+        return self
+
+
+class RowLevelEditor(TableEditor, Protocol):
+    """Changes rows in place. Conditions and values are Spark SQL over the columns, which `alias` may qualify."""
+
+    def update(
+        self, spark: SparkSession, alias: str, values: Mapping[str, str], condition: str | None
+    ) -> int:
+        """Set columns of the rows that fulfil `condition` (None: of all). Returns the number of rows."""
+
+    def delete(self, spark: SparkSession, alias: str, condition: str | None) -> int:
+        """Remove the rows that fulfil `condition` (None: all). Returns the number of rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogAccess:
+    """Relative paths are relative to `project`; `seal` gives secrets.
+
+    `spark` gives the session, starting it if need be; None: Spark must not be asked. `offline`: no server is asked,
+    but folders of this machine are read.
+    """
+
+    project: Path
+    seal: Seal
+    spark: Callable[[], SparkSession] | None
+    offline: bool
+
+
+MakeExternalCatalog = Callable[[CatalogDescriptor, CatalogAccess], ExternalCatalog]
+"""Makes the catalog of a descriptor; opens nothing yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

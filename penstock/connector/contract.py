@@ -2,7 +2,7 @@
 
 `SplitSource` is read through the split runtime, `EngineSource` by Spark itself: `kind` tells them apart. Statements
 call these protocols; connectors inherit from them, and so get the defaults of what they cannot do. Row-level changes
-have their own protocols in `row_level_dml.py`, lookup joins in `lookup/contract.py`.
+have their own protocols in `capabilities.py`, lookup joins in `lookup/contract.py`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from penstock.catalog.definitions.information_schema import (
 from penstock.catalog.errors import DefinitionError, UnsupportedError
 from penstock.catalog.model.table import Table
 from penstock.connector.capabilities import ConnectivityCheck
-from penstock.connector.connectivity import check_nothing
+from penstock.connector.checks import check_nothing
 from penstock.connector.contract import Connector, EngineSource, Sink
 
 __all__ = ["InformationConnector"]

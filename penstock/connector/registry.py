@@ -18,8 +18,8 @@ from penstock.catalog.errors import OptionError, did_you_mean
 from penstock.catalog.model.namespaces import DELTA_PATH, JDBC, SPARK
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Option, PrefixOption
+from penstock.connector.capabilities import MakeExternalCatalog
 from penstock.connector.contract import Connector
-from penstock.connector.external_catalog import MakeExternalCatalog
 from penstock.connector.jvm.jars import JarSet, fetch_jars
 
 __all__ = [
@@ -117,17 +117,17 @@ _BUILT_IN = (
     ("kafka", "penstock.connector.kafka.connector:KafkaConnector"),
     ("memory", "penstock.connector.memory.connector:MemoryConnector"),
     ("print", "penstock.connector.print.connector:PrintConnector"),
-    ("upsert-kafka", "penstock.connector.kafka.upsert:UpsertKafkaConnector"),
+    ("upsert-kafka", "penstock.connector.kafka.connector:UpsertKafkaConnector"),
 )
 
 _CATALOGS = (
-    (DELTA_PATH, "penstock.connector.delta.log.catalog:DeltaCatalog.of"),
+    (DELTA_PATH, "penstock.connector.delta.catalog:DeltaCatalog.of"),
     (JDBC, "penstock.connector.jdbc.catalog:JdbcCatalog.of"),
     (SPARK, "penstock.connector.spark_catalog.catalog:SparkCatalog.of"),
 )
 """External catalogs by the type in their options."""
 
-_ENGINE_JARS = ("penstock.connector.delta.jars:delta_jar_set",)
+_ENGINE_JARS = ("penstock.connector.delta.connector:delta_jar_set",)
 
 _PROCESS_JARS = ("penstock.connector.kafka.broker.broker:broker_jar_set",)
 

@@ -28,7 +28,7 @@ from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import LogicalType
 from penstock.sql.dialect import to_text
 from penstock.sql.expressions.expression import infer_type, parse_expression
-from penstock.sql.statements.changes import CreateMaterializedTable
+from penstock.sql.statements.definitions import CreateMaterializedTable
 from penstock.sql.statements.statement import CreateView
 from tests.sql.sql_objects import new_namespace, run
 

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.type_parser import parse_type
-from penstock.connector.arrow.types import arrow_type
-from penstock.connector.column_checks import check_record_type
+from penstock.connector.arrow import arrow_type
+from penstock.connector.checks import check_record_type
 
 CARRIED = (
     "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10, 2)", "CHAR(3)", "STRING",

@@ -23,8 +23,8 @@ from penstock.connector.scan import Delayed, Rowtime, Scan
 from penstock.connector.source.state import decode_state
 from penstock.connector.spark.source.columns import scan_schema
 from penstock.connector.spark.source.stream import SplitStreamReader
-from penstock.connector.testing.options import FixtureSettings, as_fixture
-from penstock.connector.testing.records import FixtureRecord, publish, write_records
+from penstock.connector.testing.connector import FixtureSettings, as_fixture
+from penstock.connector.testing.decode import FixtureRecord, publish, write_records
 
 DEADLINE_S = 20.0
 NULL, BAD = "null", "bad"

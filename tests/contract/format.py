@@ -15,10 +15,10 @@ import pytest
 from penstock.catalog.errors import BadRecordError
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.options.option import Resolved, resolve
-from penstock.connector.arrow.types import arrow_schema
+from penstock.connector.arrow import arrow_schema
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.formats import Decoded, Fields, Format, find_format
-from penstock.connector.formats.error_collecting import BisectingDecoder, collecting_errors
+from penstock.connector.formats.decoders import BisectingDecoder, collecting_errors
 
 Row = tuple[object, ...]
 

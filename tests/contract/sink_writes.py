@@ -20,10 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.catalog.errors import InputError, PenstockError
 from penstock.catalog.model.table import PhysicalColumn, PrimaryKey, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
+from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import Guarantee, Sink, SourceKind, SplitSource
 from penstock.connector.registry import connector_of
-from penstock.connector.row_level_dml import TableEditor
 from penstock.connector.spark.types import spark_schema
 from tests.catalog.examples import identifier
 from tests.connector.spark.micro_batches import micro_batch

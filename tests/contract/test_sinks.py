@@ -10,7 +10,7 @@ from penstock.catalog.model.table import PrimaryKey, Schema, Table
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Guarantee, SinkCapabilities
 from penstock.connector.registry import connector_names
-from penstock.connector.testing.options import FixtureSettings, as_fixture
+from penstock.connector.testing.connector import FixtureSettings, as_fixture
 from tests.catalog.examples import columns, identifier
 from tests.contract.sink import SinkContext, SinkContract
 

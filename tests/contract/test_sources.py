@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.connector.datagen.connector import DatagenConnector
-from penstock.connector.testing.rows import InputRow
+from penstock.connector.testing.values import InputRow
 from tests.connector.datagen.test_datagen import table_of as datagen_table
 from tests.connector.filesystem.tables import file_source, write
 from tests.connector.testing.test_fixture import KAFKA, fixture_of

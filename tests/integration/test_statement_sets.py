@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from penstock.catalog.errors import InputErrors, PenstockError
-from penstock.connector.delta.sink import DeltaSink
+from penstock.connector.delta.connector import DeltaSink
 from penstock.sql.session.session import connect
 from tests.integration.pipeline import Pipeline, delta_rows
 

@@ -21,7 +21,7 @@ from penstock.catalog.errors import (
     encode_failure,
 )
 from penstock.catalog.model.type_parser import parse_type
-from penstock.connector.arrow.types import python_values
+from penstock.connector.arrow import python_values
 from penstock.connector.bad_records.files import dead_letter_batch
 from penstock.connector.kafka.source.records import Records, metadata_array
 from penstock.connector.source.records import BadRecord, Stage
@@ -29,7 +29,7 @@ from penstock.sql.cli.output.dead_letter_text import letter_lines
 from penstock.sql.cli.output.report import print_json, print_lines, say
 from penstock.sql.cli.output.row_text import RowFormat, RowWriter
 from penstock.sql.cli.output.text import watermark_text
-from penstock.sql.errors.formats import ErrorFormat, show_error
+from penstock.sql.errors.render import ErrorFormat, show_error
 from penstock.sql.errors.spark import EngineGoneError, is_permanent, translate
 
 FORGED = json.dumps(

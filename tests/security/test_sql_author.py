@@ -23,7 +23,7 @@ from penstock.catalog.options.references import reveal
 from penstock.catalog.secrets import crypto
 from penstock.catalog.secrets.crypto import KEY_VARIABLE, new_key
 from penstock.catalog.store.sql_catalog import SqlCatalog
-from penstock.connector.delta.log.catalog import DeltaCatalog
+from penstock.connector.delta.catalog import DeltaCatalog
 from penstock.sql.cli.commands.app import app
 from penstock.sql.execution.functions import add_jar
 from penstock.sql.script import project as config

@@ -16,8 +16,7 @@ from penstock.connector.local import job as job_module
 from penstock.connector.local import job_master as master_module
 from penstock.connector.local.job_master import JobMaster
 from penstock.connector.local.messages import MasterMessage
-from penstock.connector.local.output import Emission, Output
-from penstock.connector.local.reader import ReaderContext
+from penstock.connector.local.reader import Emission, Output, ReaderContext
 from tests.simulation.stepped_reader import (
     JobContext,
     ReaderKilledError,

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from penstock.connector.event_time.reports import EventTimesReader
-from penstock.connector.local.checkpoint_tracker import CheckpointTracker
+from penstock.connector.local.messages import CheckpointTracker
 from penstock.connector.source.alignment import WatermarkAggregator
 from penstock.connector.source.coordinator import coordinator
 from penstock.connector.source.coordinator.context import (

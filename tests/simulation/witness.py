@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.connector.local.messages import MasterMessage, ReaderCheckpoint, ReaderCrashed
-from penstock.connector.local.output import Emission
+from penstock.connector.local.reader import Emission
 from penstock.connector.source.coordinator.events import ReaderRegistered, ReportedWatermark
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import MAX_WATERMARK_MS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
-from penstock.sql.check.query_names import name_scripts_here
+from penstock.sql.check.checkpoint_assignment import name_scripts_here
 from penstock.sql.check.script_check import CheckedScript, check_scripts
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.execution.context import SessionContext

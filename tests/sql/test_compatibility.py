@@ -14,11 +14,10 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError, InputErrors, UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.compatibility import Kind, Row, Status
-from penstock.sql.compatibility.page import PAGE, write_page
+from penstock.sql.compatibility.page import PAGE, ROWS, write_page
 from penstock.sql.compatibility.queries import BOUNDED
-from penstock.sql.compatibility.rows import ROWS
 from penstock.sql.compatibility.tables import TABLES
-from penstock.sql.ddl.definition_checks import check_connector
+from penstock.sql.ddl.apply_ddl import check_connector
 from penstock.sql.dialect import Flink
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import Analyzer

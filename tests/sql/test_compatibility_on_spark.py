@@ -12,7 +12,7 @@ import pytest
 
 from penstock.catalog.errors import PenstockError
 from penstock.sql.compatibility import Kind, Row, Status
-from penstock.sql.compatibility.rows import ROWS
+from penstock.sql.compatibility.page import ROWS
 from penstock.sql.compatibility.tables import define_tables
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.execution.functions import register_called

@@ -7,7 +7,7 @@ import re
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.sql.dialect.functions.spark_names import SPARK_FUNCTIONS
+from penstock.sql.dialect.functions.table import SPARK_FUNCTIONS
 
 pytestmark = pytest.mark.spark
 

@@ -12,15 +12,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from penstock.catalog.errors import SinkError
-from penstock.connector.bad_records.attempt_file import AttemptFile
 from penstock.connector.bad_records.files import (
     MARK,
+    TOO_FAR,
+    AttemptFile,
+    DeadLetterDirectory,
     RangeFile,
     dead_letter_batch,
     parse_name,
     range_file,
 )
-from penstock.connector.bad_records.json_directory import TOO_FAR, DeadLetterDirectory
 from penstock.connector.bad_records.limits import Tally, check_task
 from penstock.connector.options.bad_records import BadRecordSettings
 from penstock.connector.source.records import BadRecord, RawRecord, RecordsWithSplitIds, Stage

@@ -1,35 +1,214 @@
 """The staging files of bad records: one file per range, in a folder of the batch, written by tasks for the driver.
 
 A file's name holds the range, the number of records read and the number of bad ones; the file is empty if none
-are kept, else a Parquet file of `DEAD_LETTER_SCHEMA`. A range that is read again (a failed task, a replayed
-batch, a sink that reads twice) writes the same file, so the driver finds each bad record once. If the
-definition changed between two attempts, overlapping files of the earlier one are removed when a range ends.
+are kept, else a Parquet file of `DEAD_LETTER_SCHEMA`. It is hidden until the range was read to its end. A range that
+is read again (a failed task, a replayed batch, a sink that reads twice) writes the same file, so the driver finds
+each bad record once. If the definition changed between two attempts, overlapping files of the earlier one are
+removed when a range ends. The deprecated `scan.dead-letter.path` is a directory of JSON lines.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 import pyarrow as pa
 
+from penstock.catalog.errors import SinkError
+from penstock.catalog.options.redaction import redact
 from penstock.connector.bad_records.limits import Tally
-from penstock.connector.source.records import BadRecord
+from penstock.connector.source.records import BadRecord, RawRecord
 from penstock.connector.source.split import Split
-from penstock.connector.source.state import MAX_WATERMARK_MS, MIN_INSTANT_MS
+from penstock.connector.source.state import MAX_WATERMARK_MS, MIN_INSTANT_MS, instant_text
+from penstock.connector.storage import Folder, open_folder
+from penstock.connector.urls import resolve_path
 
 __all__ = [
     "DEAD_LETTER_SCHEMA",
     "MARK",
+    "TOO_FAR",
+    "AttemptFile",
+    "DeadLetterDirectory",
     "RangeFile",
+    "check_directory",
     "dead_letter_batch",
     "parse_name",
     "range_file",
     "split_name",
 ]
+
+
+class AttemptFile:
+    """An open file in a folder that exists. A task's thread; raises OSError.
+
+    Two attempts at a range may run at a time, so each has a hidden name of its own; the one that ends replaces what an
+    earlier one has published under the range's name.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        """Make the file."""
+        self._folder = folder
+        self._path = f"{folder.path}/.{uuid4().hex}.tmp"
+        self._stream: Any = folder.system.open_output_stream(self._path)
+        self._writer: Any = None
+
+    def write(self, data: bytes) -> None:
+        """Append bytes."""
+        self._stream.write(data)
+
+    def write_rows(self, batch: pa.RecordBatch) -> None:
+        """Append rows of one schema: the file is of Parquet."""
+        if self._writer is None:
+            from pyarrow import parquet  # loaded here: most tasks write nothing
+
+            self._writer = parquet.ParquetWriter(self._stream, batch.schema)
+        self._writer.write_batch(batch)
+
+    def publish(self, name: str) -> None:
+        """Close the file and show it under `name`, in place of one of that name."""
+        self._close()
+        self._folder.replace(self._path, f"{self._folder.path}/{name}")
+
+    def drop(self) -> None:
+        """Remove the file, if that can be done."""
+        # what failed before is told, and a hidden file that stays does no harm
+        with suppress(OSError, pa.ArrowException):
+            self._close()
+            self._folder.system.delete_file(self._path)
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._stream.close()
+
+
+OPTION = "scan.dead-letter.path"
+TOO_FAR = "the watermark is too far in the future"
+LONGEST_JSON_NAME = 150
+"""Characters of a split id in a file name; file systems allow 255 bytes in all."""
+
+
+def check_directory(path: str, project: Path) -> None:
+    """Make the directory of the option, so that a mistake in it shows before a letter is to be written.
+
+    Raises ConfigError for a file system that cannot be opened, SinkError where nothing can be made.
+    """
+    directory = _opened(path, project)
+    with _explained(directory.shown):
+        directory.system.create_dir(directory.path, recursive=True)
+
+
+class DeadLetterDirectory:
+    """The dead letters of one task, by the ranges in `splits`. `table` is the table's full name. One thread."""
+
+    def __init__(self, path: str, project: Path, table: str, splits: Sequence[Split]) -> None:
+        """Open nothing yet: a task without dead letters costs nothing."""
+        self._option = path
+        self._project = project
+        self._table = table
+        self._splits = {split.split_id: split for split in splits}
+        self._directory: Folder | None = None
+        self._open: dict[str, AttemptFile] = {}
+
+    def write(
+        self,
+        split_id: str,
+        records: Sequence[RawRecord],
+        watermarks_ms: Sequence[int],
+        not_after_ms: int,
+    ) -> None:
+        """Add records with their watermarks (epoch ms) to the file of their range. Raises SinkError."""
+        directory = self._directory = self._directory or _opened(self._option, self._project)
+        lines = [
+            _line(self._table, split_id, record, watermark_ms, not_after_ms)
+            for record, watermark_ms in zip(records, watermarks_ms, strict=True)
+        ]
+        with _explained(directory.shown):
+            if split_id not in self._open:
+                folder = directory.below(_shortened(quote(self._table, safe="")))
+                folder.system.create_dir(folder.path, recursive=True)
+                self._open[split_id] = AttemptFile(folder)
+            self._open[split_id].write(b"".join(lines))
+
+    def finish(self, split_ids: Collection[str]) -> None:
+        """Publish the files of ranges that were read to their end, replacing those of earlier attempts."""
+        for split_id in sorted(split_ids & self._open.keys()):
+            assert self._directory is not None, "a file was opened in it"
+            written = self._open.pop(split_id)
+            with _explained(self._directory.shown):
+                written.publish(_file_name(self._splits[split_id]))
+
+    def close(self) -> None:
+        """Drop what was not finished: the range is read again."""
+        while self._open:
+            self._open.popitem()[1].drop()
+
+
+def _file_name(split: Split) -> str:
+    end = "" if split.stop is None else split.stop
+    return f"{_shortened(quote(split.split_id, safe=''))}.{split.start}-{end}.jsonl"
+
+
+def _shortened(name: str) -> str:
+    if len(name) <= LONGEST_JSON_NAME:
+        return name
+    return f"{name[:LONGEST_JSON_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+def _line(
+    table: str, split_id: str, record: RawRecord, watermark_ms: int, not_after_ms: int
+) -> bytes:
+    letter = {
+        "table": table,
+        "split": split_id,
+        "position": record.position,
+        "watermark": instant_text(watermark_ms),
+        "not_after": instant_text(not_after_ms),
+        "reason": TOO_FAR,
+        **_text_or_base64("key", record.key),
+        **_text_or_base64("value", record.value),
+    }
+    return json.dumps(letter, ensure_ascii=False).encode() + b"\n"
+
+
+def _text_or_base64(name: str, data: bytes | None) -> dict[str, str | None]:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode("ascii")}
+
+
+def _opened(path: str, project: Path) -> Folder:
+    shown = redact({OPTION: path})[OPTION]
+    return open_folder(
+        resolve_path(path, project),
+        shown=f"'{OPTION}' = '{shown}'",
+        hint="a path relative to the project, or a URL that pyarrow knows: file, s3, gs, abfss, hdfs",
+    )
+
+
+@contextmanager
+def _explained(shown: str) -> Iterator[None]:
+    """Turn errors of the file system into the product's."""
+    try:
+        yield
+    except OSError as error:
+        raise SinkError(
+            f"dead letters cannot be written to {shown}: {error}",
+            hint="allow the user that runs the query to write there, or choose another directory",
+        ) from error
+
 
 MARK = "_driver"
 """Name of the file by which a task knows that it sees the driver's storage."""

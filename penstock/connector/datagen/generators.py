@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.catalog.model import types as t
-from penstock.connector.arrow.types import arrow_field, arrow_type
-from penstock.connector.datagen.field_options import FieldSettings
-from penstock.connector.datagen.settings import DatagenSettings
-from penstock.connector.formats.count_only import batch_of
+from penstock.connector.arrow import arrow_field, arrow_type
+from penstock.connector.datagen.settings import DatagenSettings, FieldSettings
+from penstock.connector.formats.decoders import batch_of
 
 __all__ = ["RowMaker", "RowNumbers", "make_column", "time_of"]
 

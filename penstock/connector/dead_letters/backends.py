@@ -1,4 +1,7 @@
-"""The backends of dead letters, a Delta table or a Kafka topic, read as frames with the same columns."""
+"""The backends of dead letters, a Delta table or a Kafka topic, read as frames with the same columns.
+
+Dead letters are encoded as records of a topic, and decoded, by Spark expressions only.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 from penstock.catalog.model.table import Table
-from penstock.connector.dead_letters.kafka_records import decode_dead_letters
 from penstock.connector.dead_letters.table import (
     REPLAYED_SUFFIX,
     define_dead_letter_table,
@@ -17,11 +19,76 @@ from penstock.connector.dead_letters.table import (
 from penstock.connector.options.bad_records import DeltaPath, KafkaTopic
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import Scan
+from penstock.connector.spark.encoding import sql_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DeadLetterBackend", "DeltaDeadLetters", "KafkaDeadLetters", "read_stored"]
+__all__ = [
+    "HEADERS",
+    "DeadLetterBackend",
+    "DeltaDeadLetters",
+    "KafkaDeadLetters",
+    "decode_dead_letters",
+    "encode_dead_letters",
+    "read_stored",
+]
+
+_BEGIN = "__penstock.errors."
+_OF_LETTERS = (
+    # column, header, Spark type, the text of the value
+    ("table", "table", "STRING", "`table`"),
+    ("pipeline", "pipeline", "STRING", "`pipeline`"),
+    ("query_id", "query", "STRING", "`query_id`"),
+    ("batch_id", "batch", "BIGINT", "CAST(`batch_id` AS STRING)"),
+    ("topic", "topic", "STRING", "`topic`"),
+    ("partition", "partition", "INT", "CAST(`partition` AS STRING)"),
+    ("offset", "offset", "BIGINT", "CAST(`offset` AS STRING)"),
+    ("timestamp", "timestamp", "BIGINT", "CAST(unix_millis(`timestamp`) AS STRING)"),
+    ("stage", "stage", "STRING", "`stage`"),
+    ("error", "message", "STRING", "`error`"),
+)
+HEADERS = tuple(f"{_BEGIN}{header}" for _, header, _, _ in _OF_LETTERS)
+"""The headers of a letter, in their order behind those of the record."""
+
+
+def encode_dead_letters(letters: DataFrame) -> DataFrame:
+    """Return the records of dead letters: `key`, `value`, `headers`. Dead letters of files lose their path."""
+    added = ", ".join(
+        f"named_struct('key', {sql_text(name)}, 'value', CAST({text} AS BINARY))"
+        for name, (_, _, _, text) in zip(HEADERS, _OF_LETTERS, strict=True)
+    )
+    own = "coalesce(headers, CAST(array() AS ARRAY<STRUCT<key: STRING, value: BINARY>>))"
+    return letters.selectExpr("key", "value", f"concat({own}, array({added})) AS headers")
+
+
+def decode_dead_letters(records: DataFrame) -> DataFrame:
+    """Return the dead letters among records with `key`, `value`, `headers` and `left_out_at`; other
+    records give none.
+    """
+    places = [f"try_element_at(headers, {at - len(HEADERS)})" for at in range(len(HEADERS))]
+    is_letter = " AND ".join(
+        f"{place}.key <=> {sql_text(name)}" for place, name in zip(places, HEADERS, strict=True)
+    )
+    columns = [
+        f"{_read(column, kind, place)} AS `{column}`"
+        for place, (column, _, kind, _) in zip(places, _OF_LETTERS, strict=True)
+    ]
+    return records.filter(is_letter).selectExpr(
+        *columns,
+        "CAST(NULL AS STRING) AS path",
+        "CAST(NULL AS BIGINT) AS position",
+        "key",
+        "value",
+        f"slice(headers, 1, greatest(size(headers) - {len(HEADERS)}, 0)) AS headers",
+        "left_out_at",
+    )
+
+
+def _read(column: str, kind: str, place: str) -> str:
+    # not what we wrote: NULL, as nobody is helped by a list of letters that fails for one of them
+    value = f"try_cast(CAST({place}.value AS STRING) AS {kind})"
+    return f"timestamp_millis({value})" if column == "timestamp" else value
 
 
 def read_stored(table: Table, spark: SparkSession) -> DataFrame | None:

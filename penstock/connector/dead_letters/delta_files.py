@@ -17,8 +17,7 @@ from penstock.connector.dead_letters.table import (
     define_dead_letter_table,
     define_replay_table,
 )
-from penstock.connector.delta.log.live_files import NotReadableHereError, read_rows
-from penstock.connector.delta.log.schema import is_delta_table
+from penstock.connector.delta.log import NotReadableHereError, is_delta_table, read_rows
 from penstock.connector.options.bad_records import BesideCheckpoint
 from penstock.connector.storage import open_folder
 

@@ -22,7 +22,7 @@ from penstock.catalog.model.table import Table
 from penstock.connector.bad_records.files import MARK, RangeFile, parse_name
 from penstock.connector.bad_records.limits import Tally, check_batch
 from penstock.connector.contract import MicroBatch, Sink
-from penstock.connector.dead_letters.kafka_records import encode_dead_letters
+from penstock.connector.dead_letters.backends import encode_dead_letters
 from penstock.connector.dead_letters.table import STAGING, define_dead_letter_table
 from penstock.connector.options.bad_records import (
     BadRecordSettings,

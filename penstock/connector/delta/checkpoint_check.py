@@ -16,7 +16,7 @@ from pathlib import Path
 
 from penstock.catalog.definitions.federated import NotReachedError
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.delta.log.schema import read_standing
+from penstock.connector.delta.log import read_standing
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.storage import open_folder
 from penstock.connector.urls import is_remote

@@ -1,24 +1,47 @@
-"""The connector `delta`: Delta tables by path, appended to or upserted exactly once, read by Spark itself."""
+"""The connector `delta`: Delta tables by path, appended to or upserted exactly once, read by Spark itself.
+
+Source and sink are what is known of them without Spark: options, guarantees. The pinned jars make Spark read and
+write Delta tables without Ivy.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.catalog.errors import UnknownObjectError
+from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.table import Table
-from penstock.catalog.options.option import Option, PrefixOption
-from penstock.connector.capabilities import ConnectivityCheck, LocalStore, Publishable
-from penstock.connector.contract import Connector, EngineSource, Sink
+from penstock.catalog.options.option import Option, PrefixOption, Resolved
+from penstock.connector.capabilities import (
+    ConnectivityCheck,
+    LocalStore,
+    Publishable,
+    RowLevelEditor,
+    SparkRelation,
+)
+from penstock.connector.changelog import ChangelogMode
+from penstock.connector.contract import (
+    Connector,
+    EngineSource,
+    Guarantee,
+    Sink,
+    SinkCapabilities,
+    SinkSettings,
+)
 from penstock.connector.delta.definition import check_clustering, check_definition
 from penstock.connector.delta.options import (
     CLUSTERING_COLUMNS,
+    MAX_FILES,
     OPTIMIZE_INTERVAL,
     OPTIONS,
     PATH,
     SCHEMA_EVOLUTION,
+    STARTING_TIMESTAMP,
+    STARTING_VERSION,
     TARGET_FILE_SIZE,
     DeltaTarget,
     FileMaintenance,
@@ -26,15 +49,171 @@ from penstock.connector.delta.options import (
     resolve_options,
     table_properties,
 )
-from penstock.connector.delta.sink import DeltaSink
-from penstock.connector.delta.source import DeltaSource
-from penstock.connector.row_level_dml import RowLevelEditor
+from penstock.connector.jvm.jars import JarSet, fetch_jars, read_jar_set
 from penstock.connector.urls import resolve_path
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
-__all__ = ["DeltaConnector"]
+    from penstock.connector.contract import MicroBatch
+    from penstock.connector.delta.writer import DeltaWriter
+
+__all__ = [
+    "DeltaConnector",
+    "DeltaSink",
+    "DeltaSource",
+    "delta_jar_set",
+    "delta_jars",
+]
+
+
+def delta_jar_set() -> JarSet:
+    """Delta 4.4.0 for Spark 4.2."""
+    return read_jar_set(Path(__file__).with_name("delta-spark.jars"))
+
+
+def delta_jars() -> list[Path]:
+    """Files for `spark.jars`, fetched on the first call on a machine. Raises RunError when they cannot be had."""
+    return fetch_jars(delta_jar_set())
+
+
+_STREAM_OPTIONS = (
+    ("startingVersion", STARTING_VERSION),
+    ("startingTimestamp", STARTING_TIMESTAMP),
+    ("maxFilesPerTrigger", MAX_FILES),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaSource(EngineSource):
+    """A Delta table as a source (`EngineSource`).
+
+    A query over Delta tables alone is bounded: it reads the present version. An INSERT reads a table as a stream from
+    its checkpoint, so that the next run reads only what was appended since; an update or delete in between ends the
+    stream with Delta's error, as appended rows cannot express it.
+    """
+
+    target: DeltaTarget
+    options: Resolved
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the scan has an end: what is there at the start."""
+        return True
+
+    @property
+    def changes(self) -> ChangelogMode:
+        """Rows that were appended."""
+        return ChangelogMode.INSERT_ONLY
+
+    def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
+        """Return the declared columns; no rows where nothing was written yet.
+
+        Raises StateMismatchError when the table is not the declared one, and UnknownObjectError for a stream of a
+        table that is not there: it would have no version to start at.
+        """
+        from pyspark.sql import functions as F  # noqa: N812  Spark, only where it is used
+
+        from penstock.connector.delta.table import (
+            check_readable,
+            exists,
+            stored_schema,
+            translate_errors,
+        )
+
+        schema = stored_schema(self.target.table)
+        if not exists(self.target, spark):
+            if not streaming:
+                return spark.createDataFrame([], schema)
+            raise UnknownObjectError(
+                f"there is no Delta table at {self.target.shown} yet (table {self.target.table.identifier})",
+                hint="the first INSERT into it makes it",
+            )
+        with translate_errors(self.target.shown):
+            frame = self._read(spark, streaming=streaming)
+        check_readable(self.target, frame.schema)
+        return frame.select(*(F.col(quoted(name)).alias(name) for name in schema.names))
+
+    def relation(self, spark: SparkSession) -> SparkRelation | None:
+        """Return the folder as a table of Spark (`Publishable`)."""
+        from penstock.connector.delta.table import exists
+
+        if not exists(self.target, spark):
+            return None
+        location = self.target.location
+        return SparkRelation(text=f"delta.{quoted(location)}", location=location, provider="delta")
+
+    def _read(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
+        if not streaming:
+            return spark.read.format("delta").load(self.target.location)
+        reader = spark.readStream.format("delta")
+        for key, option in _STREAM_OPTIONS:
+            value = self.options.get(option)
+            if value is not None:
+                reader = reader.option(key, str(value))
+        return reader.load(self.target.location)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaSink(Sink):
+    """Appends to a Delta table, or merges into it by its PRIMARY KEY (`Sink`); a `DeltaWriter` does it.
+
+    `adds_columns`: declared columns that the table lacks are added when a run is prepared.
+    """
+
+    target: DeltaTarget
+    adds_columns: bool = False
+    upkeep: FileMaintenance = field(default_factory=FileMaintenance)
+
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        """A batch that is run again changes nothing; rows that stay, with a PRIMARY KEY every change."""
+        keyed = self.target.table.schema.primary_key is not None
+        return SinkCapabilities(
+            guarantee=Guarantee.EXACTLY_ONCE,
+            accepts=ChangelogMode.ALL if keyed else ChangelogMode.INSERT_ONLY,
+            resumable=True,
+        )
+
+    def prepare(self, spark: SparkSession, schema: StructType) -> None:
+        """Create the table, or check that the existing one accepts rows of `schema`. Raises InputError, SinkError."""
+        self._writer.prepare(spark, schema)
+
+    def check_resumes(
+        self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool = True
+    ) -> None:
+        """Check that the table is the one that the checkpoint was written with."""
+        self._writer.check_resumes(spark, checkpoint, sink, notes=notes)
+
+    def check_resumes_here(self, checkpoint: Path, query: str | None, sink: str) -> None:
+        """Check the same of folders of this machine, without Spark."""
+        from penstock.connector.delta.checkpoint_check import check_resumes_here
+
+        appends = self.target.table.schema.primary_key is None
+        check_resumes_here(self.target, checkpoint, query, sink, commits_empty=appends)
+
+    def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
+        """Start writing. Raises StateMismatchError for a table that does not go with the checkpoint."""
+        return self._writer.start(frame, settings)
+
+    def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
+        """Write the rows of a micro-batch in one commit, unless the table has it already.
+
+        Raises StateMismatchError for a batch that the table has with another content.
+        """
+        self._writer.write_batch(frame, batch)
+
+    def write(self, frame: DataFrame) -> None:
+        """Write a batch frame, in one transaction."""
+        self._writer.write(frame)
+
+    @cached_property
+    def _writer(self) -> DeltaWriter:
+        from penstock.connector.delta.writer import DeltaWriter  # Spark, only where it is used
+
+        return DeltaWriter(target=self.target, adds_columns=self.adds_columns, upkeep=self.upkeep)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +251,7 @@ class DeltaConnector(Connector):
 
     def connectivity_check(self, table: Table) -> ConnectivityCheck:
         """Look at the table's log."""
-        from penstock.connector.delta.log.connectivity import check_log
+        from penstock.connector.delta.catalog import check_log
 
         return partial(check_log, resolve_path(resolve_options(table).get(PATH), self.project))
 

@@ -11,13 +11,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.catalog.model.identifier import quoted, spark_literal
+from penstock.connector.capabilities import RowLevelEditor
 from penstock.connector.changelog import ROW_KIND
-from penstock.connector.delta.errors import translate_errors
 from penstock.connector.delta.options import DeltaTarget, FileMaintenance
-from penstock.connector.delta.table import exists, stored_schema
-from penstock.connector.row_level_dml import RowLevelEditor
+from penstock.connector.delta.table import exists, stored_schema, translate_errors
 from penstock.connector.spark.session import configured
-from penstock.connector.spark.sink.last_changes import IS_DELETE, last_changes
+from penstock.connector.spark.sink.target_rows import IS_DELETE, last_changes
 
 __all__ = ["DeltaEditor"]
 

@@ -1,17 +1,26 @@
 """Write batches to a Delta table exactly once, by `txnAppId` and `txnVersion`; create or check the table first.
 
-The check that the table is the one of the checkpoint is in `checkpoint_check.py`; Spark is asked for it here.
+A commit notes the digest of its batch, by which a replay of other content is recognised. OPTIMIZE runs when it is due.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from delta.tables import DeltaTable
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
+from penstock.catalog.errors import StateMismatchError
 from penstock.connector.contract import MicroBatch, SinkSettings
 from penstock.connector.delta.checkpoint_check import (
     CheckpointProgress,
@@ -22,23 +31,137 @@ from penstock.connector.delta.checkpoint_check import (
     note_path,
     read_note,
 )
-from penstock.connector.delta.commit_history import CommittedBatches, note_of
-from penstock.connector.delta.errors import translate_errors
 from penstock.connector.delta.merge import Merge
-from penstock.connector.delta.optimize import Optimizer
 from penstock.connector.delta.options import DeltaTarget, FileMaintenance
-from penstock.connector.delta.table import add_missing_columns, check_writable, create, exists
+from penstock.connector.delta.table import (
+    add_missing_columns,
+    check_writable,
+    create,
+    exists,
+    translate_errors,
+)
 from penstock.connector.spark.hadoop_files import list_names, read_text, replace_text
 from penstock.connector.spark.internals import java_session, jvm_of
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.micro_batch import (
+    batch_digest,
     discard_batch,
     micro_batch_query,
     saved_query_id,
     with_settings,
 )
 
-__all__ = ["DeltaWriter", "check_resumes", "transaction_settings"]
+__all__ = [
+    "CommittedBatches",
+    "DeltaWriter",
+    "Optimizer",
+    "check_resumes",
+    "note_of",
+    "noted_batches",
+    "transaction_settings",
+]
+
+NOTE = "penstock"
+LOOK_BACK = 100
+"""So many commits are looked at when a query begins; a batch that lies further back is left to Delta's `txn`."""
+
+
+def note_of(batch: MicroBatch, digest: str) -> str:
+    """Write what a commit says of its batch (Delta's userMetadata)."""
+    value = {"application": batch.application_id, "batch": batch.batch_id, "digest": digest}
+    return json.dumps({NOTE: value})
+
+
+def noted_batches(notes: Iterable[str | None], application_id: str) -> dict[int, str]:
+    """Read the digests of a query's batches, by batch id, from the notes of commits; others' are passed over."""
+    found: dict[int, str] = {}
+    for text in notes:
+        try:
+            value = json.loads(text or "{}")[NOTE]
+            if value["application"] == application_id:
+                found[int(value["batch"])] = str(value["digest"])
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
+
+
+@dataclass(slots=True)
+class CommittedBatches:
+    """The batches of this process's queries that one table is known to hold: digests by application id and batch."""
+
+    _known: dict[str, dict[int, str]] = field(default_factory=dict)
+
+    @contextmanager
+    def writing(self, target: DeltaTarget, batch: MicroBatch) -> Iterator[str | None]:
+        """Surround the writing of a batch: yields its digest, or None if the table has the batch.
+
+        Raises StateMismatchError when the table has it with another content.
+        """
+        digest = batch_digest(batch)
+        # what a failure leaves behind is in the table or not: look again
+        known = self._known.pop(batch.application_id, None)
+        if known is None:
+            known = _in_history(target, batch)
+        there = known.get(batch.batch_id)
+        if there not in (None, digest):
+            raise StateMismatchError(
+                f"the Delta table at {target.shown} has batch {batch.batch_id} of this query, with other rows than "
+                "the checkpoint has for it now",
+                hint="put the newest checkpoint and the former query back, or start over with another checkpoint",
+            )
+        yield None if there is not None else digest
+        known[batch.batch_id] = digest
+        self._known[batch.application_id] = {
+            number: of for number, of in known.items() if number >= batch.batch_id
+        }
+
+
+def _in_history(target: DeltaTarget, batch: MicroBatch) -> dict[int, str]:
+    with translate_errors(target.shown):
+        history = DeltaTable.forPath(batch.spark, target.location).history(LOOK_BACK)
+        notes = [row["userMetadata"] for row in history.select("userMetadata").collect()]
+    return noted_batches(notes, batch.application_id)
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Optimizer:
+    """Runs OPTIMIZE when it is due. `clock` returns seconds that only grow.
+
+    A run counts from the last OPTIMIZE among the table's newest commits, and if there is none it is due.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _due_s: float | None = field(default=None, init=False)
+
+    def run_if_due(self, spark: SparkSession, target: DeltaTarget, interval_ms: int | None) -> None:
+        """Compact small files, on the calling thread. A failure only warns; the next try is an interval away."""
+        if interval_ms is None or (self._due_s is not None and self.clock() < self._due_s):
+            return
+        try:
+            table = DeltaTable.forPath(spark, target.location)
+            age_ms = _last_optimize_ms(table) if self._due_s is None else None
+            waiting_ms = 0 if age_ms is None else interval_ms - age_ms
+            if waiting_ms > 0:
+                self._due_s = self.clock() + waiting_ms / 1000
+                return
+            table.optimize().executeCompaction()
+        except (PySparkException, Py4JError) as error:
+            text = str(error).strip().split("\n", 1)[0]
+            log.warning("OPTIMIZE of the Delta table at %s failed: %s", target.shown, text)
+        self._due_s = self.clock() + interval_ms / 1000
+
+
+def _last_optimize_ms(table: DeltaTable) -> int | None:
+    """Return how long ago the table was last optimized, in ms, as far as its newest commits show."""
+    done = table.history(LOOK_BACK).where("operation = 'OPTIMIZE'")
+    newest = F.unix_millis(F.max("timestamp"))
+    found = done.agg((F.unix_millis(F.current_timestamp()) - newest).alias("age")).collect()
+    age: int | None = found[0]["age"]
+    return age
+
 
 APPLICATION = "spark.databricks.delta.write.txnAppId"
 

@@ -1,4 +1,4 @@
 """Event time of raw records: watermarks at planning, reports of tasks, timestamps in the future.
 
-Called by `spark/source`, `local` and `plan/physical`. Rowtime expressions run in `arrow/duckdb_engine`.
+Called by `spark/source`, `local` and `plan/physical`. Rowtime expressions run in DuckDB (`connector/arrow.py`).
 """

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.bad_records.collector import BadRecordCollector
-from penstock.connector.bad_records.json_directory import check_directory
+from penstock.connector.bad_records.files import check_directory
 from penstock.connector.event_time.reports import EventTimes, RangeReporter
 from penstock.connector.event_time.rowtime import count_late, highest_watermark, rows_above
 from penstock.connector.options.watermark import OnFuture, WatermarkSettings

@@ -10,8 +10,8 @@ from typing import Any
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Option, PrefixOption
-from penstock.connector.capabilities import ConnectivityCheck, Publishable, TableAccess
-from penstock.connector.connectivity import counted, list_splits
+from penstock.connector.capabilities import ConnectivityCheck, Publishable, TableAccess, TableEditor
+from penstock.connector.checks import counted, list_splits
 from penstock.connector.contract import Connector, Sink
 from penstock.connector.filesystem.sink.target import is_written_only, read_target
 from penstock.connector.filesystem.source.source import FilesystemSource
@@ -19,7 +19,6 @@ from penstock.connector.filesystem.table.options import FORMAT, OPTIONS, PATH
 from penstock.connector.filesystem.table.table import read_table
 from penstock.connector.options.bad_records import BAD_RECORD_OPTIONS
 from penstock.connector.options.watermark import WATERMARK_OPTIONS
-from penstock.connector.row_level_dml import TableEditor
 from penstock.connector.urls import resolve_path
 
 __all__ = ["FilesystemConnector"]

@@ -15,11 +15,11 @@ from penstock.catalog.errors import DefinitionError, QueryFailedError, UnknownOb
 from penstock.catalog.model import types as t
 from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.filesystem.table.location import FoundFile, TableFolder, explained, locate
-from penstock.connector.inference.arrow_types import logical_type
 from penstock.connector.inference.event_time import EventTime, propose_event_time
 from penstock.connector.inference.inferred_table import PROPOSAL, InferredColumn, InferredTable
 from penstock.connector.inference.records import infer_records
 from penstock.connector.inference.sample import Sample, SampledSplit
+from penstock.connector.inference.schema_types import logical_type
 from penstock.connector.inference.value_types import STRING
 
 __all__ = [

@@ -1,21 +1,35 @@
-"""What a format is: its options, its checks, and a decoder of batches. Protocols and values only."""
+"""What a format is: its options, its checks, and a decoder of batches; and how one is found by its name in
+`format`, `key.format` or `value.format`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
+from penstock.catalog.errors import OptionError, UnsupportedError, did_you_mean
 from penstock.catalog.model.types import LogicalType
 from penstock.catalog.options.option import Option, Resolved
 from penstock.connector.changelog import ChangelogMode
 
-if TYPE_CHECKING:  # the check of a table's definition loads formats, and needs no Arrow
+if TYPE_CHECKING:
     import numpy as np  # noqa: TC004
     import numpy.typing as npt  # noqa: TC004
     import pyarrow as pa  # noqa: TC004
 
-__all__ = ["BadValue", "Decoded", "Decoder", "FieldProjecting", "Fields", "Format", "Where"]
+__all__ = [
+    "BadValue",
+    "Decoded",
+    "Decoder",
+    "FieldProjecting",
+    "Fields",
+    "Format",
+    "Where",
+    "find_format",
+    "format_names",
+]
 
 Fields: TypeAlias = Sequence[tuple[str, LogicalType]]
 """Names and types of columns, in order."""
@@ -101,3 +115,52 @@ class FieldProjecting(Protocol):
 
     def projects_fields(self, resolved: Resolved, *, prefix: str = "") -> bool:
         """Return whether the options leave it so: that a field is missing must not be an error."""
+
+
+_BUILT_IN = (
+    ("canal-json", "penstock.connector.formats.changelog.canal_maxwell:CanalJsonFormat"),
+    ("debezium-json", "penstock.connector.formats.changelog.debezium_ogg:DebeziumJsonFormat"),
+    ("json", "penstock.connector.formats.json.format:JsonFormat"),
+    ("maxwell-json", "penstock.connector.formats.changelog.canal_maxwell:MaxwellJsonFormat"),
+    ("ogg-json", "penstock.connector.formats.changelog.debezium_ogg:OggJsonFormat"),
+    ("raw", "penstock.connector.formats.raw:RawFormat"),
+)
+AVRO = (
+    "have the records written as json (Kafka Connect: value.converter = "
+    "org.apache.kafka.connect.json.JsonConverter), or read them whole, 'format' = 'raw' and a column of BYTES, and "
+    "decode them in a function: CREATE FUNCTION ... LANGUAGE PYTHON"
+)
+_NOT_HERE = {
+    "avro": AVRO,
+    "avro-confluent": AVRO,
+    "debezium-avro-confluent": "set the JSON converter in the Debezium connector, and 'format' = 'debezium-json'",
+    "protobuf": "write the records as json, or read them whole by 'format' = 'raw' and a column of BYTES",
+    "csv": "declare one column, line STRING, with 'format' = 'raw', and split it in a view: "
+    "CAST(SPLIT_INDEX(line, ',', 0) AS INT) AS id, ...; files are written as csv",
+    "orc": "'connector' = 'filesystem' writes files of it; a Delta table is read",
+    "parquet": "'connector' = 'filesystem' writes files of it; a Delta table is read",
+}
+"""Formats of Flink that records are not read or written in, and what can be done instead."""
+
+
+def format_names() -> tuple[str, ...]:
+    """Return the names of all formats, sorted."""
+    return tuple(name for name, _ in _BUILT_IN)
+
+
+def find_format(name: str, *, option: str = "format") -> Format:
+    """Load the format `name`, which the option `option` gave. Raises OptionError, UnsupportedError."""
+    for known, target in _BUILT_IN:
+        if known == name:
+            module, _, attribute = target.partition(":")
+            return cast("Format", getattr(import_module(module), attribute)())
+    names = format_names()
+    if name in _NOT_HERE:
+        raise UnsupportedError(
+            f"the format {name!r} (option '{option}') is not supported here; available are: {', '.join(names)}",
+            hint=_NOT_HERE[name],
+        )
+    raise OptionError(
+        f"there is no format {name!r} (option '{option}'); available are: {', '.join(names)}",
+        hint=did_you_mean(name, names),
+    )

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from penstock.catalog.errors import BadRecordError, DefinitionError, OptionError
 from penstock.catalog.model import types as t
 from penstock.catalog.options.option import STRING, Option, Resolved, enum_type
-from penstock.connector.arrow.types import arrow_schema
+from penstock.connector.arrow import arrow_schema
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.formats.contract import Decoded, Decoder, Fields, Where
-from penstock.connector.formats.count_only import rows_without_columns
+from penstock.connector.formats.decoders import rows_without_columns
 
 __all__ = ["RawDecoder", "RawFormat"]
 

@@ -1,4 +1,4 @@
-"""Asks a schema registry for a subject (Confluent's REST interface): its type, its schema, and those that it names."""
+"""Infer a table from a subject of a schema registry (Confluent's REST interface): its type, schema and references."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import base64
 import json
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from http.client import HTTPMessage
 from typing import IO, Any
 from urllib.parse import SplitResult, quote, unquote, urlsplit
@@ -16,11 +17,22 @@ from penstock.catalog.errors import (
     DefinitionError,
     OptionError,
     UnknownObjectError,
+    UnsupportedError,
     did_you_mean,
 )
-from penstock.connector.inference.location import Subject
+from penstock.catalog.model import types as t
+from penstock.catalog.model.table import PhysicalColumn
+from penstock.catalog.options.redaction import redact
+from penstock.connector.inference.inferred_table import PROPOSAL, InferredColumn, InferredTable
+from penstock.connector.inference.location import DELTA, KAFKA, Subject
+from penstock.connector.inference.schema_types import avro_columns, schema_columns
 
-__all__ = ["RegisteredSchema", "read_subject"]
+__all__ = [
+    "RegisteredSchema",
+    "infer_subject_table",
+    "read_subject",
+    "topic_of",
+]
 
 TIMEOUT_S = 10.0
 MOST_BYTES = 16 << 20
@@ -155,3 +167,88 @@ def _unavailable(place: Subject, reason: str) -> BrokerUnavailableError:
         f"the schema registry at {place.shown} does not answer as one: {reason}",
         hint="does it run, and is the address right? Try curl -s ADDRESS/subjects",
     )
+
+
+FRAMED = (
+    "Records that a registry's serializer wrote begin with five bytes that are not JSON, and 'json' refuses them. "
+    "`penstock catalog infer kafka://HOST/TOPIC` reads some, and proposes an event time too."
+)
+_ENDINGS = ("-value", "-key")
+
+
+def topic_of(subject: str) -> str:
+    """Return the topic of a subject by Confluent's TopicNameStrategy: `orders-value` is of `orders`."""
+    for ending in _ENDINGS:
+        if subject.endswith(ending) and len(subject) > len(ending):
+            return subject.removesuffix(ending)
+    return subject
+
+
+def infer_subject_table(
+    found: RegisteredSchema, *, name: str, shown: str, properties: Mapping[str, str]
+) -> InferredTable:
+    """Draft a table of a schema: a Kafka table for JSON; a Delta table of the rows for Avro, which no format reads.
+
+    `properties` are those of a Kafka client, `shown` the registry's address. Raises UnsupportedError for Protobuf,
+    DefinitionError for a schema without columns.
+    """
+    origin = (
+        f"subject '{found.subject}', version {found.version}, of the schema registry at {shown}"
+    )
+    match found.kind:
+        case "JSON":
+            return _of_json(found, name=name, origin=origin, properties=properties)
+        case "AVRO":
+            return _of_avro(found, name=name, origin=origin)
+    raise UnsupportedError(
+        f"{origin} is of the kind {found.kind}",
+        hint="schemas of the kinds AVRO and JSON are understood",
+    )
+
+
+def _of_json(
+    found: RegisteredSchema, *, name: str, origin: str, properties: Mapping[str, str]
+) -> InferredTable:
+    options = redact({f"properties.{key}": value for key, value in properties.items()})
+    return InferredTable(
+        name=name,
+        columns=schema_columns(found.schema),
+        options=(
+            ("connector", KAFKA),
+            ("topic", topic_of(found.subject)),
+            *options.items(),
+            ("scan.startup.mode", "earliest-offset"),
+            ("format", "json"),
+            ("json.timestamp-format.standard", "ISO-8601-WITH-OFFSET"),
+        ),
+        remarks=(
+            f"From {origin}: a JSON schema.",
+            PROPOSAL,
+            "The topic is the one that the subject's name says.",
+            FRAMED,
+        ),
+    )
+
+
+def _of_avro(found: RegisteredSchema, *, name: str, origin: str) -> InferredTable:
+    columns = tuple(map(_storable, avro_columns(found.schema, found.references)))
+    return InferredTable(
+        name=name,
+        columns=columns,
+        options=(("connector", DELTA), ("path", name)),
+        remarks=(
+            f"From {origin}: an Avro schema.",
+            PROPOSAL,
+            "No format reads Avro records yet: this is a Delta table for rows of this schema.",
+            "The topic's records are read as they are with one BYTES column and 'format' = 'raw'.",
+        ),
+    )
+
+
+def _storable(each: InferredColumn) -> InferredColumn:
+    """Keep bytes of a fixed size as BYTES: the size says nothing to Spark."""
+    column = each.column
+    if isinstance(column, PhysicalColumn) and isinstance(column.type, t.BinaryType):
+        kind = t.VarBinaryType(length=t.MAX_LENGTH, nullable=column.type.nullable)
+        return replace(each, column=replace(column, type=kind))
+    return each

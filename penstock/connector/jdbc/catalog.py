@@ -23,7 +23,7 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import BASE_URL, PASSWORD, USERNAME, CatalogDescriptor
 from penstock.catalog.model.table import PhysicalColumn, PrimaryKey, Schema, Table
 from penstock.catalog.options.references import sealed_text
-from penstock.connector.external_catalog import CatalogAccess
+from penstock.connector.capabilities import CatalogAccess
 from penstock.connector.jdbc.address import Address, Backend, read_address
 from penstock.connector.jdbc.database import JdbcDatabase
 

@@ -46,7 +46,7 @@ class JdbcConnector(Connector):
 
     def connectivity_check(self, table: Table) -> ConnectivityCheck:
         """Ask the database for the table."""
-        from penstock.connector.jdbc.connectivity import check_table
+        from penstock.connector.jdbc.source import check_table
 
         return partial(check_table, read_jdbc_table(table, self.project))
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Dialect
 from penstock.catalog.errors import BadRecordError
 from penstock.catalog.model import types as t
 from penstock.catalog.model.table import PhysicalColumn
-from penstock.connector.arrow.types import arrow_type
+from penstock.connector.arrow import arrow_type
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.jdbc.settings import Partition
 

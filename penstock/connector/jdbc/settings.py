@@ -12,7 +12,7 @@ from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quote
 from penstock.catalog.model.table import Schema, Table
 from penstock.catalog.options.option import Option, Resolved, resolve
-from penstock.connector.column_checks import check_written_metadata
+from penstock.connector.checks import check_written_metadata
 from penstock.connector.jdbc import options as o
 from penstock.connector.jdbc.address import DRIVERS, Address, read_address
 from penstock.connector.lookup.contract import CacheLimits

@@ -1,5 +1,5 @@
-"""A table of a database as a source: the wanted columns alone, of all its rows, read once by as many tasks as it has
-partitions; or of the rows of keys.
+"""A table of a database as a source: the wanted columns alone, of all its rows, read once by as many tasks as it
+has partitions; and the check that it exists with the declared columns.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pyarrow as pa
+from sqlalchemy import Connection, inspect
 
-from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.errors import UnknownObjectError, UnsupportedError
 from penstock.catalog.model.table import PhysicalColumn
 from penstock.catalog.model.types import LogicalType
+from penstock.connector.capabilities import TableAccess
 from penstock.connector.contract import SnapshotSource
 from penstock.connector.jdbc.database import JdbcDatabase
-from penstock.connector.jdbc.lookup import JdbcLookup
-from penstock.connector.jdbc.lookup_query import compared_type
+from penstock.connector.jdbc.lookup import JdbcLookup, compared_type
 from penstock.connector.jdbc.scan import read_batches, select_text
 from penstock.connector.jdbc.settings import JdbcTable, LookupSettings, ScanSettings
 from penstock.connector.lookup.contract import LookupKey, LookupSource, MissRetry
@@ -26,7 +27,30 @@ from penstock.connector.spark.errors import readable_by_spark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["JdbcSource"]
+__all__ = [
+    "JdbcSource",
+    "check_table",
+]
+
+
+def check_table(table: JdbcTable, access: TableAccess) -> str:
+    """Ask the database for the table (a ConnectivityCheck). Raises UnknownObjectError, SinkError."""
+    del access
+
+    def work(connection: Connection) -> str:
+        looked = inspect(connection)
+        if not looked.has_table(table.name, table.database_schema):
+            raise UnknownObjectError(f"there is no {table.shown}", hint="create it there first")
+        there = [column["name"] for column in looked.get_columns(table.name, table.database_schema)]
+        lost = [c.name for c in table.schema.physical if c.name not in there]
+        if lost:
+            raise UnknownObjectError(
+                f"{table.shown} has no column {', '.join(lost)}",
+                hint=f"its columns are: {', '.join(there)}",
+            )
+        return f"{table.shown}: columns {', '.join(there)}"
+
+    return JdbcDatabase.of(table).run(work)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

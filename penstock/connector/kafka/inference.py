@@ -23,15 +23,16 @@ from penstock.connector.kafka.client.connection import (
     LogBounds,
     OffsetUnavailable,
     Start,
+    TopicPartition,
     TopicUnknown,
+    admin_connection,
+    read_connection,
 )
 from penstock.connector.kafka.client.consumer import KafkaConsumer
 from penstock.connector.kafka.client.errors import missing_topics
-from penstock.connector.kafka.client.security import client_configuration
-from penstock.connector.kafka.client.split import TopicPartition
-from penstock.connector.kafka.client.tuning import admin_connection, read_connection
+from penstock.connector.kafka.client.properties import client_configuration
 from penstock.connector.kafka.source.records import as_bytes
-from penstock.connector.kafka.table.subscription import is_topic_name
+from penstock.connector.kafka.table.settings import is_topic_name
 
 __all__ = ["infer_topic_table", "sample_topic", "spread"]
 

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from penstock.connector.kafka.client.admin import KafkaAdmin
-from penstock.connector.kafka.client.tuning import admin_connection
-from penstock.connector.kafka.sink.checks import check_topics
-from penstock.connector.kafka.sink.client import SinkAdmin
+from penstock.connector.kafka.client.connection import admin_connection
+from penstock.connector.kafka.sink.client import SinkAdmin, check_topics
 from penstock.connector.kafka.sink.replay import ClusterReplay, replay_records
 from penstock.connector.kafka.sink.settings import read_sink_settings
 from penstock.connector.kafka.table.fields import KafkaTable
-from penstock.connector.kafka.table.subscription import TopicList
+from penstock.connector.kafka.table.settings import TopicList
 from penstock.connector.source.records import RawRecord
 
 __all__ = ["KafkaTopicAccess"]

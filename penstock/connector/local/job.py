@@ -9,13 +9,11 @@ from typing import Self
 
 from penstock.catalog.errors import PenstockError
 from penstock.connector.contract import ReadRequest, SplitSource
-from penstock.connector.local.clock import IntervalClock, SteadyClock, wall_clock_ms
 from penstock.connector.local.job_master import GroupWatermarks, JobMaster, JobParts, JobSettings
 from penstock.connector.local.messages import LocalCheckpoint, MasterMessage
-from penstock.connector.local.output import Emission, Output
-from penstock.connector.local.reader import PROBE_INTERVAL_MS, ReaderContext
+from penstock.connector.local.reader import PROBE_INTERVAL_MS, Emission, Output, ReaderContext
 from penstock.connector.local.split_status import LocalJobStatus, ReaderStatus
-from penstock.connector.local.threads import Worker
+from penstock.connector.local.threads import IntervalClock, SteadyClock, Worker, wall_clock_ms
 from penstock.connector.source.coordinator.coordinator import CoordinatorSettings, SourceCoordinator
 from penstock.connector.source.reader.reader import SourceReader
 from penstock.connector.source.state import MAX_WATERMARK_MS, highest_allowed_ms

@@ -15,10 +15,8 @@ from threading import Lock
 from typing import assert_never
 
 from penstock.connector.contract import SplitMetadataClient
-from penstock.connector.local.checkpoint_tracker import CheckpointTracker
-from penstock.connector.local.clock import IntervalClock
-from penstock.connector.local.end_offsets import EndOffsetsLookup, is_permanent
 from penstock.connector.local.messages import (
+    CheckpointTracker,
     CompleteCheckpoint,
     LocalCheckpoint,
     MasterMessage,
@@ -34,8 +32,8 @@ from penstock.connector.local.messages import (
     WorkFailed,
 )
 from penstock.connector.local.reader import LocalReader, ReaderContext
-from penstock.connector.local.split_status import ReaderStatus
-from penstock.connector.local.threads import Mailbox, Timers, Worker
+from penstock.connector.local.split_status import EndOffsetsLookup, ReaderStatus, is_permanent
+from penstock.connector.local.threads import IntervalClock, Mailbox, Timers, Worker
 from penstock.connector.scan import Rowtime
 from penstock.connector.source.alignment import Alignment
 from penstock.connector.source.coordinator.coordinator import CoordinatorState, SourceCoordinator

@@ -1,17 +1,21 @@
-"""A reader's thread: a SourceReader and its SourceOperator, from the events that come in to the rows that go out."""
+"""A reader's thread: a SourceReader and its SourceOperator, from the events that come in to the rows that go out.
+
+Rows go to the job's consumer through a bounded queue, which is its backpressure.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from threading import Condition
 from typing import assert_never
 
 import pyarrow as pa
 
 from penstock.connector.event_time.future_timestamps import filter_future_rows
-from penstock.connector.local.clock import IntervalClock
 from penstock.connector.local.messages import (
     CompleteCheckpoint,
     MasterMessage,
@@ -23,9 +27,8 @@ from penstock.connector.local.messages import (
     Stop,
     TakeSnapshot,
 )
-from penstock.connector.local.output import Emission, Output
 from penstock.connector.local.split_status import ReaderStatus, SplitStatusTracker
-from penstock.connector.local.threads import Mailbox
+from penstock.connector.local.threads import IntervalClock, Mailbox
 from penstock.connector.scan import Rowtime
 from penstock.connector.source.coordinator.discovery import SplitStops
 from penstock.connector.source.coordinator.events import (
@@ -43,7 +46,72 @@ from penstock.connector.source.reader.source_operator import PauseOrResume, Sour
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Split
 
-__all__ = ["LocalReader", "ReaderContext"]
+__all__ = [
+    "Emission",
+    "LocalReader",
+    "Output",
+    "ReaderContext",
+]
+
+CAPACITY = 4
+"""Batches that wait for the consumer before readers wait for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emission:
+    """Rows of one split, in its order, by `reader`.
+
+    `watermark_ms` is the reader's watermark behind these rows (epoch ms, None before the first); the job's is the
+    lowest of its readers'.
+    """
+
+    reader: int
+    split_id: str
+    batch: pa.RecordBatch
+    watermark_ms: int | None
+
+
+class Output:
+    """A bounded queue from the readers to the consumer. Any thread."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._changed = Condition()
+        self._waiting: deque[Emission] = deque()
+        self._capacity = capacity
+        self._closed = False
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a `put` would not wait now."""
+        with self._changed:
+            return self._closed or len(self._waiting) < self._capacity
+
+    def put(self, emission: Emission) -> bool:
+        """Wait for room and add rows; False once it is closed, when no consumer will take them."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or len(self._waiting) < self._capacity)
+            if self._closed:
+                return False
+            self._waiting.append(emission)
+            self._changed.notify_all()
+            return True
+
+    def take(self, timeout_s: float) -> Emission | None:
+        """Return the next rows; waits up to `timeout_s` for some. None when none came or none can come any more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._waiting, timeout_s)
+            if not self._waiting:
+                return None
+            emission = self._waiting.popleft()
+            self._changed.notify_all()
+            return emission
+
+    def close(self) -> None:
+        """Refuse new elements and end all waits; present elements can still be taken."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
 
 logger = logging.getLogger(__name__)
 

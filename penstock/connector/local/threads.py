@@ -1,19 +1,49 @@
-"""Building blocks of a job's threads: mailbox (Flink's mailbox model), timers, and the worker for blocking calls."""
+"""Building blocks of a job's threads: mailbox (Flink's mailbox model), timers, the worker for blocking calls, clock.
+
+No other module of the local executor asks for the time.
+"""
 
 from __future__ import annotations
 
 import heapq
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from threading import Condition
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from penstock.connector.local.clock import IntervalClock
+__all__ = [
+    "IntervalClock",
+    "Mailbox",
+    "SteadyClock",
+    "Timers",
+    "Worker",
+    "wall_clock_ms",
+]
 
-__all__ = ["Mailbox", "Timers", "Worker"]
+
+class IntervalClock(Protocol):
+    """Tells the time for intervals and silence; tests pass one whose time they move themselves."""
+
+    def now_ms(self) -> int:
+        """Return the time since some moment, in ms; it never steps back."""
+
+
+class SteadyClock:
+    """The machine's steady clock."""
+
+    def now_ms(self) -> int:
+        """Return the time since some moment, in ms."""
+        return time.monotonic_ns() // 1_000_000
+
+
+def wall_clock_ms() -> int:
+    """Return the machine's wall clock, epoch ms, for what is compared with event time; it may step back."""
+    return time.time_ns() // 1_000_000
+
 
 T = TypeVar("T")
 

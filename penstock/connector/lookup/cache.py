@@ -1,6 +1,6 @@
 """The lookup cache: rows by key as columns, with the limits of Flink's DefaultLookupCache.
 
-Evicts the key that was not used for the longest time. The clock is passed in.
+Keys without rows are asked again (hint LOOKUP), since a dimension row may arrive after its reference.
 """
 
 from __future__ import annotations
@@ -12,10 +12,45 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.connector.lookup.contract import CacheLimits
+from penstock.connector.lookup.contract import CacheLimits, MissRetry
 from penstock.connector.lookup.keyed_rows import NONE, Numbers, RowRanges, take_rows
 
-__all__ = ["Fetch", "LookupCache"]
+__all__ = [
+    "Ask",
+    "Fetch",
+    "LookupCache",
+    "Wait",
+    "rows_with_retry",
+]
+
+Ask = Callable[[Sequence[pa.Array]], tuple[pa.Table, Numbers]]
+"""Gives the rows of distinct keys, an array for each of their parts, and the number of each row's key, or NONE."""
+
+Wait = Callable[[float], None]
+"""Waits for so many seconds."""
+
+
+def rows_with_retry(
+    ask: Ask, keys: Sequence[pa.Array], *, retry: MissRetry | None, wait: Wait
+) -> tuple[pa.Table, Numbers]:
+    """Return the rows of keys as `ask` does; it is asked again for those without rows,
+    `retry.attempts` times at most.
+    """
+    rows, numbers = ask(keys)
+    if retry is None:
+        return rows, numbers
+    count = len(keys[0])
+    for _ in range(retry.attempts):
+        missing = np.setdiff1d(np.arange(count), numbers)
+        if not len(missing):
+            break
+        wait(retry.delay_ms / 1000)
+        more, found = ask([part.take(pa.array(missing)) for part in keys])
+        among = found != NONE
+        found[among] = missing[found[among]]
+        rows, numbers = pa.concat_tables([rows, more]), np.concatenate([numbers, found])
+    return rows, numbers
+
 
 MOST_CHUNKS = 64
 """Taking rows of a table costs more with each of its chunks."""

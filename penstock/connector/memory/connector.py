@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import STRING, Option, PrefixOption, optional, resolve
 from penstock.connector.capabilities import ConnectivityCheck, LocalStore
-from penstock.connector.column_checks import check_written_metadata
-from penstock.connector.connectivity import check_nothing
+from penstock.connector.checks import check_nothing, check_written_metadata
 from penstock.connector.contract import Connector, EngineSource, Sink
 
 if TYPE_CHECKING:

@@ -12,9 +12,13 @@ from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Guarantee, MicroBatch, Sink, SinkCapabilities, SinkSettings
 from penstock.connector.memory.tables import MemoryTable, memory_table
-from penstock.connector.spark.sink.last_changes import IS_DELETE, last_changes
 from penstock.connector.spark.sink.micro_batch import discard_batch, micro_batch_query
-from penstock.connector.spark.sink.target_rows import check_complete, target_rows
+from penstock.connector.spark.sink.target_rows import (
+    IS_DELETE,
+    check_complete,
+    last_changes,
+    target_rows,
+)
 from penstock.connector.spark.types import spark_schema
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import STRING, Option, PrefixOption, resolve
 from penstock.connector.capabilities import ConnectivityCheck
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.column_checks import check_written_metadata
-from penstock.connector.connectivity import check_nothing
+from penstock.connector.checks import check_nothing, check_written_metadata
 from penstock.connector.contract import (
     Connector,
     Guarantee,

@@ -20,8 +20,7 @@ from penstock.catalog.options.option import (
     resolve,
 )
 from penstock.connector.capabilities import ConnectivityCheck
-from penstock.connector.column_checks import check_written_metadata
-from penstock.connector.connectivity import check_nothing
+from penstock.connector.checks import check_nothing, check_written_metadata
 from penstock.connector.contract import Connector, Sink, SplitSource
 
 __all__ = ["PrintConnector"]

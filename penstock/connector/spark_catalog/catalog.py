@@ -17,7 +17,7 @@ from penstock.catalog.errors import ConfigError
 from penstock.catalog.model.identifier import Identifier, quoted
 from penstock.catalog.model.namespaces import SPARK_NAME, CatalogDescriptor
 from penstock.catalog.model.table import Schema, Table
-from penstock.connector.external_catalog import CatalogAccess
+from penstock.connector.capabilities import CatalogAccess
 from penstock.connector.registry import options_of_provider
 from penstock.connector.spark_catalog.json_types import physical_columns
 

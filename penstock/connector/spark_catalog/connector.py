@@ -15,7 +15,7 @@ from penstock.catalog.model.table import Schema, Table
 from penstock.catalog.options.option import STRING, Option, resolve
 from penstock.connector.capabilities import ConnectivityCheck
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.connectivity import check_nothing
+from penstock.connector.checks import check_nothing
 from penstock.connector.contract import (
     Connector,
     EngineSource,

@@ -1,10 +1,16 @@
-"""Records to rows, by the table's own format: Kafka's decoder for its tables, else the format over all columns."""
+"""Records in the files of a folder, as a topic would hold them, and their decoding by the table's own format.
+
+Tables of Kafka are decoded by its decoder, others by the format over all columns.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,16 +18,97 @@ import pyarrow as pa
 
 from penstock.catalog.model.table import ComputedColumn, Table
 from penstock.catalog.options.option import Resolved, resolve
-from penstock.connector.arrow.types import arrow_field
+from penstock.connector.arrow import arrow_field
 from penstock.connector.contract import ReadRequest, SplitSource
 from penstock.connector.formats import Decoder, Fields, Format, find_format
-from penstock.connector.formats.count_only import batch_of
-from penstock.connector.formats.error_collecting import collecting_errors
+from penstock.connector.formats.decoders import batch_of, collecting_errors
 from penstock.connector.options.bad_records import bad_record_settings
 from penstock.connector.source.records import BadRecord, RawRecord, RecordsWithSplitIds, Stage
-from penstock.connector.testing.records import FixtureRecord
 
-__all__ = ["RecordDecoder", "carrier_of", "decoder_of"]
+__all__ = [
+    "FixtureRecord",
+    "RecordDecoder",
+    "by_split",
+    "carrier_of",
+    "decoder_of",
+    "publish",
+    "published",
+    "read_records",
+    "write_records",
+]
+
+RECORDS = "records.json"
+PUBLISHED = "published.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixtureRecord:
+    """A record at `offset` of a split. `timestamp_ms` is epoch ms, None where it has none."""
+
+    split: str
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def write_records(folder: Path, records: Sequence[FixtureRecord]) -> None:
+    """Write all records of a table; none is published yet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    values = [_to_json(record) for record in records]
+    (folder / RECORDS).write_text(json.dumps(values), encoding="utf-8")
+    publish(folder, {})
+
+
+def read_records(folder: Path) -> tuple[FixtureRecord, ...]:
+    """Read what `write_records` wrote."""
+    values = json.loads((folder / RECORDS).read_text(encoding="utf-8"))
+    return tuple(map(_from_json, values))
+
+
+def by_split(records: Sequence[FixtureRecord]) -> dict[str, list[FixtureRecord]]:
+    """Sort records by their splits, in the order of offsets."""
+    found: dict[str, list[FixtureRecord]] = {}
+    for record in sorted(records, key=lambda record: record.offset):
+        found.setdefault(record.split, []).append(record)
+    return dict(sorted(found.items()))
+
+
+def publish(folder: Path, ends: Mapping[str, int]) -> None:
+    """Publish the current ends of splits, exclusive; one that is not named has no records yet."""
+    beside = folder / f".{PUBLISHED}"
+    beside.write_text(json.dumps(ends), encoding="utf-8")
+    beside.replace(folder / PUBLISHED)  # readers see the one or the other
+
+
+def published(folder: Path) -> Mapping[str, int]:
+    """Read what `publish` wrote last."""
+    found: Mapping[str, int] = json.loads((folder / PUBLISHED).read_text(encoding="utf-8"))
+    return found
+
+
+def _to_json(record: FixtureRecord) -> dict[str, Any]:
+    return asdict(record) | {
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": [[name, _text(value)] for name, value in record.headers],
+    }
+
+
+def _from_json(value: dict[str, Any]) -> FixtureRecord:
+    headers = tuple((name, _bytes(text)) for name, text in value["headers"])
+    known = {"key": _bytes(value["key"]), "value": _bytes(value["value"]), "headers": headers}
+    return FixtureRecord(**{**value, **known})
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode("ascii")
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
 
 Fetched = Mapping[str, Sequence[FixtureRecord]]
 
@@ -66,7 +153,7 @@ class _KafkaDecoder:
 
     def decode(self, fetched: Fetched) -> RecordsWithSplitIds:
         """Decode the records of a fetch."""
-        from penstock.connector.kafka.client.split import TopicPartition
+        from penstock.connector.kafka.client.connection import TopicPartition
         from penstock.connector.kafka.source.records import Records
 
         places = {TopicPartition.of(split): records for split, records in fetched.items()}

@@ -14,8 +14,7 @@ import pyarrow as pa
 from penstock.catalog.errors import DefinitionError, InputError, Span, UnsupportedError
 from penstock.catalog.model.table import MetadataColumn, Table
 from penstock.catalog.model.types import LogicalType, TimestampLtzType
-from penstock.connector.arrow.metadata_casts import cast_metadata
-from penstock.connector.arrow.types import arrow_type
+from penstock.connector.arrow import arrow_type, cast_metadata
 from penstock.connector.changelog import ChangelogMode, RowKind
 from penstock.connector.contract import SplitSource
 from penstock.connector.formats.json.options import (
@@ -25,11 +24,9 @@ from penstock.connector.formats.json.options import (
 )
 from penstock.connector.kafka.source.source import KafkaSource
 from penstock.connector.kafka.table.fields import Field, FormatChoice
-from penstock.connector.kafka.table.subscription import TopicList
-from penstock.connector.testing.decode import carrier_of
-from penstock.connector.testing.records import FixtureRecord
-from penstock.connector.testing.rows import InputRow
-from penstock.connector.testing.values import read_cells, read_value
+from penstock.connector.kafka.table.settings import TopicList
+from penstock.connector.testing.decode import FixtureRecord, carrier_of
+from penstock.connector.testing.values import InputRow, read_cells, read_value
 
 __all__ = ["Encoder", "KafkaEncoder", "encoder_of", "json_bytes", "json_value", "make_records"]
 

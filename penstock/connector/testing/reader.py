@@ -13,8 +13,7 @@ from penstock.catalog.errors import BadRecordError, StateMismatchError
 from penstock.connector.contract import Accept
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Discovery, Split, SplitOffsets
-from penstock.connector.testing.decode import RecordDecoder
-from penstock.connector.testing.records import by_split, published, read_records
+from penstock.connector.testing.decode import RecordDecoder, by_split, published, read_records
 
 __all__ = ["FixtureMetadataClient", "FixtureReader"]
 

@@ -1,9 +1,10 @@
-"""Values of SQL types as tests write them and as Arrow returns them, converted to one Python value; cells of rows."""
+"""Values of SQL types as tests write them and as Arrow returns them, converted to one Python value; rows of cells."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -14,9 +15,39 @@ from penstock.catalog.errors import DefinitionError, did_you_mean
 from penstock.catalog.model import types as t
 from penstock.catalog.model.table import ComputedColumn, MetadataColumn, Table
 from penstock.catalog.model.types import LogicalType
-from penstock.connector.testing.rows import InputRow
+from penstock.connector.changelog import RowKind
 
-__all__ = ["from_text", "plain_text", "read_cells", "read_value"]
+__all__ = [
+    "MARKS",
+    "InputRow",
+    "from_text",
+    "plain_text",
+    "read_cells",
+    "read_value",
+]
+
+MARKS = ("$split", "$offset", "$timestamp", "$key", "$kind", "$headers", "$raw")
+"""What may stand beside the columns of a row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRow:
+    """A row of a source table. `cells` are its columns, as written; texts where `from_csv`.
+
+    `split` is a partition or file, None for the first one; `offset` is None for the next one; `raw` are bytes in the
+    place of the record's value, `key` in the place of its key; `timestamp` is an instant as SQL writes it.
+    """
+
+    cells: Mapping[str, Any] = field(default_factory=dict)
+    split: str | None = None
+    offset: int | None = None
+    timestamp: str | None = None
+    key: bytes | None = None
+    kind: RowKind = RowKind.INSERT
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    raw: bytes | None = None
+    from_csv: bool = False
+
 
 _BITS: Mapping[type, int] = {
     t.TinyIntType: 8,

@@ -20,8 +20,16 @@ from penstock.catalog.errors import DefinitionError, InputError, UnsupportedErro
 from penstock.catalog.model.table import Schema, Table, View
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.options.legacy import translate_legacy_options
-from penstock.sql.binding.checked_query import CheckedQuery, Columns, Output
-from penstock.sql.binding.columns import check_columns, type_plain
+from penstock.sql.binding.checked_query import CheckedQuery, Columns, Output, known_view
+from penstock.sql.binding.columns import (
+    check_columns,
+    give_alias,
+    name_after_alias,
+    name_relations,
+    type_plain,
+    unfolds_plain_values,
+    unnamed_elements,
+)
 from penstock.sql.binding.functions import (
     names_columns,
     table_calls,
@@ -29,14 +37,6 @@ from penstock.sql.binding.functions import (
     unknown_functions,
 )
 from penstock.sql.binding.hints import hint_errors
-from penstock.sql.binding.relations import (
-    give_alias,
-    name_after_alias,
-    name_relations,
-    unfolds_plain_values,
-    unnamed_elements,
-)
-from penstock.sql.binding.view_cache import known_view
 from penstock.sql.dialect.flink.trees import FLINK, named_tables, parse_query, table_options
 from penstock.sql.dialect.spark.writer import write_spark
 from penstock.sql.dialect.windows.group_windows import GROUP_WINDOW, translate_group_windows

@@ -1,12 +1,8 @@
-"""Checks the columns of a query, and finds the types of its nodes: sqlglot's qualifier at work.
-
-Names that are certainly unknown are errors, at their place in the original; where the qualifier fails on a query no
-error is reported.
-"""
+"""Check the columns of a query, and find the types of its nodes: sqlglot's qualifier at work over named relations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlglot import exp
 from sqlglot.optimizer.annotate_types import TypeAnnotator
@@ -18,13 +14,114 @@ from sqlglot.schema import MappingSchema
 from penstock.catalog.errors import DefinitionError, InputError, UnknownObjectError, did_you_mean
 from penstock.sql.binding.checked_query import ORIGIN, CheckedQuery, Columns, Output
 from penstock.sql.binding.plain_columns import NO_TABLES, check_plain_columns, set_type
-from penstock.sql.binding.relations import UnnestAnnotator, hide_ordinality
-from penstock.sql.dialect.flink.trees import FLINK
+from penstock.sql.dialect.flink.trees import FLINK, named_tables
+from penstock.sql.dialect.spark.writer import VALUE, unnested_columns
+from penstock.sql.dialect.windows.group_windows import has_group_windows
 from penstock.sql.syntax.misspelling import LATE, nearest_word
-from penstock.sql.syntax.optimizer_errors import OPTIMIZER_ERRORS, is_refusal, refusals_ignored
-from penstock.sql.syntax.traversal import all_nodes, copies, copy_tree
+from penstock.sql.syntax.parse_errors import OPTIMIZER_ERRORS, is_refusal, refusals_ignored
+from penstock.sql.syntax.traversal import all_nodes, copies, copy_tree, find_nodes
 
-__all__ = ["check_columns", "type_plain"]
+__all__ = [
+    "UnnestAnnotator",
+    "as_written",
+    "check_columns",
+    "give_alias",
+    "hide_ordinality",
+    "name_after_alias",
+    "name_relations",
+    "type_plain",
+    "unfolds_plain_values",
+    "unnamed_elements",
+]
+
+
+def name_relations(query: exp.Expr) -> list[exp.Table]:
+    """Alias each table of a query by its name, if it has no alias; columns are qualified by it.
+    Returns the tables, in order.
+    """
+    tables = named_tables(query)
+    _drop_qualifiers(query, tables)
+    for table in tables:
+        if not isinstance(table.parent, exp.Anonymous | exp.Kwarg):  # TABLE name takes no alias
+            give_alias(table)
+    return tables
+
+
+def give_alias(table: exp.Table) -> None:
+    """Alias a table by its name, if it has no alias."""
+    if not table.alias:
+        alias = exp.Identifier(this=table.name, quoted=True)
+        table.set("alias", exp.TableAlias(this=alias))
+
+
+def as_written(query: exp.Expr) -> exp.Expr:
+    """Return the tree of which the text is kept, before the query is checked: itself, or a copy if that will rewrite
+    it.
+
+    Its tables have aliases, so that they can be given their full names.
+    """
+    if not has_group_windows(query):
+        return query
+    written = copy_tree(query)
+    name_relations(written)
+    return written
+
+
+def _drop_qualifiers(query: exp.Expr, tables: Sequence[exp.Table]) -> None:
+    """Write database.table.column as table.column: each table has its name as alias."""
+    names = {(table.catalog, table.db, table.name) for table in tables if table.db}
+    for column in find_nodes(query, exp.Column) if names else ():
+        if column.db and (column.catalog, column.db, column.table) in names:
+            column.set("db", None)
+            column.set("catalog", None)
+
+
+ORDINALITY = "penstock.ordinality"
+
+
+def hide_ordinality(tree: exp.Expr) -> None:
+    """Remove WITH ORDINALITY from a tree: the qualifier takes it for one more column behind those that AS names."""
+    for node in tree.find_all(exp.Unnest):
+        node.meta[ORDINALITY] = node.args.get("offset")
+        node.set("offset", None)
+
+
+def unnamed_elements(tree: exp.Expr) -> list[exp.Unnest]:
+    """Find UNNEST(value) AS t, which names no columns; those WITH ORDINALITY are left as they are."""
+    return [
+        node
+        for node in tree.find_all(exp.Unnest)
+        if node.alias and not node.alias_column_names and not node.args.get("offset")
+    ]
+
+
+def unfolds_plain_values(node: exp.Unnest) -> bool:
+    """Return whether the elements are known to be plain values: fields of rows and map entries have names."""
+    columns = unnested_columns(node, ordinality=False)
+    return columns is not None and [name for name, _ in columns] == [VALUE]
+
+
+def name_after_alias(node: exp.Unnest) -> None:
+    """Make AS t to AS t (t), as Calcite's AliasNamespace does for the only column of an UNNEST."""
+    alias = node.args["alias"]
+    alias.set("columns", [alias.this.copy()])
+
+
+class UnnestAnnotator(TypeAnnotator):
+    """sqlglot's annotator, which asks `unnested_columns` for the types of what AS names behind an UNNEST."""
+
+    def _get_source_scope_selects(self, source: Scope) -> dict[str, exp.DataType | exp.DType]:
+        node = source.expression
+        if not isinstance(node, exp.Unnest):
+            return super()._get_source_scope_selects(source)
+        columns = unnested_columns(node, ordinality=bool(node.meta_get(ORDINALITY)))
+        names = node.alias_column_names
+        if columns is None or len(columns) != len(names):
+            return dict.fromkeys(names, exp.DType.UNKNOWN)
+        return {
+            name: kind or exp.DType.UNKNOWN for name, (_, kind) in zip(names, columns, strict=True)
+        }
+
 
 UNKNOWN = exp.DType.UNKNOWN
 

@@ -23,8 +23,7 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.model.function import Language
 from penstock.sql.binding.checked_query import CheckedQuery
-from penstock.sql.dialect.functions.spark_names import SPARK_FUNCTIONS
-from penstock.sql.dialect.functions.table import FUNCTIONS
+from penstock.sql.dialect.functions.table import FUNCTIONS, SPARK_FUNCTIONS
 from penstock.sql.dialect.parser.calls import NODES, SYNTAX, built_in_functions
 from penstock.sql.dialect.parser.table_functions import (
     calling_relation,
@@ -57,7 +56,7 @@ def unknown_functions(stand_in: exp.Expr, checking: CheckedQuery) -> Iterator[In
         span = checking.span(call)
         if span is None or name in PLANNED or _is_of_an_engine(name) or _is_no_call(call):
             continue
-        # of table functions, table_functions.py says what is not there
+        # of table functions, execution/functions.py says what is not there
         if calling_relation(call) is not None or _is_registered(name, checking):
             continue
         span = replace(span, length=min(span.length, len(name)))  # of the name alone

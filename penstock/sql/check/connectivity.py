@@ -1,7 +1,6 @@
 """Check that the tables of checked files are reachable: brokers, folders, databases.
 
-Checks that folders to write to can be made, too. Reads no row and writes nothing. A table that only Spark can
-reach (Delta in an object store) is reported as such.
+A check connects to servers that the user of the command names, and to those that they trust.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.catalog.definitions.encryption import encrypt_references
 from penstock.catalog.errors import (
+    ConfigError,
     InputErrors,
     OptionError,
     PenstockError,
@@ -21,7 +21,7 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.model.table import Table
 from penstock.connector.capabilities import TableAccess
-from penstock.connector.connectivity import check_source
+from penstock.connector.checks import check_source
 from penstock.connector.registry import connector_of
 from penstock.connector.urls import is_remote, split_url
 from penstock.sql.check.script_check import CheckedScript
@@ -35,13 +35,60 @@ if TYPE_CHECKING:
     from penstock.sql.plan.physical.planner import Planner
 
 __all__ = [
+    "TRUSTED_VARIABLE",
     "ConnectivityResult",
     "TableUse",
     "check_connectivity",
     "check_folder",
     "check_target_folders",
+    "check_trusted",
     "tables_of",
 ]
+
+TRUSTED_VARIABLE = "PENSTOCK_TRUSTED_CATALOGS"
+"""URLs of catalogs, separated by blanks, that a check may connect to although a project's file names them; `*`: all."""
+
+
+def check_trusted(url: str) -> None:
+    """Check that a URL which a project's files name is a file's, or is trusted. Raises ConfigError."""
+    if url.partition(":")[0].partition("+")[0] == "sqlite":
+        return  # a file, for which SQLAlchemy need not be loaded
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        make_url(url)
+    except (ArgumentError, ValueError):
+        return  # what is no URL is told by who opens it
+    shown = _plain(url)
+    trusted = os.environ.get(TRUSTED_VARIABLE, "").split()
+    if "*" not in trusted and shown not in {_plain(each) for each in trusted}:
+        raise ConfigError(
+            f"the project names the catalog {shown}, and a check logs in to no server that a project names",
+            hint=f"name it by --catalog or PENSTOCK_CATALOG, or, if you trust it: export {TRUSTED_VARIABLE}='{shown}'",
+        )
+
+
+def _plain(text: str) -> str | None:
+    """Write a URL without its password, the same way however it was written; None for what is none."""
+    from sqlalchemy.engine import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        return None
+    query = {key: value for key, value in url.query.items() if key != "password"}
+    plain = URL.create(
+        url.drivername,
+        username=url.username,
+        host=url.host,
+        port=url.port,
+        database=url.database,
+        query=query,
+    )
+    return plain.render_as_string()
+
 
 _OF_THE_SYSTEM = ("/proc", "/sys")
 """Folders in which none can be made, whatever their permissions."""

@@ -19,9 +19,13 @@ from penstock.catalog.options.redaction import redact
 from penstock.connector.contract import Sink
 from penstock.connector.registry import connector_of
 from penstock.connector.urls import is_remote
-from penstock.sql.check.overlay import CheckOverlay, ErrorCollector
-from penstock.sql.check.query_names import name_scripts_here
-from penstock.sql.check.script_check import CheckedScript, CheckedStatement
+from penstock.sql.check.checkpoint_assignment import name_scripts_here
+from penstock.sql.check.script_check import (
+    CheckedScript,
+    CheckedStatement,
+    CheckOverlay,
+    ErrorCollector,
+)
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import QueryLocation, read_identity
 from penstock.sql.checkpoint.reader import METADATA, LocalFiles, read_shape

@@ -8,31 +8,38 @@ checked.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from penstock.catalog.definitions.federated import NotReachedError
 from penstock.catalog.errors import (
     DefinitionError,
     InputError,
     InputErrors,
     PenstockError,
     SqlSyntaxError,
+    UnknownObjectError,
     UnsupportedError,
 )
 from penstock.catalog.model.identifier import Identifier
 from penstock.sql.check.explain import explain_lines
-from penstock.sql.check.overlay import CheckOverlay, ErrorCollector
 from penstock.sql.convert.statement import parse_statement
-from penstock.sql.ddl.apply_ddl import filling_insert
-from penstock.sql.ddl.definition_checks import check_connector, check_written_secrets
-from penstock.sql.ddl.definition_diff import diff_definitions
-from penstock.sql.ddl.redefinition import refilled_error
+from penstock.sql.ddl.apply_ddl import check_connector, check_written_secrets, filling_insert
+from penstock.sql.ddl.redefinition import (
+    DefinitionDiff,
+    definition_warning,
+    diff_definitions,
+    diff_with_catalog,
+    refilled_error,
+)
 from penstock.sql.errors.locate import position_of_message
 from penstock.sql.execution.commands import check_command
 from penstock.sql.execution.context import SessionContext
+from penstock.sql.execution.ddl import define, is_definition, set_option
 from penstock.sql.jobs.startable_query import StartableQuery, StartableStatementSet
 from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.plan.analyzer import Analyzer, analyse_unbounded
@@ -40,13 +47,15 @@ from penstock.sql.plan.query_location import LocatedStatement
 from penstock.sql.script.files import ScriptFile
 from penstock.sql.script.splitter import StatementText, split_all
 from penstock.sql.script.templates import TemplateFolders, render_template
-from penstock.sql.settings.session import check_settings
+from penstock.sql.settings import check_settings
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import (
     CreateTable,
     CreateTableAs,
     Explain,
+    ResetOption,
     Select,
+    SetOption,
     Statement,
     StatementSet,
     starts_refresh,
@@ -56,14 +65,122 @@ if TYPE_CHECKING:
     from penstock.sql.plan.physical.insert import PlannedInsert  # noqa: TC004 - a check without a JVM loads this module
     from penstock.sql.plan.physical.planner import Planner  # noqa: TC004 - a check without a JVM loads this module
 
-__all__ = ["CheckedScript", "CheckedStatement", "check_scripts", "refuse_conflicting_targets"]
+__all__ = [
+    "CheckOverlay",
+    "CheckedScript",
+    "CheckedStatement",
+    "ErrorCollector",
+    "check_scripts",
+    "refuse_conflicting_targets",
+]
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+_DEFINES = re.compile(
+    r"\s*(?:CREATE\s+)?(?:TEMPORARY\s+|(?:OR\s+)?REPLACE\s+)?(?:TABLE|VIEW)\s+(?:IF\s+NOT\s+EXISTS\s+)?([\w.`]+)",
+    re.IGNORECASE,
+)
+
+
+class ErrorCollector:
+    """Collects what is wrong, so that one run shows all of it."""
+
+    def __init__(self) -> None:
+        self.unreached = 0
+        self._errors: list[InputError] = []
+        self._broken: set[str] = set()
+
+    def gather(self, step: Callable[[], T], *, default: D, text: str = "") -> T | D:
+        """Run a step; returns `default` where it finds a fault, and records the fault.
+
+        `text` is the statement: a table whose definition is wrong is not reported again as missing.
+        """
+        try:
+            return step()
+        except InputErrors as error:
+            self._keep(error.errors)
+        except InputError as error:
+            self._keep((error,))
+        defined = _DEFINES.match(text)
+        if defined is not None:
+            self._broken.add(defined.group(1).replace("`", "").rpartition(".")[2].lower())
+        return default
+
+    def add(self, error: InputError) -> None:
+        """Keep a fault, or several."""
+        self._keep(error.errors if isinstance(error, InputErrors) else (error,))
+
+    def raise_all(self) -> None:
+        """Raise InputErrors if anything was wrong."""
+        if self._errors:
+            raise InputErrors(self._errors)
+
+    def _keep(self, errors: Sequence[InputError]) -> None:
+        for error in errors:
+            if isinstance(error, NotReachedError):
+                self.unreached += 1  # nothing is known to be wrong
+                continue
+            words = set(re.findall(r"\w+", error.message.lower()))
+            if not (isinstance(error, UnknownObjectError) and words & self._broken):
+                self._errors.append(error)
+
+
+class CheckOverlay:
+    """Names and settings after the statements so far, without a change of the catalog."""
+
+    def __init__(self, context: SessionContext, *, strict: bool | None = False) -> None:
+        self.strict = strict
+        self.context = context.overlay()
+        self.warnings: list[PenstockError] = []
+        self._drifts: list[DefinitionDiff] = []
+
+    def analyzer(self, file: ScriptFile) -> Analyzer:
+        """Make the checker of a file's statements; it sees the changes made here."""
+        return Analyzer(
+            namespace=self.context.namespace,
+            project=self.context.project,
+            settings=self.context.settings,
+            default_pipeline=file.pipeline,
+        )
+
+    def explain(self, error: InputError) -> None:
+        """Add to an error about a column that the file's definition of a table is not the one that is used."""
+        for one in error.errors if isinstance(error, InputErrors) else (error,):
+            words = set(re.findall(r"\w+", one.message))
+            for drift in self._drifts:
+                if named := sorted(drift.names & words):
+                    told = (
+                        f"the catalog has another definition of {drift.identifier.name} than this file, which "
+                        f"differs in {', '.join(named)}: `penstock catalog apply FILE` takes the file's"
+                    )
+                    one.hint = f"{told}; {one.hint}" if one.hint else told
+
+    def apply(self, statement: Statement) -> None:
+        """Apply what a definition or a SET changes. Raises InputError."""
+        namespace, settings = self.context.namespace, self.context.settings
+        if is_definition(statement):
+            drift = diff_with_catalog(statement, namespace)
+            define(statement, namespace)
+            if drift is not None:
+                self._drifts.append(drift)
+                self.warnings.append(definition_warning(statement, drift, namespace))
+        elif isinstance(statement, SetOption | ResetOption):
+            before = dict(settings)
+            set_option(statement, settings)
+            try:
+                check_settings(settings)
+            except InputError:
+                settings.clear()
+                settings.update(before)
+                raise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedStatement:
     """A statement without a fault; an INSERT, and a statement set, come with what is known of them.
 
-    `with_location` are the names and checkpoints of its queries, once they are chosen (`query_names.py`).
+    `with_location` are the names and checkpoints of its queries, once they are chosen (`checkpoint_assignment.py`).
     """
 
     statement: Statement

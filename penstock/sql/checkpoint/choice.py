@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from penstock.catalog.errors import Span, StateMismatchError
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
-from penstock.sql.checkpoint.location import folder_name, old_folder_name
+from penstock.sql.checkpoint.identity import folder_name, old_folder_name
 
 __all__ = ["CheckpointChoice", "KnownCheckpoint", "WantedQuery", "choose_checkpoints"]
 

@@ -1,22 +1,25 @@
-"""The owner of a checkpoint: names of pipeline and query as written, and the statement's text.
+"""The owner of a checkpoint, and the directory that its names give: names of pipeline and query, the statement's text.
 
-Also a query's name and directory. Kept in `penstock-identity/<n>.json` of the checkpoint: a start whose
-statement has another text adds an entry, nothing is overwritten, the last entry counts. Checkpoints of earlier
-versions have none until their next start.
+Different names give different directories.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from penstock.catalog.definitions.contract import DEFAULT_DATABASE
 from penstock.catalog.errors import PenstockError, StateMismatchError
+from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.options.redaction import redact
+from penstock.connector.urls import is_url
 from penstock.sql.checkpoint.fingerprint import ANEW
 from penstock.sql.checkpoint.reader import damaged_error
 from penstock.sql.dialect import parse_query, table_options, to_text
@@ -34,13 +37,80 @@ __all__ = [
     "check_identity",
     "check_target",
     "check_untaken",
+    "checkpoint_location",
+    "checkpoint_root",
+    "folder_name",
     "identity_path",
     "joined_text",
     "next_entry",
+    "old_folder_name",
     "read_identity",
+    "refresh_name",
     "same_text",
     "statement_text",
 ]
+
+_SIMPLE = re.compile(r"[a-z0-9_-][a-z0-9_.-]*", re.ASCII)
+
+_LONGEST_SIMPLE = 150
+
+_LONGEST_SLUG = 40
+
+_DIGITS = 32
+
+_DIGEST = re.compile(rf"(?:^|-)[0-9a-f]{{{_DIGITS}}}$")
+
+_ASIDE = ".set-aside-"
+
+_RESERVED = frozenset({"dead-letter-topics"})
+"""What lies beside the pipelines in the folder of checkpoints (`sql/runner/dead_letters.py`)."""
+
+
+def checkpoint_root(base: str, project: Path) -> str:
+    """Return the folder of all checkpoints; a base without a scheme is relative to the project."""
+    return (base if is_url(base) else str(project / base)).rstrip("/")
+
+
+def checkpoint_location(base: str, project: Path, pipeline: str, sink: str) -> str:
+    """Return `<base>/<pipeline>/<sink>`; a base without a scheme is relative to the project."""
+    return f"{checkpoint_root(base, project)}/{folder_name(pipeline)}/{folder_name(sink)}"
+
+
+def folder_name(name: str) -> str:
+    """Write a name as a folder's: another name has another folder, also where letter case does not count.
+
+    A short name of lower-case ASCII letters, digits, `_`, `-` and `.` is its own folder. Any other is its readable
+    part, and 128 bits of its SHA-256; no name of the first kind ends so. Neither leaves its parent folder.
+    """
+    if _is_simple(name):
+        return name
+    slug = re.sub(r"[^a-z0-9_-]+", "_", name.lower(), flags=re.ASCII)[:_LONGEST_SLUG]
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{slug or '_'}-{digest}"
+
+
+def old_folder_name(name: str) -> str | None:
+    """Write a name as earlier versions did, where several names had one folder; None where it led elsewhere."""
+    old = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)
+    return None if old in {"", ".", ".."} else old
+
+
+def _is_simple(name: str) -> bool:
+    return (
+        _SIMPLE.fullmatch(name) is not None
+        and len(name) <= _LONGEST_SIMPLE
+        and not name.endswith(".")  # some file systems leave it out
+        and _DIGEST.search(name) is None
+        and _ASIDE not in name
+        and name not in _RESERVED
+    )
+
+
+def refresh_name(table: Identifier) -> str:
+    """Name the query by its table; tables of other databases are distinguished."""
+    here = table.database == DEFAULT_DATABASE
+    return table.name if here else f"{table.database}.{table.name}"
+
 
 IDENTITY = "penstock-identity"
 """Folder in a checkpoint directory, beside Spark's own."""

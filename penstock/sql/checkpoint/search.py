@@ -13,8 +13,7 @@ from typing import Any
 from penstock.catalog.errors import StateMismatchError
 from penstock.sql.checkpoint.choice import KnownCheckpoint
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
-from penstock.sql.checkpoint.identity import IDENTITY, read_identity
-from penstock.sql.checkpoint.location import folder_name, old_folder_name
+from penstock.sql.checkpoint.identity import IDENTITY, folder_name, old_folder_name, read_identity
 from penstock.sql.checkpoint.reader import (
     COMMITS,
     METADATA,

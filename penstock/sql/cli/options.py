@@ -17,7 +17,7 @@ import typer
 from penstock.catalog.errors import ConfigError
 from penstock.sql.cli.output.report import OutputFormat
 from penstock.sql.cli.output.row_text import RowFormat
-from penstock.sql.errors.formats import ErrorFormat
+from penstock.sql.errors.render import ErrorFormat
 
 __all__ = [
     "AvailableNowOption",

@@ -12,8 +12,7 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.identifier import parse_identifier
 from penstock.catalog.model.table import Table
-from penstock.connector.arrow.duckdb_engine import query
-from penstock.connector.arrow.types import arrow_schema, python_values
+from penstock.connector.arrow import arrow_schema, python_values, query
 from penstock.connector.capabilities import ScanModes
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import SourceKind, SplitSource

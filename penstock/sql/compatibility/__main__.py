@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.sql.compatibility.page import PAGE, write_page
-from penstock.sql.compatibility.rows import ROWS
+from penstock.sql.compatibility.page import PAGE, ROWS, write_page
 
 if __name__ == "__main__":
     PAGE.write_text(write_page(ROWS), encoding="utf-8")

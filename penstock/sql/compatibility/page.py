@@ -1,13 +1,34 @@
-"""Writes docs/flink-compatibility.md from the rows."""
+"""All rows, family by family, and docs/flink-compatibility.md, which is written from them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from penstock.sql.compatibility.definitions import DEFINITIONS, FORMATS
+from penstock.sql.compatibility.expressions import EXPRESSIONS, FUNCTION_ROWS, TYPES
+from penstock.sql.compatibility.queries import HINTS, QUERIES
 from penstock.sql.compatibility.row import Kind, Row, Status
+from penstock.sql.compatibility.statements import STATEMENTS
 
-__all__ = ["PAGE", "write_page"]
+__all__ = [
+    "PAGE",
+    "ROWS",
+    "write_page",
+]
+
+ROWS: tuple[Row, ...] = (
+    *DEFINITIONS,
+    *STATEMENTS,
+    *QUERIES,
+    *HINTS,
+    *EXPRESSIONS,
+    *FUNCTION_ROWS,
+    *TYPES,
+    *FORMATS,
+)
+"""Every row of every family, in the order of the page."""
+
 
 PAGE = Path("docs/flink-compatibility.md")
 """Where the page is, from the root of a checkout."""

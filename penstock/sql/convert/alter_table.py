@@ -31,8 +31,7 @@ from penstock.catalog.model.table import (
     View,
 )
 from penstock.connector.options.legacy import translate_legacy_options
-from penstock.sql.convert.dependent_views import check_views
-from penstock.sql.convert.names import identifier_of
+from penstock.sql.convert.names import check_views, identifier_of
 from penstock.sql.convert.namespaces import changed_options
 from penstock.sql.convert.table_builder import TableBuilder
 from penstock.sql.convert.table_definition import (

@@ -12,7 +12,7 @@ from penstock.sql.convert.names import function_identifier
 from penstock.sql.ddl.apply_ddl import validated_on_overlay
 from penstock.sql.dialect.parser.calls import is_built_in
 from penstock.sql.script.splitter import StatementText
-from penstock.sql.statements.changes import (
+from penstock.sql.statements.definitions import (
     AlterFunction,
     AlterSecret,
     CreateFunction,

@@ -31,15 +31,15 @@ from penstock.catalog.model.table import (
     TableDistribution,
     View,
 )
-from penstock.sql.binding.relations import as_written
-from penstock.sql.convert.create_as import item_of, query_columns
+from penstock.sql.binding.columns import as_written
 from penstock.sql.convert.names import find_object, identifier_of, resolve_table_location
 from penstock.sql.convert.show import partition_values
 from penstock.sql.convert.table_builder import TableBuilder
 from penstock.sql.convert.table_definition import read_distribution
+from penstock.sql.convert.tables import item_of, query_columns
 from penstock.sql.dialect.flink.trees import named_tables, parse_query, to_text
 from penstock.sql.script.splitter import StatementText
-from penstock.sql.statements.changes import (
+from penstock.sql.statements.definitions import (
     ChangeMaterializedTable,
     CreateMaterializedTable,
     DropMaterializedTable,

@@ -19,9 +19,8 @@ from penstock.catalog.model.like import LikeOptions
 from penstock.catalog.model.table import DistributionKind, Table, TableDistribution, View
 from penstock.connector.options.legacy import translate_legacy_options
 from penstock.sql.binding.binder import bind_query
-from penstock.sql.binding.checked_query import Output
-from penstock.sql.binding.relations import as_written
-from penstock.sql.binding.view_cache import keep_view
+from penstock.sql.binding.checked_query import Output, keep_view
+from penstock.sql.binding.columns import as_written
 from penstock.sql.convert.table_builder import TableBuilder
 from penstock.sql.dialect.flink.trees import named_tables, to_text
 from penstock.sql.syntax.nodes import Distribution as DistributionNode

@@ -17,7 +17,7 @@ from penstock.sql.execution.ddl import Listing, define
 from penstock.sql.execution.dml import Change, check_change, run_change
 from penstock.sql.jobs.job import report_of
 from penstock.sql.jobs.progress import JobStatus
-from penstock.sql.statements.changes import (
+from penstock.sql.statements.definitions import (
     AlterFunction,
     CallProcedure,
     CreateFunction,

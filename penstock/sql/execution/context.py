@@ -11,7 +11,7 @@ from penstock.catalog.definitions.contract import Catalog, Leases
 from penstock.catalog.definitions.federated import ExternalCatalog, FederatedCatalog, Seal
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.model.namespaces import CatalogDescriptor
-from penstock.connector.external_catalog import CatalogAccess
+from penstock.connector.capabilities import CatalogAccess
 from penstock.connector.registry import external_catalog
 from penstock.sql.clock import SystemClock
 

@@ -14,7 +14,7 @@ from penstock.sql.binding.binder import columns_of_object
 from penstock.sql.ddl.apply_ddl import apply_ddl, is_definition
 from penstock.sql.ddl.show_create import show_create, show_create_catalog
 from penstock.sql.dialect.flink.trees import to_text
-from penstock.sql.settings.pipeline import TARGET
+from penstock.sql.settings import TARGET
 from penstock.sql.statements.statement import (
     Definition,
     Describe,

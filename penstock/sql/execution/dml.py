@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, assert_never
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import DefinitionError, UnsupportedError
 from penstock.catalog.model.table import Schema, Table
+from penstock.connector.capabilities import RowLevelEditor, TableEditor
 from penstock.connector.registry import connector_of
-from penstock.connector.row_level_dml import RowLevelEditor, TableEditor
 from penstock.sql.execution.ddl import Listing
 from penstock.sql.expressions.expression import to_spark
-from penstock.sql.statements.changes import CallProcedure
+from penstock.sql.statements.definitions import CallProcedure
 from penstock.sql.statements.dml import DeleteRows, TruncateTable, UpdateRows
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
 """Expressions of tables (computed columns, watermarks): what they read, their type, their Spark form.
 
-They are Flink SQL text over the columns of one table. Their form for DuckDB, in which event time is
-evaluated before Spark runs, is in `duckdb_sql.py`.
+They are Flink SQL text over the columns of one table; functions that are not deterministic, such as the clock, are
+found in them. Their form for DuckDB, in which event time is evaluated before Spark runs, is in `duckdb_sql.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from sqlglot import exp
 
@@ -32,6 +32,8 @@ from penstock.sql.syntax.positions import span_of
 
 __all__ = [
     "columns_of",
+    "find_nondeterministic",
+    "find_random_functions",
     "infer_type",
     "known_type",
     "parse_expression",
@@ -41,6 +43,35 @@ __all__ = [
     "to_duckdb",
     "to_spark",
 ]
+
+_NODES = (
+    exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtime, exp.Localtimestamp,
+    exp.Rand, exp.Uuid,
+)  # fmt: skip
+_NAMES = frozenset({
+    "CURRENT_ROW_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW", "PROCTIME", "RAND", "RAND_INTEGER",
+    "UNIX_TIMESTAMP", "UUID",
+})  # fmt: skip
+_CHANCE_NAMES = frozenset({"RAND", "RAND_INTEGER", "UUID"})
+
+
+def find_random_functions(query: exp.Expr) -> Iterator[exp.Expr]:
+    """Find functions whose value differs by row and by evaluation; the time of a batch is kept with it."""
+    yield from query.find_all(exp.Rand, exp.Randn, exp.Uuid)
+    yield from (
+        call for call in query.find_all(exp.Anonymous) if call.name.upper() in _CHANCE_NAMES
+    )
+
+
+def find_nondeterministic(query: exp.Expr) -> Iterator[exp.Expr]:
+    """Find such functions in a query, and in those inside it."""
+    yield from query.find_all(*_NODES)
+    for call in query.find_all(exp.Anonymous):
+        name = call.name.upper()
+        # with an argument UNIX_TIMESTAMP reads that
+        if name in _NAMES and not (name == "UNIX_TIMESTAMP" and call.expressions):
+            yield call
+
 
 MAX_LENGTH = 2_147_483_647
 STRING = VarCharType(length=MAX_LENGTH)

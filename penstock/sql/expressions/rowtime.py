@@ -18,12 +18,12 @@ from penstock.catalog.model.types import (
 from penstock.connector.scan import Delayed, Rowtime
 from penstock.sql.expressions.expression import (
     columns_of,
+    find_nondeterministic,
     parse_expression,
     substitute,
     timestamp_kind,
     to_duckdb,
 )
-from penstock.sql.expressions.nondeterministic import find_nondeterministic
 from penstock.sql.syntax.intervals import interval_value
 
 __all__ = ["inline_computed", "rowtime_of"]

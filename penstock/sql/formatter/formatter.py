@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from penstock.sql.formatter.keywords import in_capitals
-from penstock.sql.formatter.tokens import Token, TokenKind, tokenize
-from penstock.sql.formatter.tree import grouped
-from penstock.sql.formatter.writer import Writer
+from penstock.sql.formatter.tokens import Token, TokenKind, grouped, tokenize
+from penstock.sql.formatter.writer import Writer, in_capitals
 
 __all__ = ["format_sql"]
 

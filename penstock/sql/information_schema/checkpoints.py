@@ -15,7 +15,7 @@ from penstock.connector.urls import is_url
 from penstock.sql.checkpoint.identity import read_identity
 from penstock.sql.checkpoint.reader import OFFSETS, LocalFiles, SavedCheckpoint, read_checkpoint
 from penstock.sql.script.project import find_project
-from penstock.sql.settings.pipeline import CHECKPOINT_DIR
+from penstock.sql.settings import CHECKPOINT_DIR
 
 __all__ = ["CheckpointFolder", "CheckpointStatus", "checkpoint_folders"]
 

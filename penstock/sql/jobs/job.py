@@ -17,7 +17,7 @@ from penstock.sql.errors.spark import translate
 from penstock.sql.jobs.lease import PipelineLease, hold_lease, hold_leases, table_lease
 from penstock.sql.jobs.progress import short_name
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
-from penstock.sql.settings.restart import DEFAULT_RESTART, RestartStrategy
+from penstock.sql.settings import DEFAULT_RESTART, RestartStrategy
 
 if TYPE_CHECKING:
     from penstock.catalog.definitions.contract import Leases

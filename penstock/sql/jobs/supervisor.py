@@ -1,7 +1,7 @@
 """Keep the streaming query of an INSERT or a statement set running.
 
 Watches it, counts its batches, restarts it, logs outages. One thread per job. Owns no lease and no restart
-strategy (`sql/settings/restart.py`); talks to Spark only through the query that `StartableQuery.start` returns.
+strategy (`sql/settings.py`); talks to Spark only through the query that `StartableQuery.start` returns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.sql.jobs.progress import (
     short_name,
 )
 from penstock.sql.jobs.query_start import StoppedBeforeStartError, start_in_turn
-from penstock.sql.settings.restart import Failures, RestartStrategy, after_failure, with_jitter
+from penstock.sql.settings import Failures, RestartStrategy, after_failure, with_jitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

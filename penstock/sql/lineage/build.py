@@ -32,7 +32,7 @@ from penstock.sql.lineage.graph import (
     shown_name,
 )
 from penstock.sql.lineage.query import lineage_of_query
-from penstock.sql.statements.changes import CreateMaterializedTable
+from penstock.sql.statements.definitions import CreateMaterializedTable
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import CreateView, Statement, StatementSet
 

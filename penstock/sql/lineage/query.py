@@ -26,7 +26,7 @@ from penstock.sql.dialect import Flink
 from penstock.sql.dialect.flink.trees import named_tables, to_text
 from penstock.sql.dialect.windows.window_tables import WindowTable, window_tables
 from penstock.sql.lineage.graph import ColumnFlow, ColumnSource
-from penstock.sql.syntax.optimizer_errors import OPTIMIZER_ERRORS, is_refusal
+from penstock.sql.syntax.parse_errors import OPTIMIZER_ERRORS, is_refusal
 
 __all__ = ["QueryLineage", "lineage_of_query"]
 

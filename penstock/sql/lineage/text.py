@@ -1,14 +1,32 @@
-"""Lineage as a tree for people: the sources of an object, and what is derived from it."""
+"""Lineage as text: a tree for people, a Mermaid flowchart for Markdown pages, a JSON document for programs.
+
+`docs/lineage.md` describes the document; fields are added, none is changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.catalog.model.identifier import Identifier, quote
-from penstock.sql.lineage.graph import ColumnFlow, Direction, Graph, LineageQuery, shown_name
+from penstock.sql.lineage.graph import (
+    ColumnFlow,
+    Direction,
+    Graph,
+    LineageQuery,
+    Node,
+    NodeKind,
+    shown_name,
+)
 
-__all__ = ["tree_lines", "trees_of_all"]
+__all__ = [
+    "VERSION",
+    "lineage_document",
+    "mermaid_lines",
+    "tree_lines",
+    "trees_of_all",
+]
 
 _HEADINGS: dict[Direction, str] = {"upstream": "made of", "downstream": "goes into"}
 _LONGEST = 80
@@ -119,3 +137,139 @@ def _lines(branch: _Branch, head: str = "", rest: str = "") -> Iterator[str]:
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."
+
+
+_SHAPES = {
+    NodeKind.TABLE: ('[("', '")]'),
+    NodeKind.VIEW: ('(["', '"])'),
+    NodeKind.MATERIALIZED_TABLE: ('[["', '"]]'),
+}
+
+
+def mermaid_lines(graph: Graph, *, columns: bool) -> list[str]:
+    """Write a graph; with `columns` each object is a box of the columns that flow, and arrows join columns."""
+    ids = {name: f"n{number}" for number, name in enumerate(graph.nodes)}
+    if not columns:
+        return ["flowchart LR", *_objects(graph, ids), *_arrows(graph, ids)]
+    return ["flowchart LR", *_boxes(graph, ids), *_column_arrows(graph, ids)]
+
+
+def _objects(graph: Graph, ids: Mapping[Identifier, str]) -> Iterator[str]:
+    for name, node in graph.nodes.items():
+        opening, closing = _SHAPES[node.kind]
+        yield f"  {ids[name]}{opening}{_label(node, '<br/>')}{closing}"
+
+
+def _arrows(graph: Graph, ids: Mapping[Identifier, str]) -> Iterator[str]:
+    for flow in graph.flows:
+        for source in flow.sources:
+            if source in ids:
+                yield f"  {ids[source]} -->|{flow.by}| {ids[flow.target]}"
+
+
+def _boxes(graph: Graph, ids: Mapping[Identifier, str]) -> Iterator[str]:
+    used = _columns(graph)
+    for name, node in graph.nodes.items():
+        yield f'  subgraph {ids[name]}["{_label(node, ", ")}"]'
+        for number, column in enumerate(used.get(name, ())):
+            yield f'    {ids[name]}c{number}["{_text(column)}"]'
+        yield "  end"
+
+
+def _column_arrows(graph: Graph, ids: Mapping[Identifier, str]) -> Iterator[str]:
+    used = _columns(graph)
+    for flow in graph.flows:
+        for each in flow.columns or ():
+            target = f"{ids[flow.target]}c{used[flow.target].index(each.column)}"
+            for source in each.sources:
+                if source.table in ids:
+                    number = used[source.table].index(source.column)
+                    yield f"  {ids[source.table]}c{number} --> {target}"
+        if flow.columns is None:
+            yield from _whole_arrows(flow, ids)
+
+
+def _whole_arrows(flow: LineageQuery, ids: Mapping[Identifier, str]) -> Iterator[str]:
+    for source in flow.sources:
+        if source in ids:
+            yield f"  {ids[source]} -->|{flow.by}| {ids[flow.target]}"
+
+
+def _columns(graph: Graph) -> dict[Identifier, list[str]]:
+    """Return the columns of each object that flow, in their order of mention."""
+    used: dict[Identifier, dict[str, None]] = {}
+    for flow in graph.flows:
+        for each in flow.columns or ():
+            used.setdefault(flow.target, {})[each.column] = None
+            for source in each.sources:
+                used.setdefault(source.table, {})[source.column] = None
+    return {name: list(columns) for name, columns in used.items()}
+
+
+def _label(node: Node, joint: str) -> str:
+    kind = node.kind.lower() if node.connector is None else node.connector
+    return f"{_text(shown_name(node.identifier))}{joint}{_text(kind)}"
+
+
+def _text(text: str) -> str:
+    """Write a text inside of quotes, by Mermaid's own codes of characters."""
+    marks = {'"': "#quot;", "<": "#lt;", ">": "#gt;", "#": "#35;"}
+    return "".join(marks.get(c, c) for c in text)
+
+
+VERSION = 1
+
+
+def lineage_document(graph: Graph, *, columns: bool) -> dict[str, Any]:
+    """Return `version`, `nodes` and `edges`: one edge for each object that a query reads."""
+    return {
+        "version": VERSION,
+        "nodes": [_node(node, columns=columns) for node in graph.nodes.values()],
+        "edges": [edge for flow in graph.flows for edge in _edges(flow, columns=columns)],
+    }
+
+
+def _node(node: Node, *, columns: bool) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "name": str(node.identifier),
+        "kind": str(node.kind),
+        "connector": node.connector,
+    }
+    if columns:
+        document["columns"] = [
+            {
+                "name": each.name,
+                "kind": each.kind,
+                "type": each.type,
+                "expression": each.expression,
+                "from": list(each.sources),
+            }
+            for each in node.columns
+        ]
+    return document
+
+
+def _edges(flow: LineageQuery, *, columns: bool) -> list[dict[str, Any]]:
+    edges = []
+    for source in flow.sources:
+        edge: dict[str, Any] = {
+            "from": str(source),
+            "to": str(flow.target),
+            "by": flow.by,
+            "place": flow.place,
+        }
+        if columns:
+            edge["columns"] = (
+                None
+                if flow.columns is None
+                else [
+                    {
+                        "column": each.column,
+                        "expression": each.expression,
+                        "from": [s.column for s in each.sources if s.table == source],
+                    }
+                    for each in flow.columns_from(source)
+                ]
+            )
+        edges.append(edge)
+    return edges

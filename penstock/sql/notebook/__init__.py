@@ -1,5 +1,5 @@
 """Penstock in a notebook: `%load_ext penstock.magic`, then cells that begin with `%%penstock`.
 
 options.py (the cell's first line) -> cell.py (checks and runs its statements) -> live.py (an unbounded query) ->
-views.py, html.py (what is shown) -> screen.py (where).
+views.py (what is shown) -> screen.py (where, as HTML or text).
 """

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.catalog.errors import PenstockError
 from penstock.sql.check.script_check import CheckedScript, check_scripts
 from penstock.sql.clock import Clock, SystemClock
-from penstock.sql.errors.formats import ErrorFormat, show_error
-from penstock.sql.errors.render import Severity
+from penstock.sql.errors.render import ErrorFormat, Severity, show_error
 from penstock.sql.notebook.live import follow, heads_of
 from penstock.sql.notebook.options import CellOptions
 from penstock.sql.notebook.screen import Screen

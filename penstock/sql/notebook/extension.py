@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import ConfigError, PenstockError
-from penstock.sql.errors.formats import ErrorFormat, show_error
+from penstock.sql.errors.render import ErrorFormat, show_error
 from penstock.sql.notebook.options import USAGE, CellOptions, read_cell_options
 from penstock.sql.notebook.screen import screen_of
 from penstock.sql.notebook.views import Note

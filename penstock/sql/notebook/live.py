@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.connector.contract import OutputMode
 from penstock.connector.spark.types import flink_type_text
 from penstock.sql.errors.spark import translate
-from penstock.sql.jobs.live_select import UpsertChangelog, result_key
+from penstock.sql.jobs.live_query import UpsertChangelog, result_key
 from penstock.sql.jobs.progress import Totals, batch_events, rows_per_second
 from penstock.sql.notebook.views import Head, LiveView, ProgressSample, TableView
 from penstock.sql.plan.physical.batch_metrics import read_batch_metrics

@@ -1,15 +1,242 @@
-"""Where a cell shows its views: a notebook draws HTML in place, a terminal writes lines of plain text."""
+"""Where a cell shows its views: a notebook draws HTML in place, a terminal writes lines of plain text.
+
+HTML has a small chart as inline SVG and no script. All text from tables, names and errors is escaped.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any, Protocol, assert_never
 
-from penstock.sql.notebook.html import JOB_HEADS, as_html, count_note, job_texts, live_line
+from penstock.connector.changelog import RowKind
+from penstock.sql.cli.output.text import count_text, duration_text, lag_text, watermark_text
+from penstock.sql.jobs.progress import JobProgress, JobStatus
 from penstock.sql.notebook.views import JobsView, LiveView, Note, TableView, View, cell_text
 
-__all__ = ["DisplayedView", "OutputArea", "Screen", "as_text", "screen_of", "status_line"]
+__all__ = [
+    "JOB_HEADS",
+    "DisplayedView",
+    "OutputArea",
+    "Screen",
+    "as_html",
+    "as_text",
+    "count_note",
+    "job_texts",
+    "live_line",
+    "screen_of",
+    "sparkline",
+    "status_line",
+]
+
+WIDTH, HEIGHT, PAD = 220, 44, 3
+
+
+def sparkline(
+    title: str, values: Sequence[float | None], text: Callable[[float], str], *, color: str
+) -> str:
+    """Draw values, the newest at the right; None leaves a gap. `text` writes a value in words."""
+    known = [value for value in values if value is not None]
+    top = max(known, default=0.0)
+    newest = values[-1] if values else None
+    label = "-" if newest is None else text(newest)
+    summary = f"{title}: {label}, at most {text(top)}" if known else f"{title}: nothing yet"
+    lines = "".join(_line(run, len(values), top, color) for run in _runs(values))
+    return (
+        f'<figure class="penstock-chart"><figcaption>{escape(title)} <b>{escape(label)}</b>'
+        f"<small>max {escape(text(top)) if known else '-'}</small></figcaption>"
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
+        f'aria-label="{escape(summary)}"><line x1="0" x2="{WIDTH}" y1="{HEIGHT - PAD}" y2="{HEIGHT - PAD}" '
+        f'stroke="currentColor" stroke-opacity=".3"/>{lines}</svg></figure>'
+    )
+
+
+def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
+    """Cut values into runs without a gap, each value with its place."""
+    runs: list[list[tuple[int, float]]] = [[]]
+    for place, value in enumerate(values):
+        if value is not None:
+            runs[-1].append((place, value))
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
+
+
+def _line(run: list[tuple[int, float]], count: int, top: float, color: str) -> str:
+    step = WIDTH / max(count - 1, 1)
+    height = HEIGHT - 2 * PAD
+    points = [
+        (place * step, HEIGHT - PAD - (value / top * height if top > 0 else 0.0))
+        for place, value in run
+    ]
+    if len(points) == 1:
+        x, y = points[0]
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2" fill="{color}"/>'
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    base = HEIGHT - PAD
+    area = f"{points[0][0]:.1f},{base} {path} {points[-1][0]:.1f},{base}"
+    return (
+        f'<polygon points="{area}" fill="{color}" fill-opacity=".15"/>'
+        f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.5" stroke-linejoin="round"/>'
+    )
+
+
+OP = "op"
+
+_BLUE, _ORANGE = "#3b82c4", "#c7791a"  # readable on white and on black
+
+_KINDS = {
+    RowKind.INSERT.short: "new",
+    RowKind.UPDATE_BEFORE.short: "old",
+    RowKind.UPDATE_AFTER.short: "new",
+    RowKind.DELETE.short: "gone",
+}
+
+_STYLE = """<style>
+.penstock{font-size:13px;line-height:1.4;margin:.3em 0}
+.penstock .box{overflow-x:auto}
+.penstock .box table{border-collapse:collapse;margin:0;color:inherit}
+.penstock .box table th,.penstock .box table td{padding:.2em .7em;text-align:left;vertical-align:top;
+ white-space:pre-wrap;border:0;border-bottom:1px solid rgba(128,128,128,.3);background:none;
+ max-width:40em;overflow-wrap:anywhere}
+.penstock .box table th{border-bottom-width:2px;font-weight:600}
+.penstock th small{display:block;font-weight:400;opacity:.65}
+.penstock .box table .n{text-align:right;font-variant-numeric:tabular-nums}
+.penstock .null{opacity:.5;font-style:italic}
+.penstock .op{font-family:monospace}
+.penstock .new .op{color:#2a9d57}.penstock .old .op{color:#c7791a}.penstock .gone .op{color:#d64545}
+.penstock .gone td:not(.op){text-decoration:line-through;opacity:.7}
+.penstock .note{opacity:.75;margin:.3em 0}
+.penstock pre.error{color:#d64545;background:none;white-space:pre-wrap;margin:0;font-family:monospace}
+.penstock-chart{display:inline-block;margin:.2em 1.5em .2em 0}
+.penstock-chart figcaption{font-size:12px}
+.penstock-chart figcaption small{opacity:.65;margin-left:.7em}
+.penstock-chart svg{display:block}
+</style>"""
+
+
+def as_html(view: View) -> str:
+    """Draw a view."""
+    match view:
+        case TableView():
+            body = _table(view)
+        case LiveView():
+            body = _live(view)
+        case JobsView():
+            body = _jobs(view)
+        case Note(text=text, is_error=True):
+            body = f'<pre class="error">{escape(text)}</pre>'
+        case Note(text=text):
+            body = f'<div class="note">{escape(text)}</div>'
+        case _:
+            assert_never(view)
+    return f'{_STYLE}<div class="penstock">{body}</div>'
+
+
+def _table(view: TableView) -> str:
+    heads = "".join(
+        f"<th{_class(head.numeric)}>{escape(head.name)}"
+        + (f"<small>{escape(head.type)}</small>" if head.type else "")
+        + "</th>"
+        for head in view.heads
+    )
+    changes = bool(view.heads) and view.heads[0].name == OP
+    rows = "".join(_row(view, row, changes=changes) for row in view.rows)
+    return (
+        f'<div class="box"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+        f'<div class="note">{escape(count_note(view))}</div>'
+    )
+
+
+def count_note(view: TableView) -> str:
+    """Describe how many rows are shown, and whether there are more."""
+    count = f"{len(view.rows):,} row{'' if len(view.rows) == 1 else 's'}"
+    if not view.more:
+        return count
+    if view.newest:
+        return f"newest {count}; there were more"
+    return f"first {count}; there are more" + (" (--limit shows more)" if view.limit else "")
+
+
+def _row(view: TableView, row: tuple[Any, ...], *, changes: bool) -> str:
+    cells = "".join(
+        f'<td class="op">{escape(cell_text(value))}</td>'
+        if changes and index == 0
+        else _cell(value, numeric=head.numeric)
+        for index, (head, value) in enumerate(zip(view.heads, row, strict=True))
+    )
+    kind = _KINDS.get(str(row[0])) if changes else None
+    return f'<tr class="{kind}">{cells}</tr>' if kind else f"<tr>{cells}</tr>"
+
+
+def _cell(value: Any, *, numeric: bool) -> str:
+    if value is None:
+        return f'<td{_class(numeric)}><span class="null">NULL</span></td>'
+    return f"<td{_class(numeric)}>{escape(cell_text(value))}</td>"
+
+
+def _class(numeric: bool) -> str:
+    return ' class="n"' if numeric else ""
+
+
+def _live(view: LiveView) -> str:
+    rates = [sample.rows_per_second for sample in view.samples]
+    lags = [None if s.lag_ms is None else float(s.lag_ms) for s in view.samples]
+    charts = sparkline("rows/s", rates, lambda value: f"{value:,.0f}", color=_BLUE)
+    charts += sparkline(
+        "watermark lag", lags, lambda value: duration_text(int(value)), color=_ORANGE
+    )
+    return f'<div class="note">{escape(live_line(view))}</div>{charts}{_table(view.table)}'
+
+
+def live_line(view: LiveView) -> str:
+    """Describe the state of a followed query in one line."""
+    running = "starting" if view.starting else "following"
+    state = view.ended or f"{running}; interrupt the cell to end"
+    batches = f"{count_text(view.batches)} batch{'' if view.batches == 1 else 'es'}"
+    return (
+        f"{state} · {count_text(view.rows_seen)} rows · {count_text(view.rows_in)} read in {batches} · "
+        f"watermark {watermark_text(view.watermark_ms)} · {duration_text(int(view.seconds * 1000))}"
+    )
+
+
+JOB_HEADS = ("job", "status", "rows/s", "read", "written", "watermark", "lag", "behind", "late")
+
+
+def _jobs(view: JobsView) -> str:
+    heads = "".join(
+        f"<th{_class(index > 1)}>{escape(head)}</th>" for index, head in enumerate(JOB_HEADS)
+    )
+    rows = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{_class(index > 1)}>{escape(text)}</td>"
+            for index, text in enumerate(job_texts(job, view.now_ms))
+        )
+        + "</tr>"
+        for job in view.jobs
+    )
+    errors = "".join(f'<pre class="error">{escape(text)}</pre>' for text in view.errors)
+    return f'<div class="box"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>{errors}'
+
+
+def job_texts(job: JobProgress, now_ms: int) -> tuple[str, ...]:
+    """Write what is shown of a job, in the order of its heads."""
+    running = job.status is JobStatus.RUNNING
+    status = job.activity if running and (job.refreshes or not job.batches) else job.status.value
+    return (
+        job.name,
+        f"waiting for {job.outage}" if running and job.outage is not None else status,
+        count_text(job.rows_per_second) if running else "-",
+        count_text(None if job.refreshes else job.rows_in),
+        count_text(None if job.refreshes else job.rows_out),
+        watermark_text(job.watermark_ms),
+        lag_text(job.watermark_ms, now_ms),
+        count_text(job.lag_records),
+        count_text(job.rows_dropped),
+    )
+
 
 WIDEST = 60
 """Characters of a value in a column; the rest is cut."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from penstock.catalog.model.table import Table
+from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import EngineSource, OutputMode, Sink
-from penstock.connector.row_level_dml import TableEditor
 from penstock.connector.scan import Rowtime
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator

@@ -12,10 +12,10 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import MetadataColumn, PhysicalColumn, Table
 from penstock.catalog.options.option import Resolved, resolve
+from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Connector, Sink
 from penstock.connector.registry import connector_of
-from penstock.connector.row_level_dml import TableEditor
 from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery
 from penstock.sql.plan.analysis import analyse, analyse_or_refuse
 from penstock.sql.plan.rules.sink_changelog import (
@@ -28,7 +28,7 @@ from penstock.sql.plan.rules.sink_changelog import (
     sink_refusal,
 )
 from penstock.sql.plan.syntax_rules import PlanForm
-from penstock.sql.settings.pipeline import (
+from penstock.sql.settings import (
     CHECKPOINT_DIR,
     CHECKPOINT_INTERVAL,
     PIPELINE_NAME,

@@ -17,11 +17,13 @@ from penstock.sql.checkpoint.fingerprint import QueryFingerprint, fingerprint_of
 from penstock.sql.checkpoint.identity import (
     CheckpointIdentity,
     QueryLocation,
+    checkpoint_location,
+    checkpoint_root,
     joined_text,
+    refresh_name,
     same_text,
     statement_text,
 )
-from penstock.sql.checkpoint.location import checkpoint_location, checkpoint_root, refresh_name
 from penstock.sql.checkpoint.search import SET_TABLE, CheckpointSearch, OpenFiles
 from penstock.sql.incremental.describe import state_of
 from penstock.sql.plan.analysed import AnalysedInsert

@@ -4,7 +4,7 @@ INSERT.
 The sinks get names. One query is made only of INSERTs whose rows are a function of the batch's rows: each is
 evaluated when the batch is written, and again when it is replayed. Sinks know a batch by the query and the
 sink's name: if two sinks swapped names, a batch that one has and the other has not would be skipped by the
-wrong one. Pure; `sql/runner/statement_set.py` runs the query.
+wrong one. Pure; `sql/runner/plan.py` runs the query.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from penstock.sql.checkpoint.fingerprint import ANEW
 from penstock.sql.checkpoint.identity import (
     CheckpointIdentity,
     QueryLocation,
+    old_folder_name,
     same_text,
     statement_text,
 )
-from penstock.sql.checkpoint.location import old_folder_name
 from penstock.sql.dialect import parse_query, window_tables
-from penstock.sql.expressions.nondeterministic import find_nondeterministic, find_random_functions
+from penstock.sql.expressions.expression import find_nondeterministic, find_random_functions
 from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery, TableScan
 from penstock.sql.plan.rules.prune_columns import Paths, delivered_columns, merged
 from penstock.sql.syntax.nodes import ScanTable

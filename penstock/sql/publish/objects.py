@@ -27,8 +27,8 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import SourceKind, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import Scan
-from penstock.connector.spark.source.batch import SnapshotReader
 from penstock.connector.spark.source.columns import SKIPPED, scan_schema
+from penstock.connector.spark.source.data_source import SnapshotReader
 from penstock.connector.spark.types import spark_schema, spark_type
 from penstock.sql.binding.binder import columns_of_object
 from penstock.sql.dialect import parse_query, to_text

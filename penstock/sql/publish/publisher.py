@@ -1,9 +1,9 @@
-"""Publishes the catalog to Spark: `spark.sql("SELECT ... FROM orders")` finds its tables and views.
+"""Publish the catalog to Spark: `spark.sql("SELECT ... FROM orders")` finds its tables and views.
 
 Names go into Spark's session catalog: those of the default database into the database that Spark is in, those of other
 databases into databases of their name. Existing names are never replaced. A Delta table keeps its own way of being
 read; tables of the split runtime are read once, to what they hold when a query starts. docs/spark-sql.md says what is
-visible where, and why entries are removed when the session stops.
+visible where, and why entries are removed when the session stops. `connect` starts it (argument `publish`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hashlib
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from threading import RLock
 from typing import assert_never
@@ -23,13 +24,18 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.catalog.definitions.information_schema import INFORMATION_SCHEMA
 from penstock.catalog.definitions.resolver import Namespace
-from penstock.catalog.errors import PenstockError, UnknownObjectError, UnsupportedError
+from penstock.catalog.errors import (
+    ConfigError,
+    PenstockError,
+    UnknownObjectError,
+    UnsupportedError,
+    did_you_mean,
+)
 from penstock.catalog.model.identifier import Identifier, quoted
 from penstock.catalog.model.table import Table, View
 from penstock.sql.dialect import parse_query
 from penstock.sql.execution.functions import called_names, register_called
-from penstock.sql.publish.entries import SparkEntries
-from penstock.sql.publish.names import PublishedNames
+from penstock.sql.publish.entries import PublishedNames, SparkEntries, is_durable
 from penstock.sql.publish.objects import (
     PublishedColumn,
     PublishedFrame,
@@ -42,7 +48,13 @@ from penstock.sql.publish.objects import (
 )
 from penstock.sql.publish.text import PublishedName
 
-__all__ = ["CatalogPublisher", "UnpublishedObject"]
+__all__ = [
+    "CatalogPublisher",
+    "Publishing",
+    "UnpublishedObject",
+    "read_publishing",
+    "start_publishing",
+]
 
 log = logging.getLogger(__name__)
 
@@ -315,3 +327,74 @@ def _field(name: str, kind: object, comment: str | None) -> StructField:
 
 def _first_line(error: PySparkException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+class Publishing(StrEnum):
+    """What is published, and for how long.
+
+    SESSION: everything, `information_schema` too, until the session stops. TABLES: the same, but of
+    `information_schema` nothing about operations: options, functions, pipelines, checkpoints. DURABLE: what others can
+    read too, permanently; for a Hive metastore. OFF: nothing.
+    """
+
+    SESSION = "session"
+    TABLES = "tables"
+    DURABLE = "durable"
+    OFF = "off"
+
+
+_INFORMATION: Mapping[Publishing | None, frozenset[str]] = {
+    Publishing.SESSION: frozenset(),
+    Publishing.TABLES: frozenset({"options", "functions", "pipelines", "checkpoints"}),
+}
+"""The tables of `information_schema` that are not published, where it is published at all."""
+
+
+def read_publishing(text: str | None) -> Publishing | None:
+    """Read the argument `publish`. Raises ConfigError."""
+    if text is None:
+        return None
+    try:
+        return Publishing(text)
+    except ValueError:
+        known = [choice.value for choice in Publishing]
+        raise ConfigError(
+            f"publish = {text!r}: it is one of {', '.join(map(repr, known))}",
+            hint=did_you_mean(text, known),
+        ) from None
+
+
+def start_publishing(
+    spark: SparkSession,
+    namespace: Namespace,
+    choice: Publishing | None,
+    *,
+    project: Path,
+    catalog: str,
+) -> CatalogPublisher | None:
+    """Publish as asked; without a choice for the session, but not into a metastore that others share.
+
+    There, names would come and go before everybody's eyes, for tables that only this process can read. `catalog` is
+    the URL of the store. Raises CatalogError when the catalog cannot be read.
+    """
+    if choice is None and is_durable(spark):
+        log.info(
+            "this Spark keeps its catalog in a Hive metastore, so spark.sql does not see Penstock's tables; "
+            "penstock.connect(spark, publish='session') shows them there until the session stops, "
+            "publish='durable' shows Delta tables for good"
+        )
+        return None
+    if choice is Publishing.OFF:
+        return None
+    # nine more tables for each session: for those that ask
+    published = CatalogPublisher(
+        spark,
+        namespace,
+        project,
+        catalog=catalog,
+        durable=choice is Publishing.DURABLE,
+        information=choice in _INFORMATION,
+        hidden=_INFORMATION.get(choice, frozenset()),
+    )
+    published.refresh()
+    return published

@@ -41,13 +41,17 @@ from penstock.connector.options.bad_records import (
 from penstock.connector.registry import connector_of
 from penstock.connector.spark.hadoop_files import list_names
 from penstock.connector.urls import is_url, resolve_path
-from penstock.sql.checkpoint.identity import read_identity
-from penstock.sql.checkpoint.location import checkpoint_root, folder_name, old_folder_name
+from penstock.sql.checkpoint.identity import (
+    checkpoint_root,
+    folder_name,
+    old_folder_name,
+    read_identity,
+)
 from penstock.sql.checkpoint.reader import LocalFiles
 from penstock.sql.checkpoint.search import OpenFiles, is_checkpoint
 from penstock.sql.clock import SystemClock
 from penstock.sql.script.project import Project
-from penstock.sql.settings.pipeline import CHECKPOINT_DIR
+from penstock.sql.settings import CHECKPOINT_DIR
 
 __all__ = [
     "DeadLetterReplayer",

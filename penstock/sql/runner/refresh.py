@@ -19,7 +19,7 @@ from penstock.catalog.model.table import RefreshMode, Table
 from penstock.connector.contract import Continuous, Trigger
 from penstock.connector.spark.internals import clone_session
 from penstock.connector.spark.session import drop_temporary_views
-from penstock.sql.checkpoint.location import refresh_name
+from penstock.sql.checkpoint.identity import refresh_name
 from penstock.sql.clock import Clock, SystemClock
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.execution.context import SessionContext
@@ -30,7 +30,7 @@ from penstock.sql.jobs.progress import short_name
 from penstock.sql.jobs.refresher import Refresher
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.script.splitter import split
-from penstock.sql.statements.changes import ChangeMaterializedTable, CreateMaterializedTable
+from penstock.sql.statements.definitions import ChangeMaterializedTable, CreateMaterializedTable
 from penstock.sql.statements.statement import Statement
 
 if TYPE_CHECKING:

@@ -43,17 +43,17 @@ from penstock.sql.runner.refresh import (
 )
 from penstock.sql.runner.run_mode import Listener, RunMode, SilentListener, StopRequest
 from penstock.sql.runner.select import WatchedSelect, collect_rows, watch
-from penstock.sql.runner.statement_kind import kind_of, subject_of
 from penstock.sql.runner.summary import (
     ResultRows,
     StatementResult,
     StatementStatus,
+    kind_of,
+    subject_of,
     with_error,
     with_jobs,
     with_refreshes,
 )
-from penstock.sql.settings.pipeline import CHECKPOINT_INTERVAL
-from penstock.sql.settings.session import restart_strategy
+from penstock.sql.settings import CHECKPOINT_INTERVAL, restart_strategy
 from penstock.sql.statements.statement import (
     Explain,
     ResetOption,

@@ -14,8 +14,7 @@ from uuid import uuid4
 from penstock.catalog.errors import PenstockError
 from penstock.sql.errors.spark import translate
 from penstock.sql.execution.functions import register_called
-from penstock.sql.jobs.live_query import Row, live_query
-from penstock.sql.jobs.live_select import POLL_MS, LiveSelect
+from penstock.sql.jobs.live_query import POLL_MS, LiveSelect, Row, live_query
 from penstock.sql.plan.analyzer import analyse_unbounded
 from penstock.sql.runner.summary import ResultRows, StatementResult, StatementStatus, with_error
 

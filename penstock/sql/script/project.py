@@ -19,9 +19,16 @@ from typing import Any
 from penstock.catalog.errors import ConfigError, Span, did_you_mean
 from penstock.catalog.options.reference_rules import ReferenceRules, visible_variables
 from penstock.catalog.secrets.crypto import KEY_FILE, keep_catalog_key, keep_key_file
-from penstock.sql.script.dotenv import ENV_FILE, read_dotenv, sets_options
-from penstock.sql.script.files import TemplateFolders, check_link, check_own, lies_open_in
-from penstock.sql.settings.pipeline import CHECKPOINT_DIR, PIPELINE_NAME, TARGET
+from penstock.sql.script.files import (
+    ENV_FILE,
+    TemplateFolders,
+    check_link,
+    check_own,
+    lies_open_in,
+    read_dotenv,
+    sets_options,
+)
+from penstock.sql.settings import CHECKPOINT_DIR, PIPELINE_NAME, TARGET
 
 __all__ = [
     "PROJECT_FILE",

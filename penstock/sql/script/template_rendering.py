@@ -38,13 +38,15 @@ from penstock.catalog.masking import keep_secret
 from penstock.catalog.options.reference_rules import check_no_key, read_allowed_file
 from penstock.catalog.secrets.crypto import KEY_VARIABLES
 from penstock.sql.script.files import TemplateFolders
-from penstock.sql.script.template_files import MAIN, ProjectLoader, macro_names
 from penstock.sql.script.template_limits import (
     LONGEST_S,
+    MAIN,
     MOST_BYTES,
+    ProjectLoader,
     TooLongError,
     first_template_line,
     is_plain,
+    macro_names,
     within_limits,
 )
 from penstock.sql.syntax.positions import LineOrigin, Source

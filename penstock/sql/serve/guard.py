@@ -3,13 +3,15 @@
 Spark's Thrift server has no rights of its own: any client could drop tables, read any file of the server's user by
 `SELECT * FROM text.`/path``, run programs by TRANSFORM and static Java methods by reflect(). Sessions of the process
 itself carry a mark with a random value in their settings; streaming queries get a copy of it, a client's session
-starts without. No JVM code: Spark takes any scala.Function1, and py4j makes one of a Python object.
+starts without. No JVM code: Spark takes any scala.Function1, and py4j makes one of a Python object. Commands that
+clients may run are listed by their class, with what has to be checked in each.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from enum import Enum, auto
 from typing import Any, ClassVar, NoReturn
 
 from py4j.protocol import Py4JJavaError
@@ -19,9 +21,106 @@ from penstock.catalog.errors import ConfigError
 from penstock.connector.spark.callback_server import start_callback_server
 from penstock.connector.spark.internals import gateway_of, java_session, jvm_of
 from penstock.sql.publish.entries import MARK as PUBLISHED
-from penstock.sql.serve.spark_commands import COMMANDS, SETTINGS, SHOWN_SETTINGS, Target
 
-__all__ = ["GUARD_CONF", "allow_only_reading", "check_guard", "check_guard_conf"]
+__all__ = [
+    "COMMANDS",
+    "GUARD_CONF",
+    "SETTINGS",
+    "SHOWN_SETTINGS",
+    "Target",
+    "allow_only_reading",
+    "check_guard",
+    "check_guard_conf",
+]
+
+
+class Target(Enum):
+    """Where a command names its object."""
+
+    NOTHING = auto()
+    """It changes or shows nothing but its own session, or what everybody may see."""
+
+    CHILD = auto()
+    """In its children, resolved."""
+
+    TABLE = auto()
+    """In `table`, a name of the session catalog."""
+
+    NAMED_TABLE = auto()
+    """In `tableName`."""
+
+    DATABASE = auto()
+    """In `databaseName`."""
+
+    SETTING = auto()
+    RESET = auto()
+
+
+COMMANDS: Mapping[str, Target] = {
+    # queries that these explain or describe are analysed, and checked, when they run
+    "ExplainCommand": Target.NOTHING,
+    "DescribeQueryCommand": Target.NOTHING,
+    "DescribeFunctionCommand": Target.NOTHING,
+    "ShowFunctionsCommand": Target.NOTHING,
+    "ShowCatalogsCommand": Target.NOTHING,
+    "ShowCollationsCommand": Target.NOTHING,
+    "ShowCurrentNamespaceCommand": Target.NOTHING,
+    "ShowNamespacesCommand": Target.NOTHING,
+    "SetCatalogAndNamespace": Target.CHILD,
+    "SetNamespaceCommand": Target.NOTHING,
+    "SetCatalogCommand": Target.NOTHING,
+    "SetCommand": Target.SETTING,
+    "ResetCommand": Target.RESET,
+    "DescribeNamespace": Target.CHILD,
+    "DescribeDatabaseCommand": Target.DATABASE,
+    "ShowTables": Target.CHILD,
+    "ShowTablesExtended": Target.CHILD,
+    "ShowTablesCommand": Target.DATABASE,
+    "ShowViews": Target.CHILD,
+    "ShowViewsCommand": Target.DATABASE,
+    "DescribeRelation": Target.CHILD,
+    "DescribeRelationJsonCommand": Target.CHILD,
+    "DescribeColumn": Target.CHILD,
+    "DescribeTableCommand": Target.TABLE,
+    "DescribeColumnCommand": Target.TABLE,
+    "ShowColumns": Target.CHILD,
+    "ShowColumnsCommand": Target.NAMED_TABLE,
+    "ShowDeltaTableColumnsCommand": Target.CHILD,
+    "ShowCreateTable": Target.CHILD,
+    "ShowCreateTableCommand": Target.CHILD,
+    "ShowPartitions": Target.CHILD,
+    "ShowPartitionsCommand": Target.NAMED_TABLE,
+    "ShowDeltaPartitionsCommand": Target.CHILD,
+    "ShowTableProperties": Target.CHILD,
+    "ShowTablePropertiesCommand": Target.TABLE,
+}
+
+SETTINGS = frozenset(
+    {
+        "spark.sql.adaptive.enabled",
+        "spark.sql.ansi.enabled",
+        "spark.sql.autoBroadcastJoinThreshold",
+        "spark.sql.crossJoin.enabled",
+        "spark.sql.groupByOrdinal",
+        "spark.sql.legacy.timeParserPolicy",
+        "spark.sql.mapKeyDedupPolicy",
+        "spark.sql.orderByOrdinal",
+        "spark.sql.session.timeZone",
+        "spark.sql.shuffle.partitions",
+    }
+)
+"""What a client may SET: how its queries are read and run, nothing that names a class, a file or a catalog."""
+
+SHOWN_SETTINGS = frozenset(
+    {
+        "-v",  # Spark's own settings alone, passwords masked
+        "spark.sql.hive.metastore.version",
+        "spark.sql.hive.version",
+        "spark.sql.variable.substitute",
+    }
+)
+"""What a client may ask for as well; other settings may hold passwords."""
+
 
 SINGLE_SESSION = "spark.sql.hive.thriftServer.singleSession"
 GUARD_CONF = {"spark.sql.runSQLOnFiles": "false", SINGLE_SESSION: "false"}

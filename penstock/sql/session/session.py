@@ -24,8 +24,7 @@ from penstock.connector.spark.source.data_source import bind_table_source
 from penstock.sql.check.explain import explain_lines
 from penstock.sql.clock import SystemClock
 from penstock.sql.convert.statement import parse_statement
-from penstock.sql.ddl.apply_ddl import filling_insert
-from penstock.sql.ddl.definition_checks import check_connector, check_written_secrets
+from penstock.sql.ddl.apply_ddl import check_connector, check_written_secrets, filling_insert
 from penstock.sql.ddl.redefinition import tell_definition
 from penstock.sql.errors.render import errors_explained
 from penstock.sql.execution.commands import check_command, is_command, run_command
@@ -38,8 +37,8 @@ from penstock.sql.jobs.lease import write_once
 from penstock.sql.jobs.startable_query import StartableQuery
 from penstock.sql.plan.physical.insert import PlannedInsert
 from penstock.sql.plan.physical.planner import Planner
-from penstock.sql.publish.publisher import CatalogPublisher
-from penstock.sql.publish.start import read_publishing, start_publishing
+from penstock.sql.publish.publisher import CatalogPublisher, read_publishing, start_publishing
+from penstock.sql.runner.plan import plan_set
 from penstock.sql.runner.refresh import (
     FullRefresh,
     refresh_trigger,
@@ -47,7 +46,6 @@ from penstock.sql.runner.refresh import (
     stop_own_refreshes,
     stop_refreshes,
 )
-from penstock.sql.runner.statement_set import plan_set
 from penstock.sql.script.project import Project, find_project
 from penstock.sql.script.splitter import split
 from penstock.sql.session.file_run import run_file
@@ -58,8 +56,7 @@ from penstock.sql.session.reading import (
     stream_frame,
     table_frame,
 )
-from penstock.sql.settings.pipeline import CARRIED
-from penstock.sql.settings.session import check_settings, restart_strategy
+from penstock.sql.settings import CARRIED, check_settings, restart_strategy
 from penstock.sql.spark_process.jvm import launch_jvm, log_files
 from penstock.sql.spark_process.spark_session import (
     DEFAULT_MASTER,

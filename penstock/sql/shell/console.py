@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import PenstockError
-from penstock.sql.errors.formats import ErrorFormat, show_error
+from penstock.sql.errors.render import ErrorFormat, show_error
 from penstock.sql.script.splitter import split_all, states_secret
 from penstock.sql.shell.completion import Names, complete
 from penstock.sql.syntax.positions import Source

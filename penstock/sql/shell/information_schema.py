@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 from sqlglot import exp
 
-from penstock.connector.arrow.duckdb_engine import CalculationError, query_tables
+from penstock.connector.arrow import CalculationError, query_tables
 from penstock.sql.information_schema.rows import information_rows
 from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.analysed import AnalysedQuery

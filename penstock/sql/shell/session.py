@@ -18,8 +18,7 @@ from penstock.sql.ddl.redefinition import kept_note
 from penstock.sql.errors.render import Severity, render
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.job import Job
-from penstock.sql.jobs.live_query import live_query
-from penstock.sql.jobs.live_select import follow
+from penstock.sql.jobs.live_query import follow, live_query
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import Analyzer

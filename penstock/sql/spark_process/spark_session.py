@@ -25,7 +25,7 @@ from penstock.connector.jvm.java import find_java
 from penstock.connector.registry import engine_jars
 from penstock.connector.spark.errors import share_failure_mark
 from penstock.connector.spark.internals import jvm_of, set_default
-from penstock.sql.settings.pipeline import SUBSTITUTION
+from penstock.sql.settings import SUBSTITUTION
 from penstock.sql.spark_process.java_environment import java_environment
 
 __all__ = [

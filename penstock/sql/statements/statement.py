@@ -1,7 +1,7 @@
 """Every statement of the language that Penstock runs, as a value; and the names of those it refuses.
 
 This is the one module to read to know the language; families of statements that it lists at its end are in
-definitions.py, dml.py, show.py and changes.py. Names are resolved; queries are syntax trees of the dialect
+definitions.py, dml.py and show.py. Names are resolved; queries are syntax trees of the dialect
 `flink` (`penstock.sql.dialect`), whose nodes `source` locates in the file.
 """
 
@@ -15,30 +15,27 @@ from sqlglot import exp
 from penstock.catalog.errors import InputError, Span
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import RefreshMode, Table, View
-from penstock.sql.script.compound import Detail
-from penstock.sql.script.splitter import StatementText
-from penstock.sql.statements.changes import (
+from penstock.sql.script.splitter import Detail, StatementText
+from penstock.sql.statements.definitions import (
+    AlterCatalog,
+    AlterDatabase,
     AlterFunction,
     AlterSecret,
+    AlterTable,
+    AlterView,
     CallProcedure,
     ChangeMaterializedTable,
+    CreateCatalog,
+    CreateDatabase,
     CreateFunction,
     CreateMaterializedTable,
     CreateSecret,
+    DropCatalog,
+    DropDatabase,
     DropFunction,
     DropMaterializedTable,
     DropSecret,
     MaterializedChange,
-)
-from penstock.sql.statements.definitions import (
-    AlterCatalog,
-    AlterDatabase,
-    AlterTable,
-    AlterView,
-    CreateCatalog,
-    CreateDatabase,
-    DropCatalog,
-    DropDatabase,
     ShowCreateCatalog,
     locate_option,
 )

@@ -1,20 +1,29 @@
 """What is wrong with a text, at which token: the parser's errors, with words for people.
 
-sqlglot reports the column of a token's last character and talks of classes and arguments; here the
-token itself is kept, so that a caret can stand under it, and the message is put into SQL's words.
+What sqlglot's optimizer refuses is told from bugs of our own that come up while it runs.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from sqlglot import exp
-from sqlglot.errors import ParseError
+from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parser import SENTINEL_NONE, Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-__all__ = ["FlinkParseError", "NodeError", "ReportingParser", "quoted"]
+__all__ = [
+    "OPTIMIZER_ERRORS",
+    "FlinkParseError",
+    "NodeError",
+    "ReportingParser",
+    "is_refusal",
+    "quoted",
+    "refusals_ignored",
+]
 
 EXPECTED = re.compile(r"^Expect(?:ed|ing) (?P<what>.+?)(?: but got .*| after CAST)?$", re.DOTALL)
 NAMED = {
@@ -135,3 +144,27 @@ class ReportingParser(Parser):
             return self._prev or None
         index = next((i for i, t in enumerate(self._tokens) if t is token), 0)
         return self._tokens[index - 1] if index else None
+
+
+OPTIMIZER_ERRORS = (SqlglotError, KeyError, AttributeError, IndexError, TypeError, ValueError)
+"""What sqlglot's optimizer raises on a query that it does not follow."""
+
+
+def is_refusal(error: Exception) -> bool:
+    """Return whether sqlglot raised an error: the innermost frame of either package is one of sqlglot's."""
+    owner, trace = "", error.__traceback__
+    while trace is not None:
+        package = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        owner = package if package in {"sqlglot", "penstock"} else owner
+        trace = trace.tb_next
+    return owner == "sqlglot"
+
+
+@contextmanager
+def refusals_ignored() -> Iterator[None]:
+    """Leave a block where sqlglot does not follow a query; errors of our own code go on."""
+    try:
+        yield
+    except OPTIMIZER_ERRORS as error:
+        if not is_refusal(error):
+            raise

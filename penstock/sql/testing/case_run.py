@@ -24,22 +24,20 @@ from penstock.sql.errors.spark import translate
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.script.files import read_script
 from penstock.sql.script.project import Project, find_project
-from penstock.sql.settings.pipeline import CHECKPOINT_DIR
+from penstock.sql.settings import CHECKPOINT_DIR
 from penstock.sql.testing.cases import Case, TestFile
 from penstock.sql.testing.comparison import Problem, check_expected, compare
-from penstock.sql.testing.fixed_clock import FixedClock, read_clock
-from penstock.sql.testing.named_tables import NamedTables, name_tables
-from penstock.sql.testing.queries import RunningQuery
-from penstock.sql.testing.results import (
+from penstock.sql.testing.queries import (
     ActualResults,
     ActualRow,
+    RunningQuery,
     dead_letters,
     rows_of,
     watermark_of,
 )
-from penstock.sql.testing.sources import Sources
+from penstock.sql.testing.sources import NamedTables, Sources, name_tables
 from penstock.sql.testing.statements import Statements
-from penstock.sql.testing.substitutes import TableSubstitutes
+from penstock.sql.testing.substitutes import FixedClock, TableSubstitutes, read_clock
 
 __all__ = ["SPARK_CONF", "CaseResult", "CaseRunner", "check_case", "check_suite", "run_suite"]
 

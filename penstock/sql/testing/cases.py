@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.catalog.errors import Span
-from penstock.connector.testing.rows import InputRow
+from penstock.connector.testing.values import InputRow
 
 __all__ = [
     "Case",

@@ -25,7 +25,7 @@ from penstock.catalog.model.types import TimestampType
 from penstock.connector.changelog import RowKind
 from penstock.connector.testing.values import plain_text, read_value
 from penstock.sql.testing.cases import Case, ExpectedError, ExpectedRow, ExpectedTable
-from penstock.sql.testing.results import ActualResults, ActualRow
+from penstock.sql.testing.queries import ActualResults, ActualRow
 
 __all__ = [
     "KIND",

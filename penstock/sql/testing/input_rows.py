@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.catalog.errors import ConfigError, Span, did_you_mean
 from penstock.connector.changelog import RowKind
-from penstock.connector.testing.rows import MARKS, InputRow
+from penstock.connector.testing.values import MARKS, InputRow
 from penstock.sql.testing.cases import InputTable, LocatedRow
 from penstock.sql.testing.yaml_nodes import YamlNode
 

@@ -19,14 +19,13 @@ from penstock.sql.execution.functions import add_jar, register_called
 from penstock.sql.jobs.startable_query import StartableQuery
 from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.plan.physical.planner import Planner
-from penstock.sql.runner.statement_set import plan_set
+from penstock.sql.runner.plan import plan_set
 from penstock.sql.script.project import Project
 from penstock.sql.statements.dml import DeleteRows, InsertInto, TruncateTable, UpdateRows
 from penstock.sql.statements.show import AddJar
 from penstock.sql.statements.statement import ResetOption, SetOption, Statement, StatementSet
-from penstock.sql.testing.fixed_clock import FixedClock
 from penstock.sql.testing.queries import RunningQuery
-from penstock.sql.testing.substitutes import TableSubstitutes
+from penstock.sql.testing.substitutes import FixedClock, TableSubstitutes
 
 __all__ = ["Statements"]
 

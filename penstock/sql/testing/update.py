@@ -11,7 +11,7 @@ from penstock.connector.testing.values import plain_text
 from penstock.sql.testing.case_run import CaseResult
 from penstock.sql.testing.cases import Expectation, ExpectedTable, TestFile
 from penstock.sql.testing.comparison import KIND, LETTER_COLUMNS, expected_columns
-from penstock.sql.testing.results import ActualResults, ActualRow
+from penstock.sql.testing.queries import ActualResults, ActualRow
 
 __all__ = ["updated_text"]
 

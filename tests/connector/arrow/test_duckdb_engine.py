@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.connector.arrow.duckdb_engine import CalculationError, query
+from penstock.connector.arrow import CalculationError, query
 
 RECORDS = pa.table({"n": [1, 2, 3]})
 MIDNIGHT_US = 1_704_067_200_000_000

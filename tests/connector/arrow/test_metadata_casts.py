@@ -14,15 +14,13 @@ from confluent_kafka import Message
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model.table import MetadataColumn
 from penstock.catalog.model.type_parser import parse_type
-from penstock.connector.arrow.metadata_casts import cast_metadata
-from penstock.connector.arrow.types import arrow_type
-from penstock.connector.column_checks import castable
+from penstock.connector.arrow import arrow_type, cast_metadata
+from penstock.connector.checks import castable
 from penstock.connector.contract import ReadRequest
 from penstock.connector.event_time.rowtime import highest_watermark
-from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.connection import TopicPartition
 from penstock.connector.kafka.connector import describe
-from penstock.connector.kafka.sink.definition import check_writable
-from penstock.connector.kafka.sink.records import record_expressions
+from penstock.connector.kafka.sink.records import check_writable, record_expressions
 from penstock.connector.kafka.source.records import Records
 from penstock.connector.scan import Rowtime
 from tests.connector.kafka.tables import kafka_source, kafka_table

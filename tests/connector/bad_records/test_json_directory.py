@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.catalog.errors import ConfigError, SinkError
-from penstock.connector.bad_records.json_directory import DeadLetterDirectory, check_directory
+from penstock.connector.bad_records.files import DeadLetterDirectory, check_directory
 from penstock.connector.source.records import RawRecord
 from penstock.connector.source.split import Split
 

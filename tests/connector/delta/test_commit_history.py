@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, cast
 
 from penstock.connector.contract import MicroBatch
-from penstock.connector.delta.commit_history import note_of, noted_batches
+from penstock.connector.delta.writer import note_of, noted_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

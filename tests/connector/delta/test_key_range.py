@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as s
 
-from penstock.connector.delta.key_range import MAX_PARTITIONS, key_literal, measure_keys
-from penstock.connector.spark.sink.last_changes import IS_DELETE
+from penstock.connector.delta.merge import MAX_PARTITIONS, key_literal, measure_keys
+from penstock.connector.spark.sink.target_rows import IS_DELETE
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.connector.delta.optimize import Optimizer
 from penstock.connector.delta.options import DeltaTarget, FileMaintenance
+from penstock.connector.delta.writer import Optimizer
 from penstock.connector.spark.session import configured
 from tests.connector.delta.tables import delta_table, run_to_end
 from tests.connector.delta.test_sink import commits, prepared

@@ -18,7 +18,7 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import PhysicalColumn, Schema, Table
 from penstock.catalog.model.types import BigIntType, TimestampType
 from penstock.connector.bad_records.collector import BadRecordCollector
-from penstock.connector.bad_records.json_directory import DeadLetterDirectory
+from penstock.connector.bad_records.files import DeadLetterDirectory
 from penstock.connector.event_time.future_timestamps import (
     FutureTimestampFilter,
     filter_future_rows,

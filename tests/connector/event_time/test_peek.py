@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.connector.contract import Accept, SplitMetadataClient
-from penstock.connector.event_time.peek import WatermarkPeeks
+from penstock.connector.event_time.rowtime import WatermarkPeeks
 from penstock.connector.scan import Rowtime
 
 ROWTIME = Rowtime(column="ts", inputs=("ts",), expression='"ts"', instant=False)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from penstock.catalog.model import types as t
 from penstock.catalog.options.option import resolve
-from penstock.connector.arrow.types import arrow_schema
+from penstock.connector.arrow import arrow_schema
 from penstock.connector.changelog import RowKind
 from penstock.connector.formats import find_format
 from penstock.connector.formats.contract import Fields
+from penstock.connector.formats.json.decoder import RecordReader
 from penstock.connector.formats.json.options import JsonSettings
-from penstock.connector.formats.json.records import RecordReader
 from penstock.connector.formats.json.text import parse
 from tests.connector.formats import json_strategies as some
 

@@ -10,7 +10,7 @@ from penstock.catalog.errors import BadRecordError
 from penstock.catalog.model.types import BigIntType
 from penstock.catalog.options.option import resolve
 from penstock.connector.formats import Decoder, find_format
-from penstock.connector.formats.error_collecting import BisectingDecoder, collecting_errors
+from penstock.connector.formats.decoders import BisectingDecoder, collecting_errors
 
 GOOD = [b'{"id": 1}', b'[{"id": 2}, {"id": 3}]', b'{"id": null}', b"[]"]
 BAD = [b"nonsense", b'{"id": "x"}', b'[{"id": 2}, {"id": "x"}]', b'{"id": 1', b"\xff"]

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.connector.arrow.types import arrow_schema
+from penstock.connector.arrow import arrow_schema
 from penstock.connector.formats.contract import Fields
-from penstock.connector.formats.json.decoder import JsonDecoder
+from penstock.connector.formats.json.decoder import JsonDecoder, RecordReader
 from penstock.connector.formats.json.options import JsonSettings
-from penstock.connector.formats.json.records import RecordReader
 from tests.connector.formats import json_strategies as some
 
 EXAMPLES = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))

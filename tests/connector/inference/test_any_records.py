@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.catalog.options.option import resolve
 from penstock.connector.formats import find_format
-from penstock.connector.formats.error_collecting import collecting_errors
+from penstock.connector.formats.decoders import collecting_errors
 from penstock.connector.inference.inferred_table import ddl_lines
 from penstock.connector.kafka.connector import describe
 from penstock.connector.kafka.inference import infer_topic_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from penstock.connector.inference.disorder import (
+from penstock.connector.inference.event_time import (
     disorder_of,
     interval_text,
     lateness_ms,

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.catalog.model.type_parser import parse_type
-from penstock.connector.arrow.types import arrow_schema
+from penstock.connector.arrow import arrow_schema
 from penstock.connector.inference.event_time import rowtime_candidates
 
 START = 1_767_225_600  # 2026-01-01, in seconds

@@ -22,8 +22,11 @@ from penstock.catalog.errors import (
     UnsupportedError,
 )
 from penstock.connector.inference.location import Subject
-from penstock.connector.inference.schema_registry import _SameOrigin, read_subject
-from penstock.connector.inference.subject_table import infer_subject_table
+from penstock.connector.inference.schema_registry import (
+    _SameOrigin,
+    infer_subject_table,
+    read_subject,
+)
 from penstock.connector.registry import connector_of
 
 MONEY = {
@@ -213,7 +216,7 @@ def test_a_refused_log_in_and_nobody_there_are_errors_of_their_own(registry):
 
 def test_a_schema_that_holds_itself_is_refused(tmp_path):
     """SQL has no such type."""
-    from penstock.connector.inference.avro_types import avro_columns
+    from penstock.connector.inference.schema_types import avro_columns
 
     tree = {"type": "record", "name": "T", "fields": [{"name": "next", "type": ["null", "T"]}]}
     with pytest.raises(UnsupportedError, match="inside of itself"):

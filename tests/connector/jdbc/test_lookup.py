@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import ConfigError, QueryFailedError
-from penstock.connector.arrow.types import arrow_type
+from penstock.connector.arrow import arrow_type
 from penstock.connector.jdbc.connector import JdbcConnector
 from penstock.connector.jdbc.lookup import JdbcLookup
 from penstock.connector.jdbc.source import JdbcSource

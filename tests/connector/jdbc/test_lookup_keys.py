@@ -6,7 +6,7 @@ import pytest
 
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.jdbc.address import Backend
-from penstock.connector.jdbc.lookup_query import DatabaseColumn, compared_type, is_plain
+from penstock.connector.jdbc.lookup import DatabaseColumn, compared_type, is_plain
 
 POSTGRESQL, SQLITE = Backend.POSTGRESQL, Backend.SQLITE
 

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from penstock.connector.jdbc.address import Backend
-from penstock.connector.jdbc.lookup_query import (
+from penstock.connector.jdbc.lookup import (
     KeyQuery,
     key_queries,
     key_texts,

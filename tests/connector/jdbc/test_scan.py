@@ -19,7 +19,7 @@ from penstock.catalog.errors import (
     QueryFailedError,
     UnsupportedError,
 )
-from penstock.connector.arrow.types import arrow_schema
+from penstock.connector.arrow import arrow_schema
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.jdbc.database import JdbcDatabase
 from penstock.connector.jdbc.scan import read_batches, select_text

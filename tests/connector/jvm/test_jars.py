@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import RunError
-from penstock.connector.delta.jars import delta_jar_set
+from penstock.connector.delta.connector import delta_jar_set
 from penstock.connector.jvm import jars
 from penstock.connector.kafka.broker.broker import broker_jar_set
 

@@ -13,9 +13,8 @@ from penstock.catalog.secrets.crypto import KEY_VARIABLE, new_key
 from penstock.catalog.store.secrets import SqlSecrets
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.connector.kafka.client.client import KafkaClient
-from penstock.connector.kafka.client.connection import Connection
+from penstock.connector.kafka.client.connection import Connection, admin_connection, read_connection
 from penstock.connector.kafka.client.properties import PASSED_ON, REFERENCES, REFUSED, RENAMED
-from penstock.connector.kafka.client.tuning import admin_connection, read_connection
 from tests.connector.kafka.tables import kafka_source
 
 

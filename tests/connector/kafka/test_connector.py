@@ -15,6 +15,7 @@ from penstock.catalog.model.table import PrimaryKey
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import SourceKind
 from penstock.connector.kafka.connector import KafkaConnector
+from penstock.connector.kafka.table.settings import TopicList, TopicPattern
 from penstock.connector.kafka.table.startup import (
     AtTimestamp,
     Earliest,
@@ -22,7 +23,6 @@ from penstock.connector.kafka.table.startup import (
     Latest,
     SpecificOffsets,
 )
-from penstock.connector.kafka.table.subscription import TopicList, TopicPattern
 from tests.connector.kafka.tables import kafka_source, kafka_table
 
 ROOT = Path(__file__).resolve().parents[3]

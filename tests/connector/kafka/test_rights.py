@@ -17,10 +17,8 @@ from confluent_kafka.admin import (
 
 from penstock.catalog.errors import OptionError
 from penstock.connector.kafka.client import admin
-from penstock.connector.kafka.client.connection import Connection
-from penstock.connector.kafka.client.split import TopicPartition
-from penstock.connector.kafka.sink.checks import check_transactions
-from penstock.connector.kafka.sink.client import SinkAdmin
+from penstock.connector.kafka.client.connection import Connection, TopicPartition
+from penstock.connector.kafka.sink.client import SinkAdmin, check_transactions
 from penstock.connector.kafka.source.metadata_client import GroupCommitter
 from tests.connector.kafka.reading import planning, read
 from tests.connector.kafka.tables import kafka_source

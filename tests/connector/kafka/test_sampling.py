@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.connection import TopicPartition
 from penstock.connector.kafka.inference import spread
 
 

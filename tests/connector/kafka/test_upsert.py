@@ -9,11 +9,11 @@ import pytest
 
 from penstock.catalog.errors import BadRecordError, DefinitionError, OptionError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.formats.error_collecting import collecting_errors
+from penstock.connector.formats.decoders import collecting_errors
+from penstock.connector.kafka.connector import UpsertKafkaConnector
+from penstock.connector.kafka.source.decode import Tombstones, UpsertDecoder
 from penstock.connector.kafka.source.source import KafkaSource
-from penstock.connector.kafka.source.upsert_values import Tombstones, UpsertDecoder
 from penstock.connector.kafka.table.startup import Earliest, Latest
-from penstock.connector.kafka.upsert import UpsertKafkaConnector
 from tests.connector.formats.decoding import make_decoder, where
 from tests.connector.kafka.reading import planned, planning, read
 from tests.connector.kafka.tables import kafka_table

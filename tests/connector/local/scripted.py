@@ -16,7 +16,7 @@ from penstock.connector.contract import Accept, FetcherModel, ReadRequest
 from penstock.connector.local.job import LocalJob
 from penstock.connector.local.job_master import JobSettings
 from penstock.connector.local.messages import LocalCheckpoint
-from penstock.connector.local.output import Emission
+from penstock.connector.local.reader import Emission
 from penstock.connector.local.split_status import LocalJobStatus
 from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.scan import Rowtime

@@ -7,7 +7,7 @@ import threading
 import pyarrow as pa
 
 from penstock.connector.local.job_master import GroupWatermarks
-from penstock.connector.local.output import Emission, Output
+from penstock.connector.local.reader import Emission, Output
 
 WAIT_S = 10.0
 ROWS = Emission(reader=0, split_id="a", batch=pa.record_batch({"n": [1]}), watermark_ms=None)

@@ -13,8 +13,7 @@ from penstock.connector.local.messages import (
     SnapshotTaken,
     TakeSnapshot,
 )
-from penstock.connector.local.output import Emission, Output
-from penstock.connector.local.reader import LocalReader, ReaderContext
+from penstock.connector.local.reader import Emission, LocalReader, Output, ReaderContext
 from penstock.connector.source.coordinator.events import (
     AddSplits,
     NoMoreSplits,

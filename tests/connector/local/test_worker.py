@@ -6,8 +6,7 @@ import queue
 import threading
 from typing import Any
 
-from penstock.connector.local.clock import SteadyClock
-from penstock.connector.local.threads import Timers, Worker
+from penstock.connector.local.threads import SteadyClock, Timers, Worker
 
 WAIT_S = 10.0
 

@@ -16,11 +16,16 @@ from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import ReadRequest
 from penstock.connector.testing.captured import Captured
-from penstock.connector.testing.connector import FixtureConnector, FixtureSource
+from penstock.connector.testing.connector import (
+    FixtureConnector,
+    FixtureSettings,
+    FixtureSource,
+    as_fixture,
+    read_fixture,
+)
+from penstock.connector.testing.decode import publish, write_records
 from penstock.connector.testing.encode import encoder_of, make_records
-from penstock.connector.testing.options import FixtureSettings, as_fixture, read_fixture
-from penstock.connector.testing.records import publish, write_records
-from penstock.connector.testing.rows import InputRow
+from penstock.connector.testing.values import InputRow
 
 COLUMNS = {"id": "INT", "name": "STRING", "at": "TIMESTAMP(3)"}
 KAFKA = {

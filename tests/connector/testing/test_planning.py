@@ -13,8 +13,8 @@ from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.scan import Rowtime, Scan
 from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState
 from penstock.connector.spark.source.planning import PlanningExecutor
-from penstock.connector.testing.options import FixtureSettings, as_fixture
-from penstock.connector.testing.records import FixtureRecord, publish, write_records
+from penstock.connector.testing.connector import FixtureSettings, as_fixture
+from penstock.connector.testing.decode import FixtureRecord, publish, write_records
 
 ROWTIME = Rowtime(column="ts", inputs=("ts",), expression="ts", instant=False)
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model.type_parser import parse_type
-from penstock.connector.arrow.types import arrow_type
+from penstock.connector.arrow import arrow_type
 from penstock.connector.testing.values import from_text, plain_text, read_value
 
 VALUES = [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.sql.checkpoint.location import checkpoint_location, folder_name, old_folder_name
+from penstock.sql.checkpoint.identity import checkpoint_location, folder_name, old_folder_name
 
 # lone surrogates too, and names that look like what others are written as
 NAMES = st.one_of(

@@ -10,7 +10,7 @@ from penstock.catalog.model.function import Function, Language
 from penstock.catalog.model.table import RefreshMode, Table
 from penstock.sql.ddl.show_create import show_create
 from penstock.sql.dialect import to_text
-from penstock.sql.statements.changes import (
+from penstock.sql.statements.definitions import (
     ChangeMaterializedTable,
     CreateFunction,
     CreateMaterializedTable,

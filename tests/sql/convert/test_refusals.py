@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.sql.convert.parse import parse_tree
+from penstock.sql.convert.statement import parse_tree
 from penstock.sql.script.splitter import split
 
 

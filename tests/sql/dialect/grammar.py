@@ -13,7 +13,7 @@ from functools import cache
 from hypothesis import strategies as st
 
 from penstock.sql.compatibility import Kind, Status
-from penstock.sql.compatibility.rows import ROWS
+from penstock.sql.compatibility.page import ROWS
 from penstock.sql.dialect.functions.table import FUNCTIONS
 from penstock.sql.dialect.parser.calls import SYNTAX
 from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS

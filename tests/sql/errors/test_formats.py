@@ -14,7 +14,7 @@ from penstock.catalog.errors import (
     TemplateError,
 )
 from penstock.sql.errors.codes import ERROR_CODES, FAMILIES, error_page
-from penstock.sql.errors.formats import ErrorFormat, show_error, show_failures
+from penstock.sql.errors.render import ErrorFormat, show_error, show_failures
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -11,8 +11,8 @@ from sqlglot import exp
 from penstock.catalog.errors import DefinitionError, UnsupportedError
 from penstock.catalog.model.function import Function, Language
 from penstock.catalog.model.identifier import Identifier
-from penstock.sql.convert.parse import parse_tree
-from penstock.sql.execution.table_functions import (
+from penstock.sql.convert.statement import parse_tree
+from penstock.sql.execution.functions import (
     check_calls,
     keeping_rows,
     register_table_function,

@@ -9,10 +9,10 @@ import pytest
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputErrors
 from penstock.catalog.store.sql_catalog import SqlCatalog
-from penstock.sql.check.query_names import name_scripts_here
+from penstock.sql.check.checkpoint_assignment import name_scripts_here
 from penstock.sql.check.script_check import CheckedScript, check_scripts
 from penstock.sql.execution.context import SessionContext
-from penstock.sql.runner.statement_kind import kind_of, subject_of
+from penstock.sql.runner.summary import kind_of, subject_of
 from penstock.sql.script.files import ScriptFile
 
 KAFKA = (

@@ -12,7 +12,7 @@ from penstock.catalog.definitions.leases import this_process
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import PipelineLockedError
 from penstock.catalog.store.sql_catalog import SqlCatalog
-from penstock.sql.check.query_names import name_scripts_here
+from penstock.sql.check.checkpoint_assignment import name_scripts_here
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement, check_scripts
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.execution.context import SessionContext

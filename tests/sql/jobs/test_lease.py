@@ -22,7 +22,7 @@ from penstock.sql.errors.spark import is_permanent
 from penstock.sql.jobs.lease import PipelineLease, hold_leases
 from penstock.sql.jobs.progress import JobStatus
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
-from penstock.sql.settings.restart import ExponentialDelay
+from penstock.sql.settings import ExponentialDelay
 from tests.sql.run.scripted import END, MovedClock, ScriptedInsert, ScriptedQuery
 
 

@@ -14,8 +14,7 @@ import sqlglot
 from penstock.catalog.errors import PenstockError
 from penstock.connector.contract import OutputMode
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_sets
-from penstock.sql.jobs.live_query import LiveQuery, Row
-from penstock.sql.jobs.live_select import LiveSelect, UpsertChangelog, result_key
+from penstock.sql.jobs.live_query import LiveQuery, LiveSelect, Row, UpsertChangelog, result_key
 
 
 class ScriptedLive:

@@ -12,7 +12,7 @@ from penstock.sql.errors.spark import SlowStartError, translate
 from penstock.sql.jobs.progress import JobStatus
 from penstock.sql.jobs.query_start import ATTEMPTS, PAUSE_MS, StartQueue
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
-from penstock.sql.settings.restart import ExponentialDelay, FixedDelay, with_jitter
+from penstock.sql.settings import ExponentialDelay, FixedDelay, with_jitter
 from tests.sql.run.scripted import END, MovedClock, ScriptedInsert, ScriptedQuery
 
 LATE = (

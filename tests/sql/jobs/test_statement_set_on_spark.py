@@ -10,12 +10,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
-from penstock.sql.check.query_names import name_scripts
+from penstock.sql.check.checkpoint_assignment import name_scripts
 from penstock.sql.check.script_check import check_scripts
 from penstock.sql.checkpoint.directory import checkpoint_files
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.plan.physical.planner import Planner
-from penstock.sql.runner.statement_set import SharedQuery, plan_set
+from penstock.sql.runner.plan import SharedQuery, plan_set
 from penstock.sql.script.files import ScriptFile
 
 TEXT = """

@@ -21,7 +21,7 @@ from penstock.connector.spark.source.retry import Outage
 from penstock.sql.jobs.job import report_of
 from penstock.sql.jobs.progress import JobStatus
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
-from penstock.sql.settings.restart import DEFAULT_RESTART, ExponentialDelay, NoRestart
+from penstock.sql.settings import DEFAULT_RESTART, ExponentialDelay, NoRestart
 from tests.sql.run.scripted import END, IDLE, MovedClock, ScriptedInsert, ScriptedQuery
 
 BROKER_GONE = RuntimeError(

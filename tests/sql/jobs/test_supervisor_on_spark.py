@@ -14,7 +14,7 @@ from penstock.sql.errors.spark import is_permanent
 from penstock.sql.jobs.progress import JobStatus
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
 from penstock.sql.plan.physical.batch_metrics import BatchMetrics, read_batch_metrics
-from penstock.sql.settings.restart import DEFAULT_RESTART
+from penstock.sql.settings import DEFAULT_RESTART
 
 END_S = 90
 

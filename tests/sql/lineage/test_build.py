@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 
 from penstock.sql.lineage.build import LineageBuilder
-from penstock.sql.lineage.document import lineage_document
-from penstock.sql.lineage.mermaid import mermaid_lines
-from penstock.sql.lineage.text import tree_lines, trees_of_all
+from penstock.sql.lineage.text import lineage_document, mermaid_lines, tree_lines, trees_of_all
 from tests.sql.sql_objects import new_namespace, run
 
 ORDERS = """

@@ -11,8 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from penstock.sql.jobs.progress import JobProgress, JobStatus
-from penstock.sql.notebook.html import HEIGHT, WIDTH, as_html, sparkline
-from penstock.sql.notebook.screen import as_text
+from penstock.sql.notebook.screen import HEIGHT, WIDTH, as_html, as_text, sparkline
 from penstock.sql.notebook.views import (
     LONGEST,
     Head,

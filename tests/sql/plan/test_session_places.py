@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.sql.check.query_names import name_scripts_here
+from penstock.sql.check.checkpoint_assignment import name_scripts_here
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.checkpoint.reader import LocalFiles
 from penstock.sql.execution.context import SessionContext

@@ -18,8 +18,7 @@ from penstock.sql.execution.context import SessionContext
 from penstock.sql.project_template.files import FILES, NEXT, project_name, write_project
 from penstock.sql.script.files import read_script
 from penstock.sql.script.project import Project, read_project
-from penstock.sql.settings.pipeline import SETTINGS
-from penstock.sql.settings.session import RESTART_SETTINGS, check_settings
+from penstock.sql.settings import RESTART_SETTINGS, SETTINGS, check_settings
 from penstock.sql.spark_process.spark_session import DEFAULT_MASTER
 from tests.sql.cli.command_runner import CommandRunner
 from tests.sql.sql_objects import new_namespace

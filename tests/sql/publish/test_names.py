@@ -9,7 +9,7 @@ import pytest
 
 from penstock.catalog.errors import ObjectExistsError
 from penstock.catalog.model.identifier import Identifier
-from penstock.sql.publish.names import PublishedNames
+from penstock.sql.publish.entries import PublishedNames
 from penstock.sql.publish.text import PublishedName
 
 

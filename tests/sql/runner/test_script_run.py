@@ -13,9 +13,9 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.connector.contract import AvailableNow, Continuous
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement
 from penstock.sql.execution.context import SessionContext
+from penstock.sql.runner.plan import PlannedSet
 from penstock.sql.runner.run import ScriptRun
 from penstock.sql.runner.run_mode import RunMode, StopRequest
-from penstock.sql.runner.statement_set import PlannedSet
 from penstock.sql.runner.summary import SinkResult, StatementStatus, document
 from penstock.sql.script.files import ScriptFile
 from penstock.sql.statements.dml import InsertInto

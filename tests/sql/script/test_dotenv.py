@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import ConfigError
-from penstock.sql.script.dotenv import read_dotenv
+from penstock.sql.script.files import read_dotenv
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import ConfigError, TemplateError
-from penstock.sql.script.dotenv import read_dotenv
-from penstock.sql.script.files import SAFE_FOLDERS_VARIABLE
+from penstock.sql.script.files import SAFE_FOLDERS_VARIABLE, read_dotenv
 from penstock.sql.script.project import Project, find_project, load_dotenv
 from penstock.sql.script.templates import render_template
 

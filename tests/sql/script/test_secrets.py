@@ -18,15 +18,14 @@ from penstock.catalog.errors import (
 from penstock.catalog.secrets.crypto import KEY_VARIABLE, decrypt, new_key
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.convert.statement import parse_statement
-from penstock.sql.ddl.definition_checks import check_connector
+from penstock.sql.ddl.apply_ddl import check_connector
 from penstock.sql.dialect.flink.dialect import Flink
-from penstock.sql.errors.formats import ErrorFormat, show_error
-from penstock.sql.errors.render import render
+from penstock.sql.errors.render import ErrorFormat, render, show_error
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.ddl import define
 from penstock.sql.execution.show import answer
 from penstock.sql.formatter import format_sql
-from penstock.sql.runner.statement_kind import kind_of, subject_of
+from penstock.sql.runner.summary import kind_of, subject_of
 from penstock.sql.script.splitter import split, split_all, states_secret
 from penstock.sql.syntax.positions import Source
 from tests.sql.sql_objects import parse_script

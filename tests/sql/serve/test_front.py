@@ -21,8 +21,15 @@ from thrift.transport.TTransport import TMemoryBuffer, TTransportException
 
 from penstock.catalog.errors import ConfigError
 from penstock.sql.serve.connection_limits import LONGEST_WAIT_S, Bounds, LoginLimits
-from penstock.sql.serve.front import MAX_REQUEST_BYTES, Front, ThriftBackend, _origin
-from penstock.sql.serve.sasl import SaslStatus, negotiate, negotiation_frame
+from penstock.sql.serve.front import (
+    MAX_REQUEST_BYTES,
+    Front,
+    SaslStatus,
+    ThriftBackend,
+    _origin,
+    negotiate,
+    negotiation_frame,
+)
 from penstock.sql.serve.tls import server_context
 from tests.sql.serve.test_tls import write_pem
 

@@ -9,8 +9,8 @@ from zipfile import ZipFile
 import pyspark
 import pytest
 
-from penstock.connector.delta.jars import delta_jars
-from penstock.sql.serve.spark_commands import COMMANDS, SETTINGS, SHOWN_SETTINGS
+from penstock.connector.delta.connector import delta_jars
+from penstock.sql.serve.guard import COMMANDS, SETTINGS, SHOWN_SETTINGS
 
 KNOWN = Path(__file__).with_name("spark_commands.txt")
 """Every class of Spark's and Delta's that begins like a command for reading; those with a + are allowed."""

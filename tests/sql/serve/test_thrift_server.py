@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.sql.serve.thrift_server import hive_properties
+from penstock.sql.serve.server import hive_properties
 
 URL = "ldap://127.0.0.1:4711"
 

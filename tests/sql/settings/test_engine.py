@@ -11,7 +11,7 @@ import penstock
 from penstock.catalog.errors import OptionError
 from penstock.catalog.options.option import resolve
 from penstock.connector.spark.session import configured
-from penstock.sql.settings.pipeline import CARRIED, SETTINGS, SUBSTITUTION, TIME_ZONE, engine_conf
+from penstock.sql.settings import CARRIED, SETTINGS, SUBSTITUTION, TIME_ZONE, engine_conf
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 

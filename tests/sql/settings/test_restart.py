@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.sql.settings.restart import (
+from penstock.sql.settings import (
     ExponentialDelay,
     Failures,
     FixedDelay,

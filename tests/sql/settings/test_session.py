@@ -8,8 +8,13 @@ from penstock.catalog.errors import OptionError
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.execution.ddl import set_option
 from penstock.sql.script.splitter import split
-from penstock.sql.settings.restart import ExponentialDelay, FixedDelay, NoRestart
-from penstock.sql.settings.session import check_settings, restart_strategy
+from penstock.sql.settings import (
+    ExponentialDelay,
+    FixedDelay,
+    NoRestart,
+    check_settings,
+    restart_strategy,
+)
 from penstock.sql.statements.statement import ResetOption, SetOption
 from tests.sql.sql_objects import new_namespace
 

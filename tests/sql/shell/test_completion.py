@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.connector.registry import connector_names
-from penstock.sql.settings.pipeline import SETTINGS
+from penstock.sql.settings import SETTINGS
 from penstock.sql.shell.completion import Names, complete, known_options
 
 NAMES = Names(

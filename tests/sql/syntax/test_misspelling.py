@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import InputError
-from penstock.sql.convert.parse import parse_tree
+from penstock.sql.convert.statement import parse_tree
 from penstock.sql.dialect import Flink
 from penstock.sql.script.splitter import split
 from penstock.sql.syntax.misspelling import CLAUSES, nearest_keyword

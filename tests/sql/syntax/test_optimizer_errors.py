@@ -16,7 +16,7 @@ from penstock.sql.dialect import flink_to_spark, parse_query
 from penstock.sql.dialect.flink import dialect
 from penstock.sql.dialect.flink.trees import FLINK
 from penstock.sql.lineage.query import lineage_of_query
-from penstock.sql.syntax.optimizer_errors import is_refusal, refusals_ignored
+from penstock.sql.syntax.parse_errors import is_refusal, refusals_ignored
 from tests.sql.sql_objects import new_namespace
 
 TABLE = "CREATE TABLE t (a STRING, b INT) WITH ('connector' = 'datagen');"

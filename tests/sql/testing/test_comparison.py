@@ -16,8 +16,8 @@ from penstock.sql.testing.case_run import CaseResult
 from penstock.sql.testing.cases import Case, TestFile
 from penstock.sql.testing.comparison import Mark, RowsDiffer, align, compare
 from penstock.sql.testing.loader import read_test_file
+from penstock.sql.testing.queries import ActualResults, ActualRow
 from penstock.sql.testing.report import headline, problem_document, problem_text, write_junit
-from penstock.sql.testing.results import ActualResults, ActualRow
 from penstock.sql.testing.update import updated_text
 from tests.sql.sql_objects import new_namespace
 

@@ -17,10 +17,9 @@ from penstock.sql.dialect import to_text
 from penstock.sql.dialect.flink.trees import parse_query
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.script.files import ScriptFile
-from penstock.sql.testing.fixed_clock import read_clock
 from penstock.sql.testing.loader import read_test_file
-from penstock.sql.testing.named_tables import NamedTables, name_tables
-from penstock.sql.testing.substitutes import TableSubstitutes
+from penstock.sql.testing.sources import NamedTables, name_tables
+from penstock.sql.testing.substitutes import TableSubstitutes, read_clock
 from tests.sql.sql_objects import new_namespace
 
 KAFKA = (

@@ -28,6 +28,7 @@ from py4j.protocol import Py4JJavaError
 from penstock.catalog.definitions.leases import Owner, is_gone, this_process
 from penstock.catalog.errors import ConfigError, PenstockError, SinkError, StateMismatchError
 from penstock.catalog.model.identifier import quoted
+from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import (
     Guarantee,
@@ -56,7 +57,6 @@ from penstock.connector.filesystem.sink.publish import (
     visible_files,
 )
 from penstock.connector.filesystem.sink.target import FileTarget
-from penstock.connector.row_level_dml import TableEditor
 from penstock.connector.spark import hadoop_files
 from penstock.connector.spark.sink.last_batch import LastBatch, is_written
 from penstock.connector.spark.sink.micro_batch import batch_digest, discard_batch, micro_batch_query

@@ -12,8 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from penstock.connector.filesystem.table.errors import corrupt, line_too_long, shortened
-from penstock.connector.filesystem.table.location import explained
+from penstock.connector.filesystem.table.location import (
+    corrupt,
+    explained,
+    line_too_long,
+    shortened,
+)
 from penstock.connector.filesystem.table.split import FileSplit
 
 __all__ = [

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.catalog.model.table import ComputedColumn, MetadataColumn, PhysicalColumn
-from penstock.connector.arrow.types import arrow_field
+from penstock.connector.arrow import arrow_field
 from penstock.connector.contract import ReadRequest
 from penstock.connector.filesystem.source.lines import (
     CompressedLines,
@@ -22,14 +22,12 @@ from penstock.connector.filesystem.source.lines import (
     line_positions,
     split_lines,
 )
-from penstock.connector.filesystem.table.errors import vanished
-from penstock.connector.filesystem.table.location import TableFolder
+from penstock.connector.filesystem.table.location import TableFolder, vanished
 from penstock.connector.filesystem.table.split import FileSplit, metadata_value
 from penstock.connector.filesystem.table.table import FilesystemTable
 from penstock.connector.formats import Decoded
 from penstock.connector.formats.contract import BadValue, Where
-from penstock.connector.formats.count_only import rows_without_columns
-from penstock.connector.formats.error_collecting import collecting_errors
+from penstock.connector.formats.decoders import collecting_errors, rows_without_columns
 from penstock.connector.source.records import BadRecord, RawRecord, RecordsWithSplitIds, Stage
 from penstock.connector.source.split import Split
 

@@ -16,8 +16,8 @@ from penstock.catalog.model.types import (
     TimestampLtzType,
     VarCharType,
 )
-from penstock.connector.arrow.metadata_casts import cast_metadata
-from penstock.connector.filesystem.table.errors import not_readable
+from penstock.connector.arrow import cast_metadata
+from penstock.connector.filesystem.table.location import not_readable
 from penstock.connector.source.split import Split
 
 __all__ = [

@@ -1,11 +1,15 @@
-"""Decode envelopes to changes of rows: one row for INSERT and DELETE, two rows for UPDATE."""
+"""Decode envelopes to changes of rows: one row for INSERT and DELETE, two rows for UPDATE.
+
+Records are filtered by two or three of their fields (schema, table) before anything else is decoded.
+"""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Self
 
@@ -14,16 +18,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.connector.arrow.types import arrow_schema
+from penstock.connector.arrow import arrow_schema
 from penstock.connector.changelog import RowKind
 from penstock.connector.formats.changelog.envelopes import (
+    STRING,
     EnvelopeReader,
     Envelopes,
     Fault,
     MetadataField,
 )
-from penstock.connector.formats.contract import Decoded, Fields, Where
-from penstock.connector.formats.count_only import batch_of
+from penstock.connector.formats.contract import Decoded, Decoder, Fields, Where
+from penstock.connector.formats.decoders import batch_of, collecting_errors
+from penstock.connector.formats.json.decoder import JsonDecoder
+from penstock.connector.formats.json.lines import Mask
+from penstock.connector.formats.json.options import JsonSettings
 
 __all__ = [
     "ChangeRows",
@@ -32,6 +40,7 @@ __all__ = [
     "Indexes",
     "Operation",
     "Operations",
+    "SchemaFilterDecoder",
     "change_rows",
     "images",
     "operations_of",
@@ -157,3 +166,51 @@ class EnvelopeDecoder(ABC):
         self, envelopes: Envelopes, operations: Operations, values: Sequence[bytes | None]
     ) -> EnvelopeRows:
         """Make the rows of the operations; NOTHING has none."""
+
+
+class SchemaFilterDecoder:
+    """A Decoder of the records in which every field of `included` matches its pattern as a whole."""
+
+    def __init__(self, decoder: Decoder, included: Mapping[str, re.Pattern[str]]) -> None:
+        """`decoder` gets those records, and what is no record at all, which is for it to tell."""
+        self._decoder = decoder
+        self._included = included
+        self._fields = JsonDecoder(
+            [(field, STRING) for field in included],
+            JsonSettings(ignore_parse_errors=True, explode_arrays=False),
+        )
+
+    def gathering(self) -> SchemaFilterDecoder:
+        """Return a decoder that lists bad records and raises for none (`CollectsErrors`)."""
+        return SchemaFilterDecoder(collecting_errors(self._decoder), self._included)
+
+    def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
+        """Decode one batch, see Decoder. Records that are not included are not counted."""
+        chosen = np.flatnonzero(~self._of_others(values, where))
+        if len(chosen) == len(values):
+            return self._decoder.decode(values, where)
+        decoded = self._decoder.decode(
+            [values[index] for index in chosen.tolist()], lambda index: where(int(chosen[index]))
+        )
+        return replace(
+            decoded,
+            kept=chosen if decoded.kept is None else chosen[decoded.kept],
+            bad=tuple(replace(bad, index=int(chosen[bad.index])) for bad in decoded.bad),
+        )
+
+    def _of_others(self, values: Sequence[bytes | None], where: Where) -> Mask:
+        decoded = self._fields.decode(values, where)
+        rows = np.arange(len(values)) if decoded.kept is None else decoded.kept
+        fits = np.ones(len(rows), np.bool_)
+        for column, pattern in zip(decoded.batch.columns, self._included.values(), strict=True):
+            fits &= _matches(column, pattern)
+        others = np.zeros(len(values), np.bool_)
+        others[rows[~fits]] = True
+        return others
+
+
+def _matches(column: pa.Array, pattern: re.Pattern[str]) -> npt.NDArray[np.bool_]:
+    """Match each text once."""
+    texts = column.dictionary_encode()
+    found = [pattern.fullmatch(text) is not None for text in texts.dictionary.to_pylist()]
+    return np.asarray(pa.array(found, pa.bool_()).take(texts.indices).fill_null(False))

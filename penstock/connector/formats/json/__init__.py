@@ -1,5 +1,5 @@
 """The format `json`, with Flink's options and conversions.
 
-`batches` decodes many records as columns, `records` decodes one at a time what does not fit; `decoder` chooses.
-Called by `formats/registry`, `formats/changelog`, `inference` and `spark/encoding`.
+`batches` decodes many records as columns, `decoder` chooses, and decodes one at a time what does not fit.
+Called by `formats/contract`, `formats/changelog`, `inference` and `spark/encoding`.
 """

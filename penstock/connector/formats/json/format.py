@@ -9,7 +9,7 @@ from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model import types as t
 from penstock.catalog.options.option import Option, Resolved
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.column_checks import check_record_type
+from penstock.connector.checks import check_record_type
 from penstock.connector.formats.contract import Decoder, Fields
 from penstock.connector.formats.json.options import json_options, json_settings
 

@@ -1,4 +1,7 @@
-"""The admin client: topics, offsets, groups. Requests that a restarting broker does not answer are repeated."""
+"""The admin client: topics, offsets, groups. Requests that a restarting broker does not answer are repeated.
+
+Committed offsets of a group are read by a consumer that never joins it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from confluent_kafka import (
     OFFSET_INVALID,
+    Consumer,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
@@ -22,12 +27,87 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from penstock.catalog.errors import PenstockError
 from penstock.connector.kafka.client.client import DENIED, GONE, REQUEST_TIMEOUT_S, KafkaClient
-from penstock.connector.kafka.client.connection import Connection, LogBounds, TopicInfo
+from penstock.connector.kafka.client.connection import (
+    Connection,
+    LogBounds,
+    TopicInfo,
+    TopicPartition,
+)
 from penstock.connector.kafka.client.errors import partition_unknown, topic_changed
-from penstock.connector.kafka.client.group import CommittedOffsets
-from penstock.connector.kafka.client.split import TopicPartition
 
-__all__ = ["PATIENCE_S", "KafkaAdmin", "existing_bounds"]
+__all__ = [
+    "PATIENCE_S",
+    "CommittedOffsets",
+    "KafkaAdmin",
+    "existing_bounds",
+]
+
+SLICE_S = 1.0
+_NOT_YET = {KafkaError._TIMED_OUT, KafkaError._WAIT_COORD}  # noqa: SLF001  public codes
+_OF_PRODUCERS = ("transactional.id", "transaction.timeout.ms")
+
+
+class CommittedOffsets(KafkaClient):
+    """A consumer that belongs to `group` by its name only. One thread; closed at the end of `with`."""
+
+    def __init__(self, connection: Connection, group: str) -> None:
+        super().__init__(connection)
+        self._group = group
+        self._consumer: Consumer = self.make(Consumer)
+
+    def configuration(self) -> dict[str, Any]:
+        """Return the client library's settings; open transactions are waited for."""
+        settings = super().configuration()
+        return {key: value for key, value in settings.items() if key not in _OF_PRODUCERS} | {
+            "group.id": self._group,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+
+    @property
+    def metadata(self) -> Any:
+        """What stands for the group in a transaction."""
+        return self._consumer.consumer_group_metadata()
+
+    def committed(self, partitions: Collection[TopicPartition]) -> list[ClientPartition]:
+        """Return the partitions in which the group has committed, asked for once.
+
+        Raises KafkaException, for the error of a single partition too: its offset looks like one never committed.
+        """
+        wanted = [ClientPartition(*partition) for partition in partitions]
+        answer = self._patiently(wanted)
+        for partition in answer:
+            if partition.error is not None and partition.error.code() not in GONE:
+                raise KafkaException(partition.error)
+        return [partition for partition in answer if partition.offset >= 0]
+
+    def _patiently(self, wanted: list[ClientPartition]) -> list[ClientPartition]:
+        """Ask in slices: a coordinator that may not be asked is reported as an event, and not in the answer."""
+        give_up_s = time.monotonic() + REQUEST_TIMEOUT_S
+        while True:
+            try:
+                return self._consumer.committed(wanted, timeout=SLICE_S)
+            except KafkaException as failure:
+                if failure.args[0].code() not in _NOT_YET:
+                    raise
+                event = self._consumer.poll(0)
+                reason = None if event is None else event.error()
+                if reason is not None and reason.code() in DENIED:
+                    raise KafkaException(reason) from None
+                if time.monotonic() >= give_up_s:
+                    raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._consumer.close()
+
 
 GIVE_UP_AFTER_S = 20.0
 """For all attempts together; with the last one under way an error is out within 30 s (reliability rule 5)."""

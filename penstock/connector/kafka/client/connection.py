@@ -1,13 +1,16 @@
-"""The values that are passed to the Kafka client, and those that it returns."""
+"""The values that are passed to the Kafka client and those that it returns: connections, partitions, splits.
+
+What each of our clients is tuned for, on top of what the table says, has its numbers from the source's benchmark.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.catalog.options.references import shown_references
-from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.source.split import Split
 
 if TYPE_CHECKING:
     from confluent_kafka import Message  # noqa: TC004  at run time only `client` may
@@ -18,12 +21,54 @@ __all__ = [
     "EndOfPartition",
     "Event",
     "Fetched",
+    "KafkaSplit",
     "LogBounds",
     "OffsetUnavailable",
     "Start",
     "TopicInfo",
+    "TopicPartition",
     "TopicUnknown",
+    "admin_connection",
+    "peek_connection",
+    "read_connection",
 ]
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic; also a dictionary key and, as `topic-partition`, a split id (Flink's spelling)."""
+
+    topic: str
+    partition: int
+
+    @property
+    def split_id(self) -> str:
+        """The id under which offsets and checkpoints know the partition."""
+        return f"{self.topic}-{self.partition}"
+
+    @classmethod
+    def of(cls, split_id: str) -> TopicPartition:
+        """Parse a split id; a topic's name may hold dashes itself."""
+        topic, _, partition = split_id.rpartition("-")
+        assert topic, f"{split_id!r} is not <topic>-<partition>"
+        return cls(topic, int(partition))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSplit(Split):
+    """The offsets [`start`, `stop`) of one partition, for one task.
+
+    `leader_epoch` is the leader's epoch when the range was planned: with it the client notices a log that was
+    truncated since (KIP-320). None when nothing was planned in this process.
+    """
+
+    topic: str
+    partition: int
+    leader_epoch: int | None = None
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition that is read."""
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,3 +153,62 @@ class Fetched:
 
     messages: Sequence[Message]
     events: tuple[Event, ...] = ()
+
+
+# what the scan decides itself; no table may change it
+_ALWAYS = {
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    # the client's default jumps elsewhere without a word when an offset is gone
+    "auto.offset.reset": "error",
+    "enable.partition.eof": "true",
+    "allow.auto.create.topics": "false",
+}
+_COMMON = {
+    "client.id": "penstock",
+    "socket.keepalive.enable": "true",
+    # a broker that comes back is to be noticed within a second, not ten
+    "reconnect.backoff.max.ms": "1000",
+}
+# librdkafka wants a group id of every consumer, though one that only assigns never joins
+_GROUP = {"group.id": "penstock"}
+_READ = {
+    # the client fetches while a batch is decoded; it must not run dry in that time. More than this is read no
+    # faster, and what lies fetched behind the end of a range is thrown away
+    "queued.min.messages": "200000",
+    "queued.max.messages.kbytes": "32768",
+    "fetch.max.bytes": str(16 << 20),
+    "max.partition.fetch.bytes": str(4 << 20),
+    # a fetch that waits for data at the end of a range would hold up the next range by its whole wait
+    "fetch.wait.max.ms": "10",
+    # the default of a second is longer than a full queue lasts
+    "fetch.queue.backoff.ms": "10",
+    "fetch.error.backoff.ms": "50",
+}
+_PEEK = {
+    "queued.min.messages": "1",
+    # a record batch larger than this is answered for one partition a request (KIP-74)
+    "max.partition.fetch.bytes": str(1 << 20),
+    "fetch.max.bytes": str(8 << 20),
+    "fetch.wait.max.ms": "10",
+    "fetch.queue.backoff.ms": "1",
+    "fetch.error.backoff.ms": "5",
+}
+
+
+def admin_connection(client: Mapping[str, str]) -> Connection:
+    """For questions about topics, offsets and groups."""
+    consumers_only = {"group.id", *_READ, "check.crcs", "isolation.level"}
+    return Connection.of(
+        {**_COMMON, **{k: v for k, v in client.items() if k not in consumers_only}}
+    )
+
+
+def read_connection(client: Mapping[str, str]) -> Connection:
+    """For reading ranges as fast as they can be decoded; the table may change sizes and waits."""
+    return Connection.of({**_COMMON, **_GROUP, **_READ, **client, **_ALWAYS})
+
+
+def peek_connection(client: Mapping[str, str]) -> Connection:
+    """For single records of many partitions, quickly."""
+    return Connection.of({**_COMMON, **_GROUP, **client, **_PEEK, **_ALWAYS})

@@ -10,7 +10,7 @@ from penstock.catalog.errors import (
     UnknownObjectError,
     did_you_mean,
 )
-from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.connection import TopicPartition
 from penstock.connector.source.split import SplitOffsets
 
 __all__ = [

@@ -18,7 +18,7 @@ def kafka_sink(table: Table, described: KafkaTable) -> Sink:
 
     Raises OptionError, DefinitionError or UnsupportedError.
     """
-    from penstock.connector.kafka.sink.definition import check_order, check_writable
+    from penstock.connector.kafka.sink.records import check_order, check_writable
     from penstock.connector.kafka.sink.settings import read_sink_settings
     from penstock.connector.kafka.sink.sink import KafkaSink
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from penstock.connector.kafka.client.connection import Connection
-from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.connection import Connection, TopicPartition
 from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin, transactional
-from penstock.connector.kafka.sink.marker import Marker
+from penstock.connector.kafka.sink.protocol import Marker
 
 __all__ = ["BlockedPartition", "Slot", "abort", "blocked_partitions", "slots"]
 

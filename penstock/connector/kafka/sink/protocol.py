@@ -6,7 +6,7 @@ over, so the marker read next, stable, is of exactly the committed ones. (4) Dat
 who reads "batch b is next" knows: no attempt has committed b, and no older one ever can; it alone may. Hence
 - a task retry, a speculative or zombie attempt, a second runner: one wins, the others are fenced or find the marker;
 - a driver that dies before the tasks, between their commits, or before its checkpoint knows of them: the batch is
-  replayed, slots that have it pass, the others write; Spark ends the batch after all N reports, so none is left out;
+replayed, slots that have it pass, the others write; Spark ends the batch after all N reports, so none is left out;
 - a batch of another content (copied checkpoint, other query) has another digest and is refused, not passed over.
 At most once per slot and batch, and at least once: exactly once, if a replay gives a slot the same rows. `sink.py`
 stages the rows of a query that may give others (`connector/spark/sink/determinism.py`).
@@ -14,20 +14,221 @@ stages the rows of a query that may give others (`connector/spark/sink/determini
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from penstock.catalog.errors import StateMismatchError
+from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.failpoints import reach
-from penstock.connector.kafka.client.connection import Connection
-from penstock.connector.kafka.client.split import TopicPartition
-from penstock.connector.kafka.client.tuning import admin_connection
+from penstock.connector.kafka.client.connection import Connection, TopicPartition, admin_connection
 from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin, transactional
-from penstock.connector.kafka.sink.marker import BatchCommit, Marker, may_write
-from penstock.connector.kafka.sink.sending import Destination
 
-__all__ = ["SlotWriter", "read_marker"]
+__all__ = [
+    "BatchCommit",
+    "Destination",
+    "Marker",
+    "SlotNames",
+    "SlotWriter",
+    "last_changes",
+    "may_write",
+    "read_marker",
+]
+
+_OF_A_RECORD = ("key", "value", "timestamp", "headers")
+BY_KEY = -1
+"""What the client takes for "choose the partition yourself"."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Destination:
+    """Where a task's records go. `topic` is None where a column says it; `fixed` numbers a task that writes to one
+    partition of each topic.
+    """
+
+    topic: str | None
+    fixed: int | None
+    _partitions: dict[str, int] = field(default_factory=dict)
+
+    def send(self, producer: RecordProducer, chunks: Iterator[pa.RecordBatch]) -> int:
+        """Send the records, those of a topic in their order; returns how many. `producer.flush` has to follow."""
+        rows = 0
+        for chunk in chunks:
+            for topic, part in self._by_topic(chunk):
+                self._send(producer, topic, part)
+            rows += chunk.num_rows
+        return rows
+
+    def _by_topic(self, chunk: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        if self.topic is not None:
+            yield self.topic, chunk
+            return
+        topics = chunk.column("topic")
+        for topic in pc.unique(topics).to_pylist():
+            yield topic, chunk.filter(pc.equal(topics, topic))
+
+    def _send(self, producer: RecordProducer, topic: str, part: pa.RecordBatch) -> None:
+        if not part.num_rows:
+            return
+        partition = self._partition(producer, topic)
+        names = [name for name in _OF_A_RECORD if name in part.schema.names]
+        # no record has a header in most batches of a table that could have some
+        if "headers" in names and part.column("headers").null_count == part.num_rows:
+            names.remove("headers")
+        records = part.select(names).to_pylist()
+        if "headers" not in names:
+            producer.send(topic, records, part.nbytes, partition)
+            return
+        for record in records:
+            pairs = record.pop("headers")
+            if pairs:
+                record["headers"] = [(pair["key"], pair["value"]) for pair in pairs]
+            if record.get("timestamp", 0) is None:
+                del record["timestamp"]
+        producer.send_with_headers(topic, records, part.nbytes, partition)
+
+    def _partition(self, producer: RecordProducer, topic: str) -> int:
+        if self.fixed is None:
+            return BY_KEY
+        if topic not in self._partitions:
+            self._partitions[topic] = producer.partitions(topic)
+        return self.fixed % self._partitions[topic]
+
+
+def last_changes(chunks: Iterator[pa.RecordBatch], *, only_last: bool) -> Iterator[pa.RecordBatch]:
+    """Leave out what an upsert topic does not need of changes that come sorted by key.
+
+    That is every row as it was before an update, unless it is the last change of its key: then the row is gone.
+    With `only_last` it is all but the last change of each key.
+    """
+    held: pa.RecordBatch | None = None
+    for chunk in chunks:
+        if not chunk.num_rows:
+            continue
+        rows = chunk if held is None else pa.concat_batches([held, chunk])
+        # whether a row is its key's last is known when the next one is seen
+        ready, held = rows.slice(0, rows.num_rows - 1), rows.slice(rows.num_rows - 1)
+        keys = rows.column("key")
+        yield _kept(ready, pc.not_equal(ready.column("key"), keys.slice(1)), only_last=only_last)
+    if held is not None:
+        yield _kept(held, pa.array([True]), only_last=only_last)
+
+
+def _kept(rows: pa.RecordBatch, last: pa.BooleanArray, *, only_last: bool) -> pa.RecordBatch:
+    if only_last or ROW_KIND not in rows.schema.names:
+        return rows.filter(last) if only_last else rows
+    stays = pc.not_equal(rows.column(ROW_KIND), RowKind.UPDATE_BEFORE.value)
+    return rows.filter(pc.or_(stays, last))
+
+
+SCOPE_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotNames:
+    """The names of a sink's slots. `scope` identifies query and sink, in hex."""
+
+    prefix: str
+    scope: str
+
+    @classmethod
+    def of(cls, prefix: str, query_id: str, sink: str) -> SlotNames:
+        """Name the slots of the query `query_id` that write into `sink`."""
+        digest = hashlib.sha256(f"{query_id}\n{sink}".encode()).hexdigest()
+        return cls(prefix=prefix, scope=digest[:SCOPE_DIGITS])
+
+    def slot(self, slot: int) -> str:
+        """Name a slot: its transactional.id, and the consumer group that holds its marker."""
+        return f"{self.prefix}-{self.scope}-{slot}"
+
+
+VERSION = "v1"
+
+_START_ANEW = "to start over, SET another 'pipeline.name'; rows that are in the topic stay there"
+
+_REPAIR = (
+    "`penstock kafka transactions repair` sets it again (docs/exactly-once.md says when it may)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """A slot's marker: every batch before `next_batch` is written; `digest` and `rows` are those of the last one.
+
+    `digest` is None for a marker that was set by hand: it names the next batch, and nothing about the last one.
+    """
+
+    next_batch: int
+    rows: int = 0
+    digest: str | None = None
+
+    @classmethod
+    def parse(cls, offset: int, metadata: str | None) -> Marker:
+        """Read a committed offset and its metadata."""
+        parts = (metadata or "").split(";")
+        if len(parts) == 4 and parts[0] == VERSION and parts[2].isdigit():
+            return cls(next_batch=offset, rows=int(parts[2]), digest=parts[3])
+        return cls(next_batch=offset)
+
+    @property
+    def metadata(self) -> str:
+        """The text beside the offset, far below the broker's limit of 4096 bytes."""
+        return f"{VERSION};{self.next_batch - 1};{self.rows};{self.digest or ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCommit:
+    """A slot's part of a batch that is to be written. `first_batch` is the first that this sink ever had.
+
+    `sparse`: the sink is not given every batch, and whether a marker that is missing may have been forgotten was
+    decided before (`sink.py`).
+    """
+
+    slot: str
+    batch_id: int
+    first_batch: int
+    digest: str
+    sparse: bool = False
+
+
+def may_write(claim: BatchCommit, found: Marker | None) -> bool:
+    """Return whether the slot's rows have to be written; False: they are written already.
+
+    Raises StateMismatchError where the marker fits no batch that this query could be at.
+    """
+    what = f"slot '{claim.slot}', batch {claim.batch_id}"
+    if found is None:
+        if claim.sparse or claim.batch_id == claim.first_batch:
+            return True
+        raise StateMismatchError(
+            f"{what}: the marker of the batch before is lost, so it is unknown whether this batch is in the topic",
+            hint="the consumer group of that name was deleted, its topic was made again, or the pipeline was "
+            f"stopped for longer than the broker's offsets.retention.minutes; {_REPAIR}; or {_START_ANEW}",
+        )
+    if found.next_batch == claim.batch_id or (claim.sparse and found.next_batch < claim.batch_id):
+        return True
+    if found.next_batch == claim.batch_id + 1:
+        if found.digest == claim.digest:
+            return False
+        raise StateMismatchError(
+            f"{what}: another batch of this number is in the topic (its digest is {found.digest}, this one's "
+            f"{claim.digest}): the checkpoint was copied or restored, or the query was changed before it went on",
+            hint=f"continue with the checkpoint and the query that wrote it; or {_START_ANEW}",
+        )
+    if found.next_batch > claim.batch_id:
+        raise StateMismatchError(
+            f"{what}: the topic has batch {found.next_batch - 1} of this query already: another runner is ahead, "
+            "or the checkpoint is an older copy",
+            hint=f"stop the other runner, or continue with its checkpoint; or {_START_ANEW}",
+        )
+    raise StateMismatchError(
+        f"{what}: the topic's last batch in this slot is {found.next_batch - 1}, and batch {claim.batch_id - 1} is "
+        "missing there: the number of slots or the prefix was changed, or the marker was set back",
+        hint=f"{_REPAIR}; or {_START_ANEW}",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

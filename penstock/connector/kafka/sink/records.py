@@ -1,12 +1,14 @@
 """From a frame of rows to a frame of records, and from there to slots: Spark expressions only.
 
-The columns of records are those of `sending`; `SLOT` and `ORDER` are added for writes that a shuffle comes before.
+Whether a table can be written at all is checked without a JVM or a broker: formats, metadata columns, topics.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from penstock.catalog.errors import DefinitionError, OptionError
 from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.table import MetadataColumn
 from penstock.catalog.model.types import (
@@ -21,10 +23,17 @@ from penstock.catalog.model.types import (
     VarBinaryType,
     VarCharType,
 )
-from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.connector.kafka.table.fields import Field, FormatChoice, KafkaTable
-from penstock.connector.kafka.table.subscription import TopicList
-from penstock.connector.spark.encoding.bytes import WrittenField, bytes_expression, sql_text
+from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+from penstock.connector.kafka.sink.settings import KafkaSinkSettings
+from penstock.connector.kafka.table.fields import (
+    METADATA_TYPES,
+    WRITABLE,
+    Field,
+    FormatChoice,
+    KafkaTable,
+)
+from penstock.connector.kafka.table.settings import TopicList
+from penstock.connector.spark.encoding import WrittenField, bytes_expression, sql_text
 from penstock.connector.spark.sink.target_rows import target_expressions
 
 if TYPE_CHECKING:
@@ -35,11 +44,15 @@ if TYPE_CHECKING:
 __all__ = [
     "ORDER",
     "SLOT",
+    "check_order",
+    "check_topic_given",
+    "check_writable",
     "record_expressions",
     "records_of",
     "single_topic",
     "slotted",
     "writable_as",
+    "writes_changes",
 ]
 
 SLOT = "__slot"
@@ -184,3 +197,62 @@ def slotted(records: DataFrame, slots: int, *, by_key: bool) -> DataFrame:
 def ordered(records: DataFrame) -> DataFrame:
     """Add the order in which Spark reads the rows, which grows along each split, before a shuffle loses it."""
     return records.selectExpr("*", f"monotonically_increasing_id() AS {ORDER}")
+
+
+def writes_changes(table: KafkaTable) -> bool:
+    """Return whether values are changes of rows, so that it matters in which order they are read."""
+    return table.formats.value.format.changes is not ChangelogMode.INSERT_ONLY
+
+
+def check_order(table: KafkaTable, settings: KafkaSinkSettings, *, owner: str) -> None:
+    """Refuse to spread changes of which nothing says which belong together. Raises OptionError."""
+    keyless = writes_changes(table) and table.formats.key is None
+    if keyless and (settings.parallelism or 1) > 1:
+        raise OptionError(
+            f"{owner}: 'sink.parallelism' = '{settings.parallelism}' would write the changes of a row in several "
+            f"places at once: '{table.formats.value.format.identifier}' says what happened in its order",
+            hint="add 'key.format' and 'key.fields', by which the changes of a row stay together; or leave it out",
+        )
+
+
+def check_writable(table: KafkaTable, *, owner: str) -> None:
+    """Check a table that is to be written. Raises DefinitionError, UnsupportedError."""
+    written = [column for column in table.schema.metadata if not column.virtual]
+    for column in written:
+        if column.metadata_key not in WRITABLE:
+            raise DefinitionError(
+                f"{owner}: the metadata column '{column.name}' is of '{column.metadata_key}', which can be read only",
+                hint=f"declare it VIRTUAL; metadata that can be written: {', '.join(WRITABLE)}",
+            ).about(column.name)
+        if not writable_as(column):
+            offered = METADATA_TYPES[column.metadata_key]
+            raise DefinitionError(
+                f"{owner}: the metadata column '{column.name}' has type {column.type}, which is not cast to that of "
+                f"'{column.metadata_key}', {offered}, when a row is written",
+                hint=f"declare it VIRTUAL, or {column.name} {offered}",
+            ).about(column.name)
+    keys = {column.metadata_key for column in written}
+    if {"headers", "header-list"} <= keys:
+        raise DefinitionError(
+            f"{owner}: 'headers' and 'header-list' are two ways to write the same headers",
+            hint="declare one of the two columns VIRTUAL",
+        )
+    if single_topic(table) is None and "topic" not in keys:
+        raise DefinitionError(
+            f"{owner}: {table.settings.subscription} is more than one topic, and no column says which one a row "
+            "goes to",
+            hint="declare a column topic STRING METADATA, or write to a table of one topic",
+        )
+    # every expression is made once, so that what cannot be written shows before anything starts
+    record_expressions(table, set(table.schema.names), owner=owner)
+
+
+def check_topic_given(table: KafkaTable, given: Collection[str], *, owner: str) -> None:
+    """Check that an INSERT into several topics says which. Raises DefinitionError."""
+    if single_topic(table) is not None:
+        return
+    (column,) = (c for c in table.schema.metadata if c.metadata_key == "topic" and not c.virtual)
+    if column.name not in given:
+        raise DefinitionError(
+            f"the INSERT leaves out column '{column.name}' of {owner}, which says the topic of each row"
+        )

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from penstock.connector.kafka.client.split import TopicPartition
-from penstock.connector.kafka.client.tuning import admin_connection
+from penstock.connector.kafka.client.connection import TopicPartition, admin_connection
 from penstock.connector.kafka.sink.client import (
     DEFAULT_TRANSACTION_TIMEOUT_MS,
     RecordProducer,

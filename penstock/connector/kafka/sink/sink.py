@@ -1,4 +1,7 @@
-"""The Kafka sink: stages a micro-batch, runs the Spark jobs that send it, and records it in the checkpoint."""
+"""The Kafka sink: stages a micro-batch, runs the Spark jobs that send it, and records it in the checkpoint.
+
+A sink that is not called for every batch, such as that of dead letters, checks how long its marker is remembered.
+"""
 
 from __future__ import annotations
 
@@ -14,28 +17,27 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from penstock.catalog.errors import SinkError, UnsupportedError
+from penstock.catalog.errors import SinkError, StateMismatchError, UnsupportedError
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import Guarantee, MicroBatch, Sink, SinkCapabilities, SinkSettings
-from penstock.connector.kafka.client.connection import Connection
-from penstock.connector.kafka.client.split import TopicPartition
-from penstock.connector.kafka.client.tuning import admin_connection
-from penstock.connector.kafka.sink.checks import (
+from penstock.connector.kafka.client.connection import Connection, TopicPartition, admin_connection
+from penstock.connector.kafka.sink.client import (
+    SinkAdmin,
     check_topics,
     check_transactions,
     marker_partition,
+    producer_connection,
     transaction_timeout_ms,
 )
-from penstock.connector.kafka.sink.client import SinkAdmin, producer_connection
-from penstock.connector.kafka.sink.definition import check_topic_given, writes_changes
-from penstock.connector.kafka.sink.gapped_batches import (
-    check_remembered,
-    first_attempt_ms,
-    marker_lasts_ms,
+from penstock.connector.kafka.sink.protocol import Marker, SlotNames, may_write, read_marker
+from penstock.connector.kafka.sink.records import (
+    check_topic_given,
+    ordered,
+    records_of,
+    single_topic,
+    slotted,
+    writes_changes,
 )
-from penstock.connector.kafka.sink.marker import SlotNames, may_write
-from penstock.connector.kafka.sink.protocol import read_marker
-from penstock.connector.kafka.sink.records import ordered, records_of, single_topic, slotted
 from penstock.connector.kafka.sink.settings import Delivery, KafkaSinkSettings, Partitioner, Staging
 from penstock.connector.kafka.sink.sink_state import (
     BEGAN,
@@ -55,7 +57,7 @@ from penstock.connector.kafka.sink.tasks import (
     write_slot,
 )
 from penstock.connector.kafka.table.fields import KafkaTable
-from penstock.connector.spark.hadoop_files import delete, list_names, rename
+from penstock.connector.spark.hadoop_files import delete, list_names, read_text, rename, write_text
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.determinism import nondeterminism
 from penstock.connector.spark.sink.micro_batch import (
@@ -65,7 +67,59 @@ from penstock.connector.spark.sink.micro_batch import (
 )
 from penstock.connector.spark.sink.target_rows import check_complete
 
-__all__ = ["KafkaSink", "evaluate_batch", "stage_records"]
+__all__ = [
+    "KafkaSink",
+    "check_remembered",
+    "evaluate_batch",
+    "first_attempt_ms",
+    "marker_lasts_ms",
+    "stage_records",
+]
+
+RETENTION = "offsets.retention.minutes"
+DEFAULT_RETENTION_MIN = 10_080
+"""Kafka's own, assumed where the broker's settings may not be seen."""
+
+
+def first_attempt_ms(spark: SparkSession, folder: str, batch_id: int, now_ms: int) -> int:
+    """Record that a batch is about to be written, and return when it first was (epoch ms). Notes of other batches are
+    removed.
+
+    Raises StateMismatchError where the note is damaged.
+    """
+    path = f"{folder}/{batch_id}"
+    text = read_text(spark, path)
+    if text is None:
+        for name in list_names(spark, folder):
+            delete(spark, f"{folder}/{name}")
+        write_text(spark, path, str(now_ms))
+        return now_ms
+    if not text.isdigit():
+        raise StateMismatchError(
+            f"the file {path} does not say when batch {batch_id} was first written",
+            hint="restore the checkpoint from a backup; or SET another 'pipeline.name' to start over",
+        )
+    return int(text)
+
+
+def marker_lasts_ms(admin: SinkAdmin) -> int:
+    """Return for how long a marker is trusted to exist: most of the time that the broker keeps it."""
+    minutes = int(admin.broker_setting(RETENTION) or DEFAULT_RETENTION_MIN)
+    return minutes * 60_000 * 6 // 7
+
+
+def check_remembered(
+    what: str, found: Marker | None, *, first_ms: int, now_ms: int, lasts_ms: int
+) -> None:
+    """Check that a marker that is missing never was. Raises StateMismatchError."""
+    if found is not None or now_ms - first_ms <= lasts_ms:
+        return
+    days = (now_ms - first_ms) / 86_400_000
+    raise StateMismatchError(
+        f"{what}: its writing was begun {days:.1f} days ago and it is unknown whether it ended: the broker has "
+        "forgotten it by now",
+        hint="look for its records in the topic; then start over, with --from-scratch or another 'pipeline.name'",
+    )
 
 
 def stage_records(spark: SparkSession, records: DataFrame, folder: str, batch_id: int) -> DataFrame:
@@ -104,7 +158,7 @@ _SPECULATION = "spark.speculation"
 class KafkaSink(Sink):
     """Writes into topics. `table` holds formats, columns and log-in; `upsert`: the key's last record counts.
 
-    `sparse`: batches may be left out (`gapped_batches.py`); for tables with one slot, so that a batch is written whole
+    `sparse`: batches may be left out (`check_remembered`); for tables with one slot, so that a batch is written whole
     or not at all.
     """
 
@@ -132,7 +186,7 @@ class KafkaSink(Sink):
         )
 
     def with_gaps(self) -> KafkaSink:
-        """Return a sink that is given some batches only (`gapped_batches.py`)."""
+        """Return a sink that is given some batches only."""
         return KafkaSink(
             table=self.table,
             settings=self.settings,

@@ -12,13 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 
-from penstock.connector.kafka.client.connection import Connection
-from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.connection import Connection, TopicPartition
 from penstock.connector.kafka.sink.client import RecordProducer
-from penstock.connector.kafka.sink.marker import BatchCommit, SlotNames
-from penstock.connector.kafka.sink.protocol import SlotWriter
+from penstock.connector.kafka.sink.protocol import (
+    BatchCommit,
+    Destination,
+    SlotNames,
+    SlotWriter,
+    last_changes,
+)
 from penstock.connector.kafka.sink.records import SLOT
-from penstock.connector.kafka.sink.sending import Destination, last_changes
 from penstock.connector.spark.errors import readable_by_spark
 
 __all__ = ["REPORT", "SlotTask", "Transactions", "Writing", "write_plainly", "write_slot"]

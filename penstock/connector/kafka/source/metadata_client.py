@@ -16,16 +16,20 @@ import pyarrow as pa
 
 from penstock.connector.contract import Accept
 from penstock.connector.kafka.client.admin import PATIENCE_S, KafkaAdmin, existing_bounds
-from penstock.connector.kafka.client.connection import LogBounds, TopicInfo
+from penstock.connector.kafka.client.connection import (
+    KafkaSplit,
+    LogBounds,
+    TopicInfo,
+    TopicPartition,
+    admin_connection,
+    peek_connection,
+)
 from penstock.connector.kafka.client.consumer import KafkaConsumer
 from penstock.connector.kafka.client.errors import deleted_records, missing_topics, topic_changed
-from penstock.connector.kafka.client.split import KafkaSplit, TopicPartition
-from penstock.connector.kafka.client.tuning import admin_connection, peek_connection
 from penstock.connector.kafka.source.decode import KafkaRecordDecoder
 from penstock.connector.kafka.source.peek import Peeker
-from penstock.connector.kafka.table.settings import KafkaSettings
+from penstock.connector.kafka.table.settings import KafkaSettings, TopicList, TopicPattern
 from penstock.connector.kafka.table.startup import Earliest, resolve_start, resolve_stop
-from penstock.connector.kafka.table.subscription import TopicList, TopicPattern
 from penstock.connector.source.split import Discovery, SplitOffsets
 
 __all__ = ["GroupCommitter", "KafkaMetadataClient"]

@@ -24,10 +24,10 @@ from penstock.connector.kafka.client.connection import (
     Event,
     OffsetUnavailable,
     Start,
+    TopicPartition,
     TopicUnknown,
 )
 from penstock.connector.kafka.client.consumer import KafkaConsumer
-from penstock.connector.kafka.client.split import TopicPartition
 from penstock.connector.kafka.source.decode import KafkaRecordDecoder
 from penstock.connector.kafka.source.records import Records
 

@@ -17,17 +17,16 @@ from penstock.connector.kafka.client.connection import (
     Denied,
     EndOfPartition,
     Event,
+    KafkaSplit,
     OffsetUnavailable,
     Start,
+    TopicPartition,
     TopicUnknown,
 )
-from penstock.connector.kafka.client.consumer import KafkaConsumer
-from penstock.connector.kafka.client.consumer_pool import CONSUMERS
-from penstock.connector.kafka.client.split import KafkaSplit, TopicPartition
+from penstock.connector.kafka.client.consumer import CONSUMERS, KafkaConsumer
 from penstock.connector.kafka.source.decode import KafkaRecordDecoder
-from penstock.connector.kafka.source.ranges import RangeProgress, by_partition
+from penstock.connector.kafka.source.ranges import LogCheck, RangeProgress, by_partition
 from penstock.connector.kafka.source.records import Records
-from penstock.connector.kafka.source.recovery import LogCheck
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Split
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.catalog.model.types import ArrayType, LogicalType, RowType
-from penstock.connector.arrow.metadata_casts import cast_metadata
+from penstock.connector.arrow import cast_metadata
 from penstock.connector.formats.contract import BadValue
 from penstock.connector.kafka.client.client import Message
-from penstock.connector.kafka.client.split import TopicPartition
-from penstock.connector.kafka.table.metadata import METADATA_TYPES
+from penstock.connector.kafka.client.connection import TopicPartition
+from penstock.connector.kafka.table.fields import METADATA_TYPES
 from penstock.connector.source.records import BadRecord, RawRecord, Stage
 
 __all__ = ["LARGEST_MS", "Records", "as_bytes", "bad_records", "by_split", "metadata_array"]

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import FetcherModel, ReadRequest, SplitMetadataClient, SplitSource
-from penstock.connector.kafka.client.split import TopicPartition
-from penstock.connector.kafka.table.fields import KafkaTable
-from penstock.connector.kafka.table.metadata import metadata_of
+from penstock.connector.kafka.client.connection import TopicPartition
+from penstock.connector.kafka.table.fields import KafkaTable, metadata_of
 from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
 from penstock.connector.source.enumerator import MakeEnumerator
@@ -133,9 +132,9 @@ class KafkaSource(SplitSource):
 
     def open_reader(self, request: ReadRequest) -> KafkaSplitReader:
         """Open a task's side."""
-        from penstock.connector.kafka.client.tuning import read_connection
+        from penstock.connector.kafka.client.connection import read_connection
+        from penstock.connector.kafka.source.ranges import LogCheck
         from penstock.connector.kafka.source.reader import KafkaSplitReader
-        from penstock.connector.kafka.source.recovery import LogCheck
 
         check = LogCheck(
             client=self.table.settings.client,
@@ -151,8 +150,7 @@ class KafkaSource(SplitSource):
 
     def decoder(self, request: ReadRequest, *, deletes: bool = True) -> KafkaRecordDecoder:
         """Make the decoder of the table's records; without `deletes` those that only delete yield no row."""
-        from penstock.connector.kafka.source.decode import KafkaRecordDecoder
-        from penstock.connector.kafka.source.upsert_values import Tombstones
+        from penstock.connector.kafka.source.decode import KafkaRecordDecoder, Tombstones
 
         tombstones = None
         if self.table.upserts:

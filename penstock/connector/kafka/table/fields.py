@@ -1,7 +1,4 @@
-"""A Kafka table as its source and its sink share it: formats, and which columns come from key and value.
-
-Rules and messages of Flink's KafkaConnectorOptionsUtil (createKeyFormatProjection, createValueFormatProjection).
-"""
+"""Which columns come from the key, the value and the metadata of a record, and the formats that decode them."""
 
 from __future__ import annotations
 
@@ -11,7 +8,18 @@ from typing import Any
 
 from penstock.catalog.errors import DefinitionError, OptionError, did_you_mean
 from penstock.catalog.model.table import Schema
-from penstock.catalog.model.types import LogicalType
+from penstock.catalog.model.types import (
+    ArrayType,
+    BigIntType,
+    IntType,
+    LogicalType,
+    MapType,
+    RowField,
+    RowType,
+    TimestampLtzType,
+    VarBinaryType,
+    VarCharType,
+)
 from penstock.catalog.options.option import Option, Resolved
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.formats import Format, find_format
@@ -20,6 +28,8 @@ from penstock.connector.kafka.table import options as o
 from penstock.connector.kafka.table.settings import KafkaSettings
 
 __all__ = [
+    "METADATA_TYPES",
+    "WRITABLE",
     "Field",
     "FormatChoice",
     "KafkaTable",
@@ -27,7 +37,9 @@ __all__ = [
     "TableFormats",
     "check_insert_only",
     "check_primary_key",
+    "format_metadata_key",
     "formats_of",
+    "metadata_of",
     "project",
 ]
 
@@ -216,3 +228,43 @@ def check_primary_key(schema: Schema, formats: TableFormats, owner: str) -> None
             hint="leave PRIMARY KEY out, or use the connector 'upsert-kafka' if a record replaces the one before with "
             "the same key",
         )
+
+
+VALUE_PREFIX = "value."
+"""Before the format's names for its metadata (KafkaDynamicSource.VALUE_METADATA_PREFIX)."""
+
+LONGEST = 2_147_483_647  # STRING and BYTES
+_STRING = VarCharType(length=LONGEST, nullable=False)
+_BYTES = VarBinaryType(length=LONGEST)
+
+METADATA_TYPES: Mapping[str, LogicalType] = {
+    "topic": _STRING,
+    "partition": IntType(nullable=False),
+    "headers": MapType(key=_STRING, value=_BYTES, nullable=False),
+    "header-list": ArrayType(
+        element=RowType(
+            fields=(
+                RowField(name="key", type=VarCharType(length=LONGEST)),
+                RowField(name="value", type=_BYTES),
+            )
+        ),
+        nullable=False,
+    ),
+    "leader-epoch": IntType(),
+    "offset": BigIntType(nullable=False),
+    "timestamp": TimestampLtzType(precision=3, nullable=False),
+    "timestamp-type": VarCharType(length=LONGEST, nullable=False),
+}
+
+WRITABLE = ("topic", "headers", "header-list", "timestamp")
+"""What a sink can write (KafkaDynamicSink.WritableMetadata)."""
+
+
+def metadata_of(format_metadata: Mapping[str, LogicalType]) -> Mapping[str, LogicalType]:
+    """Return the types of a table's metadata by their keys; `format_metadata` is the value format's."""
+    return {**METADATA_TYPES, **{f"{VALUE_PREFIX}{key}": of for key, of in format_metadata.items()}}
+
+
+def format_metadata_key(key: str) -> str | None:
+    """Return the value format's name of metadata; None where it is Kafka's own."""
+    return key.removeprefix(VALUE_PREFIX) if key.startswith(VALUE_PREFIX) else None

@@ -1,18 +1,20 @@
 """The WITH clause of a Kafka table as one checked, typed value.
 
-Rules and messages are those of Flink's KafkaConnectorOptionsUtil and FactoryUtil; formats and columns are in `fields`.
+The topics are a list of names or a Java regular expression (Flink's KafkaSubscriber).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.catalog.errors import OptionError
 from penstock.catalog.options.option import Option, PrefixOption, Resolved, resolve
 from penstock.catalog.options.references import shown_references
-from penstock.connector.kafka.client.security import client_configuration
+from penstock.connector.java_pattern import java_pattern
+from penstock.connector.kafka.client.properties import client_configuration
 from penstock.connector.kafka.table import options as o
 from penstock.connector.kafka.table.startup import (
     AtTimestamp,
@@ -23,13 +25,6 @@ from penstock.connector.kafka.table.startup import (
     SpecificOffsets,
     StartupMode,
     parse_specific_offsets,
-)
-from penstock.connector.kafka.table.subscription import (
-    Subscription,
-    TopicList,
-    TopicPattern,
-    is_topic_name,
-    topic_pattern,
 )
 from penstock.connector.options.bad_records import (
     BAD_RECORD_OPTIONS,
@@ -44,7 +39,64 @@ from penstock.connector.options.watermark import (
     read_watermark_settings,
 )
 
-__all__ = ["KafkaSettings", "read_settings"]
+__all__ = [
+    "KafkaSettings",
+    "Subscription",
+    "TopicList",
+    "TopicPattern",
+    "is_topic_name",
+    "read_settings",
+    "topic_pattern",
+]
+
+# kept by the brokers for themselves; a pattern does not match them (Kafka's ListTopics leaves them out)
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicList:
+    """The topics named; each has to exist."""
+
+    topics: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(f"'{topic}'" for topic in self.topics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPattern:
+    """Every topic whose whole name matches; `pattern` is Java's spelling. None may match yet."""
+
+    pattern: str
+
+    def select(self, existing: Iterable[str]) -> tuple[str, ...]:
+        """Return those of `existing` that are read, sorted."""
+        compiled = topic_pattern(self.pattern)
+        return tuple(
+            sorted(t for t in existing if t not in INTERNAL_TOPICS and compiled.fullmatch(t))
+        )
+
+    def __str__(self) -> str:
+        return f"pattern '{self.pattern}'"
+
+
+Subscription = TopicList | TopicPattern
+
+
+def is_topic_name(name: str) -> bool:
+    """Return whether Kafka takes `name` for a topic (Topic.validate)."""
+    return _TOPIC_NAME.match(name) is not None and name not in (".", "..")
+
+
+def topic_pattern(pattern: str) -> re.Pattern[str]:
+    """Compile a `topic-pattern`. Raises OptionError."""
+    return java_pattern(
+        pattern,
+        what="'topic-pattern'",
+        hint="it is a Java regular expression for the whole topic name, as in 'orders-.*' or 'orders-(eu|us)'",
+    )
+
 
 DISCOVERY_MS = 1_000
 PATTERN_DISCOVERY_MS = 10_000

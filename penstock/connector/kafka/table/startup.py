@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 from penstock.catalog.errors import DataLossError, OptionError
-from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.connection import TopicPartition
 
 __all__ = [
     "AtTimestamp",

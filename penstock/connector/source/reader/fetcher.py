@@ -1,7 +1,9 @@
-"""Split fetchers: drive a split reader, one step at a time, and pass on its batches.
+"""Split fetchers: drive a split reader, one step at a time, and pass its batches on through a bounded queue.
 
-Flink's SplitFetcher. A step never waits for anything but the split reader itself, so a thread is only a loop around
-`run_once`, and a simulation needs none.
+Flink's SplitFetcher and SplitFetcherManager with its three threading models. A step never waits for anything but the
+split reader itself, so a thread is only a loop around `run_once`, and a simulation needs none. The queue is Flink's
+FutureCompletingBlockingQueue, except that a full one never blocks the producer: `put` returns False, and a callback
+follows when there is room, so that one fetcher serves threads and simulations without threads.
 """
 
 from __future__ import annotations
@@ -11,13 +13,96 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
+from typing import Protocol
 
-from penstock.connector.contract import SplitReader
-from penstock.connector.source.reader.elements_queue import ElementsQueue
+from penstock.connector.contract import FetcherModel, SplitReader
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Split
 
-__all__ = ["FetcherState", "FetcherTask", "SplitFetcher"]
+__all__ = [
+    "CLOSE_TIMEOUT_S",
+    "QUEUE_CAPACITY",
+    "ElementsQueue",
+    "FetcherExecution",
+    "FetcherState",
+    "FetcherTask",
+    "FetcherThreads",
+    "SplitFetcher",
+    "SplitFetcherManager",
+]
+
+QUEUE_CAPACITY = 2
+"""Fetches that wait for the reader (Flink: source.reader.element.queue.capacity): decoding and delivering overlap."""
+
+
+class ElementsQueue:
+    """Fetches on their way to one source reader. Any thread may put; one thread polls and waits."""
+
+    def __init__(self, capacity: int = QUEUE_CAPACITY) -> None:
+        assert capacity > 0, "a queue without room passes nothing on"
+        self._capacity = capacity
+        self._elements: deque[RecordsWithSplitIds] = deque()
+        self._waiting: list[Callable[[], None]] = []
+        self._failure: BaseException | None = None
+        self._news = False
+        self._changed = threading.Condition()
+
+    def offer(self, element: RecordsWithSplitIds, on_room: Callable[[], None]) -> bool:
+        """Put an element and notify the reader; False when full, and then `on_room` is called once there is room."""
+        with self._changed:
+            if len(self._elements) >= self._capacity:
+                if on_room not in self._waiting:
+                    self._waiting.append(on_room)
+                return False
+            self._elements.append(element)
+            self._tell()
+            return True
+
+    def poll(self) -> RecordsWithSplitIds | None:
+        """Remove and return the oldest element, None when there is none; never waits. Raises what a fetcher failed
+        with.
+
+        Only a poll that finds nothing ends the availability: earlier notifications are checked after it.
+        """
+        with self._changed:
+            if self._failure is not None:
+                raise self._failure
+            if not self._elements:
+                self._news = False
+                return None
+            element = self._elements.popleft()
+            waiting, self._waiting = self._waiting, []
+        for on_room in waiting:
+            on_room()
+        return element
+
+    def fail(self, error: BaseException) -> None:
+        """Make every later poll raise `error`; the first failure counts."""
+        with self._changed:
+            if self._failure is None:
+                self._failure = error
+            self._tell()
+
+    def notify_available(self) -> None:
+        """Notify the reader of a change other than of the queue: a fetcher is idle, the last split came."""
+        with self._changed:
+            self._tell()
+
+    def wait_available(self, timeout_s: float) -> bool:
+        """Wait until a poll may find something, at most `timeout_s` seconds; whether it may."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._news, timeout_s)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no element waits."""
+        with self._changed:
+            return not self._elements
+
+    def _tell(self) -> None:
+        self._news = True
+        self._changed.notify_all()
+
 
 logger = logging.getLogger(__name__)
 
@@ -227,3 +312,114 @@ class SplitFetcher:
             self._tasks.clear()
             self._state = FetcherState.CLOSED
         self._elements.notify_available()
+
+
+CLOSE_TIMEOUT_S = 30.0
+"""How long a fetcher may take to end (Flink: source.reader.close.timeout)."""
+
+
+class FetcherExecution(Protocol):
+    """What calls `run_once` of fetchers."""
+
+    def start(self, fetcher: SplitFetcher) -> None:
+        """Step a fetcher from now on until it is closed."""
+
+    def join(self, fetcher: SplitFetcher) -> None:
+        """Wait until a fetcher that was shut down is closed."""
+
+
+class FetcherThreads:
+    """One daemon thread for each fetcher."""
+
+    def __init__(self) -> None:
+        self._threads: dict[SplitFetcher, threading.Thread] = {}
+
+    def start(self, fetcher: SplitFetcher) -> None:
+        """Start a thread that ends with the fetcher."""
+        self._threads = {f: thread for f, thread in self._threads.items() if thread.is_alive()}
+        thread = threading.Thread(
+            target=_run, args=(fetcher,), name="penstock-split-fetcher", daemon=True
+        )
+        self._threads[fetcher] = thread
+        thread.start()
+
+    def join(self, fetcher: SplitFetcher) -> None:
+        """Wait for the thread, at most CLOSE_TIMEOUT_S; a fetcher stuck for longer is left behind, and logged."""
+        thread = self._threads.pop(fetcher, None)
+        if thread is None:
+            return
+        thread.join(CLOSE_TIMEOUT_S)
+        if thread.is_alive():
+            logger.warning("a split fetcher did not end within %.0f s", CLOSE_TIMEOUT_S)
+
+
+def _run(fetcher: SplitFetcher) -> None:
+    while fetcher.state is not FetcherState.CLOSED:
+        if not fetcher.run_once():
+            fetcher.wait_for_work()
+
+
+class SplitFetcherManager:
+    """Makes fetchers when splits come, and closes them when they are idle. The source reader's thread only.
+
+    Each fetcher has a split reader of its own, made by `open_reader` and closed with the fetcher.
+    """
+
+    def __init__(
+        self,
+        open_reader: Callable[[], SplitReader],
+        elements: ElementsQueue,
+        *,
+        model: FetcherModel,
+        execution: FetcherExecution,
+    ) -> None:
+        self._open_reader = open_reader
+        self._elements = elements
+        self._model = model
+        self._execution = execution
+        self._fetchers: list[SplitFetcher] = []
+        self._ending: list[SplitFetcher] = []
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        """Assign splits to the existing fetcher, or to new ones. No splits, no fetcher."""
+        if not splits:
+            return
+        if self._model is FetcherModel.FETCHER_PER_SPLIT:
+            for split in splits:
+                self._start_fetcher([split])
+        elif self._fetchers:
+            # it may be idle already: only `close_idle`, on this very thread, ends it
+            self._fetchers[0].add_splits(splits)
+        else:
+            self._start_fetcher(splits)
+
+    def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
+        """Pause or resume splits; each fetcher picks those that it reads."""
+        for fetcher in self._fetchers:
+            fetcher.pause_or_resume(pause, resume)
+
+    def close_idle(self) -> bool:
+        """Close fetchers without splits and tasks, without waiting for them; whether none is left."""
+        idle = [f for f in self._fetchers if f.state is FetcherState.IDLE]
+        if idle:
+            for fetcher in idle:
+                self._fetchers.remove(fetcher)
+                fetcher.shutdown()
+            self._ending = [f for f in self._ending if f.state is not FetcherState.CLOSED] + idle
+        return not self._fetchers
+
+    def close(self) -> None:
+        """Close all fetchers and wait for their end."""
+        fetchers = [*self._ending, *self._fetchers]
+        self._ending, self._fetchers = [], []
+        # all are told before the first is waited for
+        for fetcher in fetchers:
+            fetcher.shutdown()
+        for fetcher in fetchers:
+            self._execution.join(fetcher)
+
+    def _start_fetcher(self, splits: Sequence[Split]) -> None:
+        one_by_one = self._model is FetcherModel.SEQUENTIAL
+        fetcher = SplitFetcher(self._open_reader(), self._elements, splits, one_by_one=one_by_one)
+        self._fetchers.append(fetcher)
+        self._execution.start(fetcher)

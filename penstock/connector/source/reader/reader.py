@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Self, assert_never
 
 from penstock.connector.contract import FetcherModel, SplitReader
-from penstock.connector.source.reader.elements_queue import ElementsQueue
-from penstock.connector.source.reader.fetcher_manager import (
+from penstock.connector.source.reader.fetcher import (
+    ElementsQueue,
     FetcherExecution,
     FetcherThreads,
     SplitFetcherManager,

@@ -1,18 +1,24 @@
-"""Perform the effects of the batch planner until a batch is decided: offsets by the metadata client, event times."""
+"""Perform the effects of the batch planner until a batch is decided: offsets by the metadata client, event times
+of peeked and reported records, watermarks exchanged with the other tables of an alignment group.
+"""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import assert_never
 
+from penstock.catalog.secrets.private_folder import make_private_folder
 from penstock.connector.contract import ReadRequest, SplitMetadataClient, SplitSource
 from penstock.connector.event_time.future_timestamps import check_dead_letter_path
-from penstock.connector.event_time.peek import WatermarkPeeks
 from penstock.connector.event_time.reports import EventTimes, EventTimesReader, ReportFolder
-from penstock.connector.scan import Scan
+from penstock.connector.event_time.rowtime import WatermarkPeeks
+from penstock.connector.scan import GroupMember, Scan
 from penstock.connector.source.microbatch.events import (
+    AlignmentGroupFetched,
     AlignmentGroupPublished,
     BatchPlanned,
     Event,
@@ -31,11 +37,51 @@ from penstock.connector.source.microbatch.planning_clock import PlanningClock
 from penstock.connector.source.segments import SegmentFiles
 from penstock.connector.source.split import SplitOffsets
 from penstock.connector.source.state import SourceState, highest_allowed_ms
-from penstock.connector.spark.source.alignment_exchange import AlignmentExchange
 from penstock.connector.spark.source.coordinator_driver import CoordinatorDriver
 from penstock.connector.spark.source.segment_folder import open_segment_folder
 
-__all__ = ["PlanningExecutor"]
+__all__ = [
+    "AlignmentExchange",
+    "PlanningExecutor",
+]
+
+
+class AlignmentExchange:
+    """The board as one member sees it. Driver side; small local files, hardly blocking."""
+
+    def __init__(self, member: GroupMember) -> None:
+        self._directory = Path(member.directory)
+        self._name = member.name
+        self._others = dict(member.others)
+
+    def publish(self, planning_round: int, reached_ms: int | None, next_ms: int | None) -> None:
+        """Publish the watermark that the table reaches in this round, and could reach in the next;
+        see PublishToAlignmentGroup.
+        """
+        make_private_folder(self._directory)
+        value = {"round": planning_round, "reached_ms": reached_ms, "next_ms": next_ms}
+        draft = self._path(f"{self._name}.new")
+        draft.write_text(json.dumps(value), encoding="utf-8")
+        draft.replace(self._path(self._name))
+
+    def look(self, planning_round: int) -> AlignmentGroupFetched:
+        """Read what the others get to in this round: Spark asks each table once a round, always in one order."""
+        silent: list[str] = []
+        lows: list[int] = []
+        for name, table in sorted(self._others.items()):
+            try:
+                told = json.loads(self._path(name).read_text(encoding="utf-8"))
+            except FileNotFoundError:
+                silent.append(table)
+                continue
+            had_its_turn = told["round"] >= planning_round
+            low_ms = told["reached_ms"] if had_its_turn else told["next_ms"]
+            if low_ms is not None:
+                lows.append(low_ms)
+        return AlignmentGroupFetched(lowest_ms=min(lows, default=None), silent=tuple(silent))
+
+    def _path(self, name: str) -> Path:
+        return self._directory / f"{name}.json"
 
 
 class PlanningExecutor:

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from penstock.catalog.errors import SinkError
 from penstock.connector.bad_records.collector import BadRecordCollector
-from penstock.connector.bad_records.json_directory import DeadLetterDirectory
+from penstock.connector.bad_records.files import DeadLetterDirectory
 from penstock.connector.contract import ReadRequest, SplitSource
 from penstock.connector.event_time.future_timestamps import FutureTimestampFilter
 from penstock.connector.event_time.reports import RangeReporter

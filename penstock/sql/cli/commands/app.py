@@ -11,29 +11,22 @@ import typer
 
 from penstock.sql.cli.commands import (
     catalog,
-    catalog_apply,
-    catalog_history,
+    catalog_files,
     checkpoint,
     dlq,
     doctor,
-    error_codes,
-    explain,
-    formatting,
     infer,
     init,
     kafka,
-    lineage,
-    peek,
+    peek_tail,
     plan,
     render,
     run,
     secret,
     serve,
     shell,
-    tail,
     test,
     validate,
-    version,
 )
 from penstock.sql.cli.output.report import Context, reporting, say
 from penstock.sql.script.project import load_dotenv
@@ -74,7 +67,7 @@ def root(
         bool,
         typer.Option(
             "--version",
-            callback=version.print_version,
+            callback=doctor.print_version,
             is_eager=True,
             help="Show the versions of Penstock, Python, Spark and Delta, and exit. Example: `penstock --version`",
         ),
@@ -92,18 +85,18 @@ app.command("run")(run.run)
 app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)
 app.command("test")(test.run_tests)
-app.command("explain")(explain.explain)
+app.command("explain")(plan.explain)
 app.command("render")(render.render)
-app.command("format")(formatting.format_files)
+app.command("format")(render.format_files)
 app.command("shell")(shell.shell)
-app.command("peek")(peek.peek)
-app.command("tail")(tail.tail)
-catalog.app.command("apply")(catalog_apply.apply)
-catalog.app.command("log")(catalog_history.log)
-catalog.app.command("purge-history")(catalog_history.purge_history)
-catalog.app.command("upgrade")(catalog_history.upgrade)
+app.command("peek")(peek_tail.peek)
+app.command("tail")(peek_tail.tail)
+catalog.app.command("apply")(catalog_files.apply)
+catalog.app.command("log")(catalog.log)
+catalog.app.command("purge-history")(catalog.purge_history)
+catalog.app.command("upgrade")(catalog.upgrade)
 catalog.app.command("infer")(infer.infer)
-catalog.app.command("lineage")(lineage.lineage)
+catalog.app.command("lineage")(catalog_files.lineage)
 app.add_typer(kafka.app)
 app.add_typer(catalog.app, name="catalog")
 app.add_typer(checkpoint.app, name="checkpoint")
@@ -111,8 +104,8 @@ app.add_typer(dlq.app, name="dlq")
 app.add_typer(serve.app, name="serve")
 app.add_typer(secret.app, name="secret")
 app.command("doctor")(doctor.doctor)
-app.command("errors")(error_codes.errors)
-app.command("version")(version.version)
+app.command("errors")(doctor.errors)
+app.command("version")(doctor.version)
 
 
 def main() -> None:

@@ -31,7 +31,7 @@ from penstock.sql.cli.options import (
 )
 from penstock.sql.cli.output.report import OutputFormat, print_json, print_lines, reporting, say
 from penstock.sql.script.project import Project, find_project
-from penstock.sql.settings.pipeline import PIPELINE_NAME
+from penstock.sql.settings import PIPELINE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""`penstock doctor`: check whether this machine can run Penstock, one finding for each check, with the fix.
+"""`penstock doctor`, `version` and `errors`: this machine, the installed releases, and what an error code means.
 
-Starts no JVM, changes nothing.
+The doctor checks whether this machine can run Penstock: one finding for each check, with the fix.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.catalog.errors import PenstockError
+import penstock
+from penstock.catalog.errors import ConfigError, PenstockError, did_you_mean
 from penstock.sql.cli.options import CatalogOption, FormatOption, VerboseOption
-from penstock.sql.cli.output.report import OutputFormat, print_json, reporting
+from penstock.sql.cli.output.report import OutputFormat, print_json, print_lines, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +32,15 @@ if TYPE_CHECKING:
     from penstock.catalog.store.sql_catalog import SqlCatalog
     from penstock.connector.jvm.jars import JarSet
 
-__all__ = ["Finding", "Level", "doctor", "examine"]
+__all__ = [
+    "Finding",
+    "Level",
+    "doctor",
+    "errors",
+    "examine",
+    "print_version",
+    "version",
+]
 
 MINIMUM_PYTHON = (3, 11)
 
@@ -312,7 +322,7 @@ def _broker(address: str, *, expected: bool) -> Finding:
 
 def _installed(distribution: str) -> str | None:
     try:
-        return version(distribution)
+        return installed(distribution)
     except PackageNotFoundError:
         return None
 
@@ -378,3 +388,65 @@ def _as_json(finding: Finding) -> dict[str, str | None]:
         "hint": finding.hint,
         "mend": finding.hint,  # the key of version 0.1, which goes with the next one
     }
+
+
+def version() -> None:
+    """Show the versions of Penstock, Python, Spark and Delta. Example: `penstock version`"""
+    print_version(True)
+
+
+def print_version(wanted: bool) -> None:
+    """Print the versions and end the command, if that is what was asked for."""
+    if not wanted:
+        return
+    parts = (
+        f"python {platform.python_version()}",
+        *(f"{name} {_release(name)}" for name in ("pyspark", "delta-spark")),
+    )
+    typer.echo(f"penstock {penstock.__version__} ({', '.join(parts)})")
+    raise typer.Exit
+
+
+def _release(distribution: str) -> str:
+    try:
+        return installed(distribution)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def errors(
+    context: typer.Context,
+    code: Annotated[
+        str | None, typer.Argument(help="A code, or its number. Example: `PEN-4001` or `4001`")
+    ] = None,
+    markdown: Annotated[
+        bool,
+        typer.Option(
+            "--markdown",
+            envvar="PENSTOCK_MARKDOWN",
+            help="All codes as the page docs/errors.md. Example: `--markdown`",
+        ),
+    ] = False,
+) -> None:
+    """Explain an error code and its fix; without one, list them all.
+
+    Example: `penstock errors PEN-4001`
+    """
+    from penstock.sql.errors.codes import ERROR_CODES, error_page
+
+    with reporting(context):
+        if markdown:
+            print_lines([error_page().rstrip("\n")])
+            return
+        if code is None:
+            print_lines([f"{one.code}  {one.kind.__doc__}" for one in ERROR_CODES])
+            return
+        known = {one.code: one for one in ERROR_CODES}
+        asked = code.upper() if code.upper().startswith("PEN-") else f"PEN-{code}"
+        if asked not in known:
+            near = did_you_mean(asked, known)
+            raise ConfigError(
+                f"there is no error code {code!r}", hint=near or "`penstock errors` lists them"
+            )
+        found = known[asked]
+        print_lines([f"{found.code} {found.kind.__name__}", "", found.meaning, "", found.fix])

@@ -118,7 +118,7 @@ def _client(pairs: Mapping[str, str], bootstrap: str | None, project: Project) -
 def _check_format(record_format: str | None, place: Location) -> None:
     """Refuse a format that does not exist, or that the place does not leave open. Raises OptionError."""
     from penstock.catalog.errors import OptionError
-    from penstock.connector.filesystem.sink.formats import WRITTEN_ONLY
+    from penstock.connector.filesystem.sink.target import WRITTEN_ONLY
     from penstock.connector.formats import find_format, format_names
     from penstock.connector.inference.location import DeltaLocation, FileLocation, Subject
 
@@ -156,8 +156,11 @@ def _draft(
         case Topic():
             return _topic(place, client, asked, wanted, name)
         case Subject():
-            from penstock.connector.inference.schema_registry import read_subject
-            from penstock.connector.inference.subject_table import infer_subject_table, topic_of
+            from penstock.connector.inference.schema_registry import (
+                infer_subject_table,
+                read_subject,
+                topic_of,
+            )
 
             named = name or name_from(topic_of(place.subject))
             properties = {BOOTSTRAP: "localhost:9092", **client}
@@ -165,7 +168,7 @@ def _draft(
                 read_subject(place), name=named, shown=place.shown, properties=properties
             )
         case DeltaLocation():
-            from penstock.connector.delta.log.inference import infer_delta_table
+            from penstock.connector.delta.catalog import infer_delta_table
             from penstock.connector.urls import resolve_path
 
             at = resolve_path(place.path, project.root)

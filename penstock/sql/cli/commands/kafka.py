@@ -202,7 +202,7 @@ def delete(
 def _admin(bootstrap: str | None) -> KafkaAdmin:
     from penstock.connector.kafka.broker.record import running_broker
     from penstock.connector.kafka.client.admin import KafkaAdmin
-    from penstock.connector.kafka.client.tuning import admin_connection
+    from penstock.connector.kafka.client.connection import admin_connection
 
     if bootstrap is None:
         broker = running_broker(find_project(Path.cwd()).data_directory / "kafka")

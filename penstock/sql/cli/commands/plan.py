@@ -1,6 +1,6 @@
-"""`penstock plan`: what a run of the same files would do with their checkpoints. Starts and changes nothing.
+"""`penstock plan` and `penstock explain`: what a run of the same files would do. Starts and changes nothing.
 
-Queries are checked as by `penstock validate`: Spark is started only for what only Spark reads.
+`plan` looks at the checkpoints of the queries; `explain` prints how they would run, and makes no request.
 """
 
 from __future__ import annotations
@@ -30,14 +30,27 @@ from penstock.sql.cli.options import (
 )
 from penstock.sql.cli.output.plan_text import plans_of, show_plans
 from penstock.sql.cli.output.progress import ProgressMode
-from penstock.sql.cli.output.report import OutputFormat, reporting, say, say_warnings
-from penstock.sql.errors.formats import ErrorFormat
+from penstock.sql.cli.output.report import (
+    OutputFormat,
+    print_json,
+    print_lines,
+    reporting,
+    say,
+    say_warnings,
+)
+from penstock.sql.errors.render import ErrorFormat
 from penstock.sql.runner.run_mode import run_mode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["plan"]
+    from penstock.sql.runner.replay import Replayed
+    from penstock.sql.statements.statement import Explain
+
+__all__ = [
+    "explain",
+    "plan",
+]
 
 
 def plan(  # noqa: PLR0917  typer passes options by name
@@ -176,3 +189,67 @@ class _Engine:
             from penstock.sql.spark_process.jvm import end_jvm
 
             end_jvm()
+
+
+def explain(  # noqa: PLR0917  typer passes options by name
+    context: typer.Context,
+    files: FilesArgument,
+    var: VarOption = None,
+    vars_file: VarsFileOption = None,
+    settings: SetOption = None,
+    catalog: CatalogOption = None,
+    target: TargetOption = None,
+    output: FormatOption = OutputFormat.TABLE,
+    errors: ErrorFormatOption = ErrorFormat.FULL,
+    verbose: VerboseOption = False,
+) -> None:
+    """Show how each INSERT, query and statement set of SQL files would run. Starts no Spark and reads only the
+    catalog.
+
+    `penstock plan` shows what a checkpoint holds, and where a run would resume.
+
+    Example: `penstock explain examples/quickstart.sql`
+    """
+    from penstock.sql.check.explain import explain_lines
+
+    with reporting(context, verbose=verbose, output=output, errors=errors):
+        script = read_input(
+            files, var=var, vars_file=vars_file, settings=settings, catalog=catalog, target=target
+        )
+        from penstock.sql.runner.replay import replay
+
+        opened = script.open_context()
+        checked = script.check(opened)
+        say_warnings([one for file in checked for one in file.warnings], errors)
+        statements = replay(checked, opened)
+        found = [(one, asked) for one in statements if (asked := _explained(one)) is not None]
+        if output is OutputFormat.JSON:
+            print_json({"plans": [_document(one, asked) for one, asked in found]})
+            return
+        if not found:
+            say("nothing to explain: the files have no INSERT and no query")
+        for number, (one, asked) in enumerate(found):
+            lines = explain_lines(asked, one.planner)
+            print_lines(["", *lines] if number else lines)
+
+
+def _explained(one: Replayed) -> Explain | None:
+    from penstock.sql.statements.dml import InsertInto
+    from penstock.sql.statements.statement import Explain, Select, StatementSet
+
+    statement = one.checked.statement
+    if one.checked.analysed is not None:
+        statement = one.checked.analysed.statement  # of a CREATE TABLE AS, what fills it
+    match statement:
+        case Explain():
+            return statement
+        case InsertInto() | Select() | StatementSet():
+            return Explain(statement=statement, span=statement.span)
+    return None
+
+
+def _document(one: Replayed, asked: Explain) -> dict[str, object]:
+    from penstock.sql.check.explain import explained
+
+    span = one.checked.statement.span
+    return {"file": span.file, "line": span.line, **explained(asked, one.planner).document}

@@ -1,13 +1,18 @@
-"""`penstock render`: the rendered templates, and the file and line that each line came from."""
+"""`penstock render` and `penstock format`: the text of SQL files.
+
+Rendered templates, with the file and line that each line came from; files laid out alike, comments kept.
+"""
 
 from __future__ import annotations
 
+import difflib
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from penstock.sql.cli.commands.script_input import ScriptInput, read_input
+from penstock.sql.cli.commands.script_input import ScriptInput, read_input, read_scripts
 from penstock.sql.cli.options import (
     ErrorFormatOption,
     FilesArgument,
@@ -16,11 +21,14 @@ from penstock.sql.cli.options import (
     VarsFileOption,
     VerboseOption,
 )
-from penstock.sql.cli.output.report import print_lines, reporting
-from penstock.sql.errors.formats import ErrorFormat
-from penstock.sql.script.files import ScriptFile
+from penstock.sql.cli.output.report import print_lines, reporting, say
+from penstock.sql.errors.render import ErrorFormat
+from penstock.sql.script.files import ScriptFile, write_script
 
-__all__ = ["render"]
+__all__ = [
+    "format_files",
+    "render",
+]
 
 
 def render(  # noqa: PLR0917  typer passes options by name
@@ -73,3 +81,62 @@ def _lines(file: ScriptFile, script: ScriptInput, *, origins: bool) -> list[str]
         f"{place:<{width}} {bar} {line}".rstrip()
         for place, line in zip(places, lines, strict=False)
     ]
+
+
+EXIT_CHANGES = 1
+
+
+def format_files(
+    context: typer.Context,
+    files: FilesArgument,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            envvar="PENSTOCK_CHECK",
+            help="Write nothing; name the files that would change. Example: `--check`",
+        ),
+    ] = False,
+    diff: Annotated[
+        bool,
+        typer.Option(
+            "--diff",
+            envvar="PENSTOCK_DIFF",
+            help="Write nothing; show what would change. Example: `--diff`",
+        ),
+    ] = False,
+    errors: ErrorFormatOption = ErrorFormat.FULL,
+    verbose: VerboseOption = False,
+) -> None:
+    """Lay out SQL files: clauses and long lists on lines of their own, keywords in capitals. Comments stay.
+
+    Line breaks of the author stay too. A statement with template tags inside stays as it is. With --check or --diff
+    the exit status is 1 when a file would change. Standard input is written to standard output.
+
+    Example: `penstock format jobs.sql --check`
+    """
+    with reporting(context, verbose=verbose, errors=errors):
+        from penstock.sql.formatter import format_sql
+
+        laid_out = [
+            (file, format_sql(file.text, file.name)) for file in read_scripts(files, Path.cwd())
+        ]
+        changed = [(file, text) for file, text in laid_out if text != file.text]
+        for file, text in changed if diff else ():
+            print_lines(_difference(file, text))
+        if check or diff:
+            say(*(f"{file.name} would change" for file, _ in changed))
+            raise typer.Exit(EXIT_CHANGES if changed else 0)
+        for file, text in laid_out:
+            if file.path is None:
+                print_lines(text.splitlines())
+            elif text != file.text:
+                write_script(file, text)
+                say(f"{file.name} was reformatted")
+
+
+def _difference(file: ScriptFile, text: str) -> list[str]:
+    lines = difflib.unified_diff(
+        file.text.splitlines(), text.splitlines(), file.name, file.name, lineterm=""
+    )
+    return list(lines)

@@ -25,7 +25,7 @@ from penstock.sql.cli.options import (
 )
 from penstock.sql.cli.output.progress import LOG_INTERVAL_MS, ProgressMode
 from penstock.sql.cli.output.report import OutputFormat, reporting
-from penstock.sql.errors.formats import ErrorFormat
+from penstock.sql.errors.render import ErrorFormat
 
 __all__ = ["run"]
 

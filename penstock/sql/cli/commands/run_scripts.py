@@ -1,39 +1,50 @@
-"""A run of files from the command line: check, start Spark, plan, run, sum up. Gives the exit status."""
+"""A run of files from the command line: check, start Spark, plan, run, sum up. Gives the exit status.
+
+The deepest level of `penstock validate` stops at rows of every query on the screen, sinks untouched.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from penstock.catalog.errors import InputError
+from penstock.sql.check.checkpoint_assignment import name_scripts_here
 from penstock.sql.check.connectivity import check_target_folders
 from penstock.sql.check.offline_plan import offline_statement_of
-from penstock.sql.check.query_names import name_scripts_here
 from penstock.sql.check.script_check import CheckedScript
 from penstock.sql.checkpoint.directory import checkpoint_files
 from penstock.sql.cli.commands.script_input import ScriptInput
 from penstock.sql.cli.output.plan_text import plans_of, show_plans
-from penstock.sql.cli.output.progress import LOG_INTERVAL_MS, JobBoard, ProgressMode, showing
+from penstock.sql.cli.output.progress import (
+    LOG_INTERVAL_MS,
+    JobBoard,
+    ProgressMode,
+    showing,
+    summary_lines,
+)
 from penstock.sql.cli.output.report import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     OutputFormat,
     print_json,
+    print_lines,
     print_rows,
     say,
     say_warnings,
 )
 from penstock.sql.cli.output.row_text import RowLines
-from penstock.sql.cli.output.summary import summary_lines
 from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.clock import SystemClock
-from penstock.sql.errors.formats import ErrorFormat, show_failures
+from penstock.sql.errors.render import ErrorFormat, show_failures
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.lease import PipelineLease, hold_leases
 from penstock.sql.runner.plan import plan_scripts
+from penstock.sql.runner.replay import queries_of, sample
 from penstock.sql.runner.run import ScriptRun
 from penstock.sql.runner.run_mode import StopRequest, run_mode
 from penstock.sql.runner.summary import StatementResult, StatementStatus, document
@@ -43,8 +54,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.sql.jobs.job import Job
+    from penstock.sql.runner.replay import Replayed
 
-__all__ = ["RunOptions", "run_scripts"]
+__all__ = [
+    "RunOptions",
+    "run_scripts",
+    "show_samples",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,3 +192,28 @@ class _Announcer:
     def statement_ended(self, result: StatementResult) -> None:
         if result.rows is not None and self._options.output is OutputFormat.TABLE:
             print_rows(result.rows)
+
+
+def show_samples(
+    script: ScriptInput, statements: Iterable[Replayed], *, rows: int, verbose: bool
+) -> None:
+    """Start Spark and show rows of every query. Raises the error of the first one that fails."""
+    files = spark_logs(script.project, verbose=verbose)
+    spark = None
+    try:
+        for one in statements:
+            for query in queries_of(one):
+                spark = spark or open_spark(script.master, script.spark_conf, files)
+                try:
+                    found = sample(query, one.planner, spark, rows=rows)
+                except InputError as error:
+                    error.span = error.span or query.select.span
+                    raise
+                count = len(found.rows)
+                more = "the first " if found.truncated else ""
+                print_lines([f"{query.title}: {more}{count} row{'' if count == 1 else 's'}"])
+                if found.rows:
+                    print_rows(found)
+    finally:
+        if spark is not None:
+            end_jvm()

@@ -49,7 +49,7 @@ class ScriptInput:
 
     def check_catalog(self) -> None:
         """Check that a static check may open the catalog. Raises ConfigError for a server that the project names."""
-        from penstock.sql.check.trusted_catalogs import check_trusted
+        from penstock.sql.check.connectivity import check_trusted
 
         if not self.is_catalog_named:
             check_trusted(self.catalog_url)

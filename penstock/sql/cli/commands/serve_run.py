@@ -13,9 +13,15 @@ from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.runner.run_mode import StopRequest
 from penstock.sql.serve.guard import GUARD_CONF, allow_only_reading, check_guard, check_guard_conf
-from penstock.sql.serve.server import Served, prepared, serving, stop_jobs, until_stopped
+from penstock.sql.serve.server import (
+    Served,
+    class_path_conf,
+    prepared,
+    serving,
+    stop_jobs,
+    until_stopped,
+)
 from penstock.sql.serve.settings import Anyone, ServeSettings, jdbc_url, sqlalchemy_url
-from penstock.sql.serve.thrift_server import class_path_conf
 from penstock.sql.session.session import connect
 from penstock.sql.spark_process.jvm import end_jvm
 

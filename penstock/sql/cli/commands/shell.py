@@ -21,7 +21,7 @@ from penstock.sql.cli.options import (
     VerboseOption,
 )
 from penstock.sql.cli.output.report import EXIT_FAILED, reporting, say
-from penstock.sql.errors.formats import ErrorFormat
+from penstock.sql.errors.render import ErrorFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,8 +129,7 @@ def _talk(session: ShellSession) -> None:
 def _names(session: ShellSession) -> Names:
     from penstock.catalog.model.table import Table
     from penstock.sql.dialect.parser.calls import built_in_functions
-    from penstock.sql.settings.pipeline import SETTINGS
-    from penstock.sql.settings.session import RESTART_SETTINGS
+    from penstock.sql.settings import RESTART_SETTINGS, SETTINGS
     from penstock.sql.shell.completion import Names
 
     namespace = session.context.namespace
@@ -151,8 +150,8 @@ _TEXT = ("result",)
 
 
 def _show(result: StatementResult) -> None:
+    from penstock.sql.cli.output.progress import summary_lines
     from penstock.sql.cli.output.report import print_lines, print_rows
-    from penstock.sql.cli.output.summary import summary_lines
     from penstock.sql.runner.summary import StatementStatus
 
     if result.rows is None or result.status is not StatementStatus.FINISHED:

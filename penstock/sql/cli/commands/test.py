@@ -12,7 +12,7 @@ import typer
 from penstock.catalog.errors import ConfigError
 from penstock.sql.cli.options import ConfOption, VerboseOption
 from penstock.sql.cli.output.report import EXIT_FAILED, print_json, print_lines, reporting, say
-from penstock.sql.errors.formats import ErrorFormat
+from penstock.sql.errors.render import ErrorFormat
 from penstock.sql.script.project import Project, find_project
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _lines(file: TestFile, result: CaseResult, shape: ErrorFormat) -> list[str]:
         if shape is ErrorFormat.CONCISE:
             lines.append(f"{span.file}:{span.line}:{span.column}: {result.case.name}: {text}")
         elif shape is ErrorFormat.GITHUB:
-            from penstock.sql.errors.formats import show_error
+            from penstock.sql.errors.render import show_error
 
             error = ConfigError(f"{result.case.name}: {problem_text(problem)}", span=span)
             lines.append(show_error(error, ErrorFormat.GITHUB))

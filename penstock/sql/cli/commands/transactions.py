@@ -22,8 +22,8 @@ from penstock.sql.cli.output.report import OutputFormat, print_json, print_lines
 from penstock.sql.script.project import find_project
 
 if TYPE_CHECKING:
-    from penstock.connector.kafka.sink.marker import Marker
     from penstock.connector.kafka.sink.open_transactions import BlockedPartition, Slot
+    from penstock.connector.kafka.sink.protocol import Marker
 
 __all__ = ["app", "slots_document", "slots_lines"]
 
@@ -139,7 +139,7 @@ def ls(  # noqa: PLR0917  typer passes options by name
     Example: `penstock kafka transactions ls --table totals`
     """
     with reporting(context, verbose=verbose):
-        from penstock.connector.kafka.client.tuning import admin_connection
+        from penstock.connector.kafka.client.connection import admin_connection
         from penstock.connector.kafka.sink.client import SinkAdmin
         from penstock.connector.kafka.sink.open_transactions import blocked_partitions, slots
 
@@ -174,8 +174,7 @@ def abort_(  # noqa: PLR0917  typer passes options by name
     Example: `penstock kafka transactions abort --table totals`
     """
     with reporting(context, verbose=verbose):
-        from penstock.connector.kafka.client.connection import Connection
-        from penstock.connector.kafka.client.tuning import admin_connection
+        from penstock.connector.kafka.client.connection import Connection, admin_connection
         from penstock.connector.kafka.sink.client import SinkAdmin
         from penstock.connector.kafka.sink.open_transactions import abort, slots
 
@@ -236,10 +235,10 @@ def repair(  # noqa: PLR0917  typer passes options by name
     Example: `penstock kafka transactions repair --table totals --checkpoint .penstock/checkpoints/job/totals --yes`
     """
     with reporting(context, verbose=verbose):
-        from penstock.connector.kafka.client.tuning import admin_connection
+        from penstock.connector.kafka.client.connection import admin_connection
         from penstock.connector.kafka.sink.client import SinkAdmin
         from penstock.connector.kafka.sink.protocol import read_marker
-        from penstock.connector.kafka.sink.repair import next_batch, read_slots, set_marker
+        from penstock.connector.kafka.sink.sink_state import next_batch, read_slots, set_marker
 
         place = _place(table, None, None, None, catalog, target)
         connection = admin_connection(place.client)
@@ -288,7 +287,7 @@ def _place(
     from penstock.catalog.model.identifier import parse_identifier
     from penstock.catalog.model.table import Table
     from penstock.connector.kafka.sink.sink import KafkaSink
-    from penstock.connector.kafka.table.subscription import TopicList
+    from penstock.connector.kafka.table.settings import TopicList
     from penstock.connector.registry import connector_of
 
     project = find_project(Path.cwd(), target=target)

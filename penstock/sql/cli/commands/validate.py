@@ -29,8 +29,7 @@ from penstock.sql.cli.output.report import (
     print_lines,
     reporting,
 )
-from penstock.sql.errors.formats import ErrorFormat, error_document, show_error
-from penstock.sql.errors.render import Severity
+from penstock.sql.errors.render import ErrorFormat, Severity, error_document, show_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,7 +113,7 @@ def validate(  # noqa: PLR0917  typer passes options by name
         looks = _look_at_all(statements, script, errors)
         failed = [_named(look, look.error) for look in looks if look.error is not None]
         if not failed and level is Depth.SAMPLE:
-            from penstock.sql.cli.commands.sample import show_samples
+            from penstock.sql.cli.commands.run_scripts import show_samples
 
             show_samples(script, _replay(checked, opened), rows=rows, verbose=is_verbose)
         _report(failed, errors, checked=checked, looks=looks)

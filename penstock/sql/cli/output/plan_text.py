@@ -22,7 +22,7 @@ from penstock.sql.jobs.progress import short_name
 from penstock.sql.plan.explain.document import explain_query
 from penstock.sql.plan.explain.statements import plan_lines as operator_lines
 from penstock.sql.runner.run_mode import RunMode
-from penstock.sql.runner.statement_kind import kind_of, subject_of
+from penstock.sql.runner.summary import kind_of, subject_of
 from penstock.sql.statements.statement import starts_refresh
 
 if TYPE_CHECKING:

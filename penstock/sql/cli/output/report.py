@@ -24,7 +24,7 @@ from penstock.catalog.masking import masked, without_secrets
 from penstock.sql.cli.output.text import terminal_text
 
 if TYPE_CHECKING:
-    from penstock.sql.errors.formats import ErrorFormat
+    from penstock.sql.errors.render import ErrorFormat
     from penstock.sql.runner.summary import ResultRows
 
 __all__ = [
@@ -126,8 +126,7 @@ def say(*lines: str) -> None:
 
 def say_warnings(warnings: Sequence[PenstockError], shape: ErrorFormat) -> None:
     """Write warnings to stderr, in the shape that errors have."""
-    from penstock.sql.errors.formats import show_error
-    from penstock.sql.errors.render import Severity
+    from penstock.sql.errors.render import Severity, show_error
 
     color = sys.stderr.isatty()
     say(*(show_error(one, shape, color=color, severity=Severity.WARNING) for one in warnings))
@@ -168,7 +167,7 @@ def print_rows(rows: ResultRows) -> None:
 def _report(
     error: PenstockError, *, verbose: bool, output: OutputFormat, shape: ErrorFormat | None
 ) -> None:
-    from penstock.sql.errors.formats import ErrorFormat, error_document, show_error
+    from penstock.sql.errors.render import ErrorFormat, error_document, show_error
 
     if verbose:
         say(traceback.format_exc().rstrip())

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.generator import Generator
 
-from penstock.sql.dialect.generator import ddl, expressions, relations, statements
+from penstock.sql.dialect.generator import ddl, expressions, statements
 from penstock.sql.syntax import nodes
 
 __all__ = ["FlinkGenerator"]
@@ -90,14 +90,14 @@ class FlinkGenerator(Generator):
     array_sql = expressions.array_sql
     groupconcat_sql = expressions.groupconcat_sql
     strposition_sql = expressions.strposition_sql
-    hint_sql = relations.hint_sql
-    propertyeq_sql = relations.propertyeq_sql
-    matchrecognize_sql = relations.matchrecognize_sql
-    table_sql = relations.table_sql
-    subquery_sql = relations.subquery_sql
-    version_sql = relations.version_sql
-    lateral_sql = relations.lateral_sql
-    unnest_sql = relations.unnest_sql
+    hint_sql = expressions.hint_sql
+    propertyeq_sql = expressions.propertyeq_sql
+    matchrecognize_sql = expressions.matchrecognize_sql
+    table_sql = expressions.table_sql
+    subquery_sql = expressions.subquery_sql
+    version_sql = expressions.version_sql
+    lateral_sql = expressions.lateral_sql
+    unnest_sql = expressions.unnest_sql
     create_sql = ddl.create_sql
     schema_sql = ddl.schema_sql
     property_sql = ddl.property_sql

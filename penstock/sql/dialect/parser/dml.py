@@ -9,8 +9,8 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from penstock.sql.dialect.parser.hints import HINTS, parse_table_options
 from penstock.sql.dialect.parser.parts import (
+    HINTS,
     QUERY_STARTS,
     expect_words,
     match_one_of,
@@ -18,6 +18,7 @@ from penstock.sql.dialect.parser.parts import (
     parse_name,
     parse_name_list,
     parse_partition_spec,
+    parse_table_options,
     parse_target,
     require_expression,
     require_query,

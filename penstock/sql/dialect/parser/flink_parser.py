@@ -20,11 +20,9 @@ from penstock.sql.dialect.parser import (
     dml,
     expressions,
     function_ddl,
-    hints,
-    match_recognize,
+    parts,
     queries,
     relations,
-    show,
     statements,
     table_functions,
     types,
@@ -81,8 +79,8 @@ class FlinkParser(ReportingParser):
             function_ddl.parse_other_create(self) or self._parse_create()
         ),
         TokenType.DELETE: dml.parse_delete_from,
-        TokenType.DESC: show.parse_describe,
-        TokenType.DESCRIBE: show.parse_describe,
+        TokenType.DESC: statements.parse_describe,
+        TokenType.DESCRIBE: statements.parse_describe,
         TokenType.DROP: lambda self: function_ddl.parse_other_drop(self) or self._parse_drop(),
         TokenType.EXECUTE: statements.parse_execute,
         TokenType.INSERT: dml.parse_insert,
@@ -90,7 +88,7 @@ class FlinkParser(ReportingParser):
         TokenType.REPLACE: statements.parse_replace_table,
         TokenType.SEMICOLON: lambda _: exp.Semicolon(),
         TokenType.SET: statements.parse_set,
-        TokenType.SHOW: show.parse_show,
+        TokenType.SHOW: statements.parse_show,
         TokenType.TRUNCATE: dml.parse_truncate,
         TokenType.UPDATE: dml.parse_update_table,
         TokenType.USE: statements.parse_use,
@@ -158,8 +156,8 @@ class FlinkParser(ReportingParser):
     # --- what sqlglot calls by its name ---
 
     _parse_types = types.parse_types
-    _parse_hint = hints.parse_hint
-    _parse_match_recognize = match_recognize.parse_match_recognize
+    _parse_hint = parts.parse_hint
+    _parse_match_recognize = relations.parse_match_recognize
     _parse_function_args = table_functions.parse_function_args
     _parse_join = relations.parse_join
     _parse_table = relations.parse_table
@@ -193,8 +191,8 @@ class FlinkParser(ReportingParser):
     parse_set_operation = queries.parse_set_operation
     _parse_derived_table_values = queries.parse_derived_table_values
     _parse_value = queries.parse_value
-    _parse_show = show.parse_show
-    _parse_describe = show.parse_describe
+    _parse_show = statements.parse_show
+    _parse_describe = statements.parse_describe
     _parse_insert = dml.parse_insert
     _parse_create = statements.parse_create
     _parse_alter = statements.parse_alter

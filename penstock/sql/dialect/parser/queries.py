@@ -8,8 +8,13 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from penstock.sql.dialect.parser.hints import parse_hint
-from penstock.sql.dialect.parser.parts import expect_words, parse_item, parse_list, parse_name
+from penstock.sql.dialect.parser.parts import (
+    expect_words,
+    parse_hint,
+    parse_item,
+    parse_list,
+    parse_name,
+)
 from penstock.sql.dialect.parser.relations import parse_table, parse_table_alias, parse_table_parts
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark

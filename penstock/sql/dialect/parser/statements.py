@@ -1,7 +1,4 @@
-"""Read a statement by its first words, among them those about a session: jars, jobs, modules, SET, EXPLAIN.
-
-RESET is a Set with `unset`. Unknown statements are refused.
-"""
+"""Read a statement by its first words, among them SHOW, DESCRIBE, EXPLAIN, and those about jars, jobs and SET."""
 
 from __future__ import annotations
 
@@ -16,14 +13,17 @@ from penstock.sql.dialect.parser.parts import (
     QUERY_STARTS,
     expect_words,
     is_word,
+    match_one_of,
     match_word,
     parse_name,
     parse_options,
+    parse_partition_spec,
     parse_rest,
     require_object,
     require_string,
     require_words,
 )
+from penstock.sql.dialect.parser.relations import parse_table_parts
 from penstock.sql.dialect.parser.table_ddl import (
     parse_alter_container,
     parse_alter_table,
@@ -46,15 +46,18 @@ from penstock.sql.syntax.positions import mark
 
 __all__ = [
     "EXPLAIN_DETAILS",
+    "LISTED",
     "STATEMENT_WORDS",
     "parse_alter",
     "parse_begin",
     "parse_create",
+    "parse_describe",
     "parse_drop",
     "parse_execute",
     "parse_load_module",
     "parse_replace_table",
     "parse_set",
+    "parse_show",
     "parse_use",
     "parse_worded_statement",
     "without_inner_ends",
@@ -363,3 +366,110 @@ def parse_worded_statement(parser: ReportingParser) -> exp.Expr | None:
         parser._advance()
         return STATEMENT_WORDS[word](parser)
     return None
+
+
+LIKE_WORDS = ("LIKE", "ILIKE")
+
+PLAIN = (
+    ("CURRENT", "CATALOG"),
+    ("CURRENT", "DATABASE"),
+    ("FULL", "MODULES"),
+    ("MODULES",),
+    ("JARS",),
+    ("JOBS",),
+)
+"""What is shown whole."""
+
+LISTED = (
+    ("CATALOGS",),
+    ("DATABASES",),
+    ("TABLES",),
+    ("VIEWS",),
+    ("MATERIALIZED", "TABLES"),
+    ("COLUMNS",),
+    ("USER", "FUNCTIONS"),
+    ("FUNCTIONS",),
+    ("PROCEDURES",),
+    ("MODELS",),
+    ("CONNECTIONS",),
+    ("SECRETS",),
+)
+"""What is shown by [FROM place] [[NOT] LIKE | ILIKE 'pattern']; only COLUMNS needs its FROM."""
+
+SHOWN_DEFINITIONS = (
+    ("TABLE",),
+    ("VIEW",),
+    ("CATALOG",),
+    ("MATERIALIZED", "TABLE"),
+    ("OR", "ALTER", "MATERIALIZED", "TABLE"),
+    ("MODEL",),
+    ("CONNECTION",),
+)
+"""What SHOW CREATE shows."""
+
+DESCRIBED = ("CATALOG", "DATABASE", "FUNCTION", "JOB", "MODEL", "CONNECTION")
+
+
+def parse_show(parser: ReportingParser) -> exp.Expr | None:
+    """What follows SHOW."""
+    if parser._match(TokenType.CREATE):
+        words = match_one_of(parser, SHOWN_DEFINITIONS)
+        if words is None:
+            _refuse_words(parser, "SHOW CREATE", SHOWN_DEFINITIONS)
+        return exp.Show(this=f"CREATE {words}", target=parse_table_parts(parser, schema=True))
+    if (words := match_one_of(parser, PLAIN)) is not None:
+        return exp.Show(this=words)
+    if parser._match_text_seq("PARTITIONS"):
+        return _parse_show_partitions(parser)
+    if (words := match_one_of(parser, LISTED)) is None:
+        _refuse_words(parser, "SHOW", (*PLAIN, *LISTED, ("PARTITIONS",), ("CREATE",)))
+    node = exp.Show(this=words)
+    if parser._match(TokenType.FROM) or parser._match(TokenType.IN):
+        node.set("db", parse_table_parts(parser, schema=True))
+    elif words == "COLUMNS":
+        parser.raise_error("Expected FROM", hint="SHOW COLUMNS FROM t")
+    negated = parser._match(TokenType.NOT)
+    if parser._match_texts(LIKE_WORDS):
+        word = parser._prev.text.upper()
+        node.set("scope_kind", f"NOT {word}" if negated else word)
+        node.set("like", require_string(parser))
+    elif negated:
+        parser.raise_error("Expected LIKE")
+    return node
+
+
+def _parse_show_partitions(parser: ReportingParser) -> exp.Expr:
+    node = exp.Show(this="PARTITIONS", db=parse_table_parts(parser, schema=True))
+    if parser._match(TokenType.PARTITION):
+        node.set("partition", parse_partition_spec(parser))
+    return node
+
+
+def parse_describe(parser: ReportingParser) -> exp.Describe:
+    """What follows DESCRIBE."""
+    kind = parser._curr.text.upper() if parser._next else ""
+    if kind not in DESCRIBED:
+        extended = _match_extended(parser)
+        table = parse_table_parts(parser, schema=True)
+        return exp.Describe(this=table, style="EXTENDED" if extended else None)
+    parser._advance()
+    if kind == "JOB":
+        return exp.Describe(this=require_string(parser), kind=kind)
+    extended = _match_extended(parser)
+    name = parse_table_parts(parser, schema=True)
+    return exp.Describe(this=name, kind=kind, style="EXTENDED" if extended else None)
+
+
+def _match_extended(parser: ReportingParser) -> bool:
+    """EXTENDED, where it is not the name itself."""
+    extended = parser._curr.text.upper() == "EXTENDED" and bool(parser._next)
+    if extended:
+        parser._advance()
+    return extended
+
+
+def _refuse_words(parser: ReportingParser, verb: str, known: tuple[tuple[str, ...], ...]) -> None:
+    parser.raise_error(
+        f"Expected what to {verb}",
+        hint=f"{verb} {', '.join(' '.join(words) for words in known)}",
+    )

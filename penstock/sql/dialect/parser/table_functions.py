@@ -11,8 +11,8 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.sql.dialect.parser.hints import HINTS
 from penstock.sql.dialect.parser.parts import (
+    HINTS,
     QUERY_STARTS,
     name_before_paren,
     parse_list,

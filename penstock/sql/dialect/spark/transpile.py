@@ -34,12 +34,15 @@ from penstock.sql.dialect.rewrites.session_windows import rewrite_session_window
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_group_ids
 from penstock.sql.dialect.rewrites.window_queries import to_spark_text
 from penstock.sql.dialect.spark.types import kind_of
-from penstock.sql.dialect.spark.unnest import write_unnest
-from penstock.sql.dialect.spark.writer import TARGET, SparkWriter
+from penstock.sql.dialect.spark.writer import TARGET, SparkWriter, write_unnest
 from penstock.sql.dialect.windows.group_windows import translate_group_windows
 from penstock.sql.dialect.windows.window_tables import WindowTable, window_tables
-from penstock.sql.syntax.optimizer_errors import OPTIMIZER_ERRORS, is_refusal, refusals_ignored
-from penstock.sql.syntax.parse_errors import NodeError
+from penstock.sql.syntax.parse_errors import (
+    OPTIMIZER_ERRORS,
+    NodeError,
+    is_refusal,
+    refusals_ignored,
+)
 from penstock.sql.syntax.traversal import copy_tree
 
 __all__ = ["flink_to_spark"]

@@ -33,7 +33,7 @@ from penstock.sql.plan.query_location import (
     insert_fingerprint,
     locate_statements,
 )
-from penstock.sql.settings.pipeline import engine_conf
+from penstock.sql.settings import engine_conf
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import Select
 from penstock.sql.syntax.positions import span_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
-from penstock.sql.expressions.nondeterministic import find_nondeterministic
+from penstock.sql.expressions.expression import find_nondeterministic
 from penstock.sql.plan.clauses.joins import find_column
 from penstock.sql.plan.clauses.over import OverWindow, read_call
 from penstock.sql.plan.logical.facts import Item, own_names, unique_name

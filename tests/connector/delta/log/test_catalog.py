@@ -20,8 +20,8 @@ from penstock.catalog.errors import (
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import CatalogDescriptor
 from penstock.catalog.model.table import Table
+from penstock.connector.delta.catalog import DeltaCatalog
 from penstock.connector.delta.connector import DeltaConnector
-from penstock.connector.delta.log.catalog import DeltaCatalog
 
 
 def field(name: str, kind: Any, *, nullable: bool = True, **metadata: str) -> dict[str, Any]:

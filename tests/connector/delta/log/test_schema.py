@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.delta.log.schema import LogHead, LogStanding, read_head, read_standing
+from penstock.connector.delta.log import LogHead, LogStanding, read_head, read_standing
 from penstock.connector.storage import open_folder
 
 SCHEMA = json.dumps({"fields": [{"name": "id", "type": "long"}, {"name": "v", "type": "variant"}]})

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connector.filesystem.source import peek as peek_module
-from penstock.connector.filesystem.source.peek import last_lines
+from penstock.connector.filesystem.source import metadata_client as peek_module
+from penstock.connector.filesystem.source.metadata_client import last_lines
 from penstock.connector.filesystem.table.split import FileSplit
 from tests.connector.filesystem.source.test_lines import expected, texts
 from tests.connector.filesystem.tables import file_source, planned, planning, write

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.catalog.errors import BadRecordError
-from penstock.connector.filesystem.table.partitions import Partitioning, partitioning_of
+from penstock.connector.filesystem.table.table import Partitioning, partitioning_of
 from tests.connector.filesystem.tables import file_source as source
 from tests.connector.filesystem.tables import file_table, planned, planning, read, write
 

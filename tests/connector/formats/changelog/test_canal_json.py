@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from penstock.catalog.errors import BadRecordError, OptionError
-from penstock.connector.formats.json.records import RecordReader
+from penstock.connector.formats.json.decoder import RecordReader
 from tests.connector.formats.decoding import changes, decode, make_decoder
 
 NAME = "canal-json"

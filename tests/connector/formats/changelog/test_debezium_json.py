@@ -10,7 +10,7 @@ import pytest
 from penstock.catalog.errors import BadRecordError, DefinitionError, OptionError
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.formats import find_format
-from penstock.connector.formats.error_collecting import collecting_errors
+from penstock.connector.formats.decoders import collecting_errors
 from tests.connector.formats.decoding import changes, decode, make_decoder, where
 
 NAME = "debezium-json"

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import BadRecordError
-from penstock.connector.arrow.duckdb_engine import CalculationError
+from penstock.connector.arrow import CalculationError
 from penstock.connector.formats.json import decoder as json_decoder
 from penstock.connector.formats.json import format as json_format
-from penstock.connector.formats.json import value_kinds
-from penstock.connector.formats.json.records import RecordReader
+from penstock.connector.formats.json import lines
+from penstock.connector.formats.json.decoder import RecordReader
 from tests.connector.formats.decoding import decode, make_decoder, where
 
 IGNORE = {"json.ignore-parse-errors": "true"}
@@ -320,7 +320,7 @@ def test_nothing_depends_on_duckdb(monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise CalculationError("none left")
 
-    monkeypatch.setattr(value_kinds, "query", refuse)
+    monkeypatch.setattr(lines, "query", refuse)
     columns = {"id": "INT", "m": "MAP<STRING, INT>"}
     fine = [f'{{"id":{i},"m":{{"k":{i}}}}}' for i in range(20)]
     result = decode(columns, [*fine, '{"id":"20"}', '{"id":1,}', '{"id":21,"m":{"k":"x"}}'], IGNORE)

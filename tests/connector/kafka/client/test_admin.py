@@ -12,8 +12,7 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError
 
 from penstock.connector.kafka.client.admin import KafkaAdmin
-from penstock.connector.kafka.client.connection import Connection
-from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.connection import Connection, TopicPartition
 
 PARTITION = TopicPartition("orders", 0)
 
@@ -54,7 +53,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[KafkaAdmin, Br
         made = KafkaAdmin(Connection.of({"bootstrap.servers": "127.0.0.1:1"}))
         broker = Broker(iter(answers))
         monkeypatch.setattr(made, "admin", broker)
-        monkeypatch.setattr("penstock.connector.kafka.client.group.Consumer", lambda _: broker)
+        monkeypatch.setattr("penstock.connector.kafka.client.admin.Consumer", lambda _: broker)
         return made, broker
 
     return make

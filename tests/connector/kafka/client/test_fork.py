@@ -39,7 +39,7 @@ def test_a_child_neither_uses_nor_frees_its_parents_clients() -> None:
         "from penstock.connector.kafka.client.admin import KafkaAdmin\n"
         "from penstock.connector.kafka.client.consumer import KafkaConsumer\n"
         "from penstock.connector.kafka.client.connection import Connection, Start\n"
-        "from penstock.connector.kafka.client.consumer_pool import CONSUMERS\n"
+        "from penstock.connector.kafka.client.consumer import CONSUMERS\n"
         "settings = {'bootstrap.servers': '127.0.0.1:1', 'group.id': 'g'}\n"
         "connection = Connection.of(settings)\n"
         "CONSUMERS.give_back(CONSUMERS.lend(connection))\n"

@@ -11,8 +11,12 @@ import pytest
 from penstock.catalog.errors import BrokerUnavailableError, TopicChangedError
 from penstock.connector.kafka.client import admin as log_bounds
 from penstock.connector.kafka.client.admin import KafkaAdmin, existing_bounds
-from penstock.connector.kafka.client.connection import Connection, LogBounds, TopicInfo
-from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.connection import (
+    Connection,
+    LogBounds,
+    TopicInfo,
+    TopicPartition,
+)
 from penstock.connector.spark.source.retry import RetryPolicy, retry_while_unavailable
 
 OLD, NEW = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -7,15 +7,15 @@ import logging
 import pytest
 
 from penstock.catalog.errors import OptionError
-from penstock.connector.kafka.client import security
+from penstock.connector.kafka.client import properties as security
 from penstock.connector.kafka.client.properties import (
     IGNORED,
     PASSED_ON,
     PRODUCER_ONLY,
     REFUSED,
     RENAMED,
+    client_configuration,
 )
-from penstock.connector.kafka.client.security import client_configuration
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = (

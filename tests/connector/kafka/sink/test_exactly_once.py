@@ -13,15 +13,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import OptionError, SinkError, StateMismatchError, decode_failure
-from penstock.connector.kafka.client.connection import Connection
-from penstock.connector.kafka.client.split import TopicPartition
-from penstock.connector.kafka.client.tuning import admin_connection
+from penstock.connector.kafka.client.connection import Connection, TopicPartition, admin_connection
 from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin, transactional
-from penstock.connector.kafka.sink.marker import BatchCommit, SlotNames
 from penstock.connector.kafka.sink.open_transactions import blocked_partitions
-from penstock.connector.kafka.sink.protocol import SlotWriter
-from penstock.connector.kafka.sink.repair import next_batch, read_slots, set_marker
-from penstock.connector.kafka.sink.sending import Destination
+from penstock.connector.kafka.sink.protocol import BatchCommit, Destination, SlotNames, SlotWriter
+from penstock.connector.kafka.sink.sink_state import next_batch, read_slots, set_marker
 from penstock.sql.cli.commands.app import app
 from tests.connector.kafka.sink.writing import (
     KEYED,

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.dead_letters.kafka_records import HEADERS, encode_dead_letters
+from penstock.connector.dead_letters.backends import HEADERS, encode_dead_letters
 from penstock.connector.dead_letters.table import define_dead_letter_topic
 from penstock.connector.kafka.connector import describe
 from penstock.connector.kafka.sink import kafka_sink
-from penstock.connector.kafka.sink.gapped_batches import check_remembered, first_attempt_ms
-from penstock.connector.kafka.sink.marker import Marker
+from penstock.connector.kafka.sink.protocol import Marker
+from penstock.connector.kafka.sink.sink import check_remembered, first_attempt_ms
 from penstock.connector.options.bad_records import KafkaTopic
 from tests.connector.kafka.sink.writing import batch_of, committed
 

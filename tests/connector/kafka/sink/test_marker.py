@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.kafka.sink.marker import BatchCommit, Marker, SlotNames, may_write
+from penstock.connector.kafka.sink.protocol import BatchCommit, Marker, SlotNames, may_write
 
 
 def claim(batch_id: int, *, first: int = 0, digest: str = "aa") -> BatchCommit:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.catalog.errors import StateMismatchError, UnknownObjectError
-from penstock.connector.kafka.sink.repair import KnownSlots, next_batch, read_slots
+from penstock.connector.kafka.sink.sink_state import KnownSlots, next_batch, read_slots
 
 
 def checkpoint(folder: Path, planned: int, committed: int, *, first: int = 0) -> Path:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.contract import Sink
-from penstock.connector.kafka.sink.marker import SlotNames
+from penstock.connector.kafka.sink.protocol import SlotNames
 from tests.connector.kafka.sink.writing import ONCE, made_sink
 
 PREFIX, PARALLELISM = "sink.transactional-id-prefix", "sink.parallelism"

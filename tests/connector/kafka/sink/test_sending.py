@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.connector.kafka.sink.sending import last_changes
+from penstock.connector.kafka.sink.protocol import last_changes
 
 CHANGES = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(RowKind)), max_size=12)
 

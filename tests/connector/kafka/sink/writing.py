@@ -12,10 +12,9 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from penstock.catalog.model.table import MetadataColumn
 from penstock.connector.contract import MicroBatch
-from penstock.connector.kafka.connector import describe
+from penstock.connector.kafka.connector import describe, describe_upserts
 from penstock.connector.kafka.sink import kafka_sink
 from penstock.connector.kafka.sink.sink import KafkaSink
-from penstock.connector.kafka.upsert import describe_upserts
 from tests.connector.kafka.tables import kafka_table
 
 if TYPE_CHECKING:

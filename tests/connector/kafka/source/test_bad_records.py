@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.contract import ReadRequest
-from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.connection import TopicPartition
 from penstock.connector.kafka.source.decode import DecodedRecords, KafkaRecordDecoder
 from penstock.connector.kafka.source.records import Records
 from penstock.connector.source.records import Stage

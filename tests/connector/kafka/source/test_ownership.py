@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.connection import TopicPartition
 from penstock.connector.kafka.source.source import java_hash, split_owner
 from penstock.connector.source.split import Split
 from tests.connector.kafka.tables import kafka_source

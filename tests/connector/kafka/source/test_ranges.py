@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from confluent_kafka import Message
 
-from penstock.connector.kafka.client.split import KafkaSplit, TopicPartition
+from penstock.connector.kafka.client.connection import KafkaSplit, TopicPartition
 from penstock.connector.kafka.source.ranges import RangeProgress, by_partition
 
 

@@ -21,9 +21,8 @@ from penstock.catalog.errors import (
     TopicChangedError,
 )
 from penstock.connector.contract import ReadRequest
-from penstock.connector.kafka.client.consumer import KafkaConsumer
-from penstock.connector.kafka.client.consumer_pool import CONSUMERS
-from penstock.connector.kafka.client.split import KafkaSplit
+from penstock.connector.kafka.client.connection import KafkaSplit
+from penstock.connector.kafka.client.consumer import CONSUMERS, KafkaConsumer
 from penstock.connector.kafka.source import reader as reader_module
 from penstock.connector.source.reader.reader import NothingAvailable, SourceReader
 from penstock.connector.source.records import RawRecord, RecordsWithSplitIds

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from penstock.catalog.errors import DataLossError, OptionError
-from penstock.connector.kafka.client.split import TopicPartition
+from penstock.connector.kafka.client.connection import TopicPartition
 from penstock.connector.kafka.table.startup import (
     AtTimestamp,
     Earliest,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.connector.kafka.table.subscription import TopicPattern, is_topic_name
+from penstock.connector.kafka.table.settings import TopicPattern, is_topic_name
 
 
 def test_a_pattern_does_not_match_the_brokers_own_topics() -> None:

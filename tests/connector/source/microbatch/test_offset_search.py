@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from penstock.connector.source.microbatch.offset_search import MOST_ROUNDS, OffsetSearch
+from penstock.connector.source.microbatch.batch_plan import MOST_ROUNDS, OffsetSearch
 
 times_of_a_split = st.lists(st.none() | st.integers(0, 5_000), min_size=1, max_size=60)
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from penstock.catalog.errors import DataLossError
-from penstock.connector.source.reader.elements_queue import QUEUE_CAPACITY, ElementsQueue
+from penstock.connector.source.reader.fetcher import QUEUE_CAPACITY, ElementsQueue
 from penstock.connector.source.records import RecordsWithSplitIds
 
 DEADLINE_S = 20.0

@@ -8,9 +8,12 @@ import threading
 import pytest
 
 from penstock.catalog.errors import DataLossError
-from penstock.connector.source.reader.elements_queue import ElementsQueue
-from penstock.connector.source.reader.fetcher import FetcherState, SplitFetcher
-from penstock.connector.source.reader.fetcher_manager import FetcherThreads
+from penstock.connector.source.reader.fetcher import (
+    ElementsQueue,
+    FetcherState,
+    FetcherThreads,
+    SplitFetcher,
+)
 from tests.connector.source.numbers import DEADLINE_S, Delivered, NumbersReader, numbered, upto
 
 

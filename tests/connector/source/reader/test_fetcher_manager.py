@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from penstock.connector.contract import FetcherModel
-from penstock.connector.source.reader.elements_queue import ElementsQueue
-from penstock.connector.source.reader.fetcher import FetcherState
-from penstock.connector.source.reader.fetcher_manager import FetcherThreads, SplitFetcherManager
+from penstock.connector.source.reader.fetcher import (
+    ElementsQueue,
+    FetcherState,
+    FetcherThreads,
+    SplitFetcherManager,
+)
 from tests.connector.source.numbers import DEADLINE_S, NumbersReader, Stepped, numbered
 
 

@@ -7,10 +7,13 @@ import threading
 
 import pytest
 
-from penstock.connector.source.reader import fetcher_manager
-from penstock.connector.source.reader.elements_queue import ElementsQueue
-from penstock.connector.source.reader.fetcher import FetcherState, SplitFetcher
-from penstock.connector.source.reader.fetcher_manager import FetcherThreads
+from penstock.connector.source.reader import fetcher as fetcher_manager
+from penstock.connector.source.reader.fetcher import (
+    ElementsQueue,
+    FetcherState,
+    FetcherThreads,
+    SplitFetcher,
+)
 from tests.connector.source.numbers import NumbersReader, numbered
 
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.options.option import Resolved, resolve
-from penstock.connector.arrow.types import arrow_schema
+from penstock.connector.arrow import arrow_schema
 from penstock.connector.changelog import RowKind
 from penstock.connector.formats import find_format
-from penstock.connector.spark.encoding.bytes import WrittenField, bytes_expression
+from penstock.connector.spark.encoding import WrittenField, bytes_expression
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.connector.scan import GroupMember
 from penstock.connector.source.microbatch.events import AlignmentGroupFetched
-from penstock.connector.spark.source.alignment_exchange import AlignmentExchange
+from penstock.connector.spark.source.planning import AlignmentExchange
 
 NAMES = {"v_0": "orders", "v_1": "payments", "v_2": "refunds"}
 

@@ -13,7 +13,7 @@ from click.testing import Result
 from deltalake import write_deltalake
 
 from penstock.catalog.errors import UnknownObjectError
-from penstock.connector.arrow.types import arrow_schema
+from penstock.connector.arrow import arrow_schema
 from penstock.connector.dead_letters.table import DeadLetterCount, define_dead_letter_table
 from penstock.connector.options.bad_records import BesideCheckpoint
 from penstock.sql.cli.commands.app import app

@@ -12,7 +12,7 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.connector.local.split_status import LocalJobStatus, SplitStatus
 from penstock.sql.cli.output.row_text import RowFormat, RowWriter
-from penstock.sql.cli.output.split_text import looked_at_lines, split_line, split_table, state_text
+from penstock.sql.cli.output.text import looked_at_lines, split_line, split_table, state_text
 from tests.sql.cli.live_tables import commands, define, kafka_table, order
 from tests.sql.sql_objects import run
 

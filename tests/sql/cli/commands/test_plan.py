@@ -10,7 +10,7 @@ import pytest
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.connector.source.state import SourceState, SplitState, encode_state
-from penstock.sql.check.query_names import name_scripts_here
+from penstock.sql.check.checkpoint_assignment import name_scripts_here
 from penstock.sql.check.script_check import check_scripts
 from penstock.sql.cli import spark as cli_spark
 from penstock.sql.cli.commands import run_scripts as cli_script

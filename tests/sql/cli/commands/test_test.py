@@ -9,7 +9,7 @@ import pytest
 
 from penstock.sql.cli.commands import test as command
 from penstock.sql.cli.commands.app import app
-from penstock.sql.errors.formats import ErrorFormat
+from penstock.sql.errors.render import ErrorFormat
 from penstock.sql.testing.case_run import CaseResult
 from penstock.sql.testing.cases import TestFile
 from penstock.sql.testing.comparison import ValueDiffers

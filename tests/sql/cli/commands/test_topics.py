@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.connector.kafka.client.admin import KafkaAdmin
-from penstock.connector.kafka.client.tuning import admin_connection
+from penstock.connector.kafka.client.connection import admin_connection
 from penstock.sql.cli.commands.app import app
 from tests.sql.cli.command_runner import CommandRunner
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.connector.kafka.client.split import TopicPartition
-from penstock.connector.kafka.sink.marker import Marker
+from penstock.connector.kafka.client.connection import TopicPartition
 from penstock.connector.kafka.sink.open_transactions import BlockedPartition, Slot
+from penstock.connector.kafka.sink.protocol import Marker
 from penstock.sql.cli.commands.transactions import slots_document, slots_lines
 
 SLOTS = (

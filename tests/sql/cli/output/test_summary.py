@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.sql.cli.output.summary import summary_lines
+from penstock.sql.cli.output.progress import summary_lines
 from penstock.sql.plan.physical.batch_metrics import LateSplit, TimelessSplit
 from penstock.sql.runner.summary import StatementResult
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.catalog.errors import InputErrors, UnsupportedError
 from penstock.sql.compatibility import Status
-from penstock.sql.compatibility.functions import ELSEWHERE, FUNCTION_ROWS
+from penstock.sql.compatibility.expressions import ELSEWHERE, FUNCTION_ROWS
 from penstock.sql.dialect.functions.table import FUNCTIONS
 from penstock.sql.dialect.spark.writer import FUNCTION_WRITERS, write_spark
 from penstock.sql.expressions.expression import parse_expression

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.catalog.errors import InputError, InputErrors
-from penstock.sql.convert.parse import parse_tree
+from penstock.sql.convert.statement import parse_tree
 from penstock.sql.dialect import Flink
 from penstock.sql.script.splitter import Source, split_all
 from tests.sql.dialect.grammar import statements

@@ -11,7 +11,7 @@ from sqlglot.errors import ParseError, UnsupportedError
 from sqlglot.optimizer.annotate_types import annotate_types
 
 from penstock.sql.compatibility import Kind, Row, Status
-from penstock.sql.compatibility.rows import ROWS
+from penstock.sql.compatibility.page import ROWS
 from penstock.sql.dialect import flink_to_spark
 
 FLINK_ONLY = re.compile(

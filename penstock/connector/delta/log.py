@@ -1,0 +1,330 @@
+"""The Delta log read without an engine: the newest `metaData` action, its types as ours, and `txn` actions.
+
+The rows of a small table are read as Parquet from the files that its log has.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from penstock.catalog.errors import StateMismatchError
+from penstock.catalog.model.table import PhysicalColumn
+from penstock.connector.spark_catalog.json_types import physical_columns
+from penstock.connector.storage import Folder
+
+__all__ = [
+    "LogHead",
+    "LogStanding",
+    "LoggedTable",
+    "NotReadableHereError",
+    "is_delta_table",
+    "read_head",
+    "read_logged",
+    "read_rows",
+    "read_standing",
+]
+
+LOG = "_delta_log"
+_NO_SCHEMA = "no commit and no checkpoint has its schema"
+_COMMIT = re.compile(r"(\d{20})\.json")
+# one file, parts of several, or of version 2 with a unique name
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.[0-9A-Za-z.-]+)?\.(?:parquet|json)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedTable:
+    """What the log says of a table. `configuration` are its properties."""
+
+    columns: tuple[PhysicalColumn, ...]
+    partition_columns: tuple[str, ...]
+    description: str | None
+    configuration: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogHead:
+    """A table's newest version, and the names of its columns there."""
+
+    version: int
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStanding:
+    """Which table it is (Delta's id), its newest version, and the last version of each application (`txn`)."""
+
+    id: str
+    version: int
+    transactions: Mapping[str, int]
+
+
+def is_delta_table(folder: Folder) -> bool:
+    """Return whether a folder is a Delta table: it has a log with a commit or a checkpoint."""
+    return bool(_logs(folder))
+
+
+def read_logged(folder: Folder) -> LoggedTable | None:
+    """Read the newest metadata of a table; None where there is no Delta table.
+
+    Raises StateMismatchError for a log that cannot be read, UnsupportedError for a type that we have not.
+    """
+    with _readable(folder):
+        names = _logs(folder)
+        return _logged(_newest(folder, names), folder) if names else None
+
+
+def read_head(folder: Folder) -> LogHead | None:
+    """Read where a table stands, whatever types it has; None where there is no Delta table.
+
+    Raises StateMismatchError for a log that cannot be read.
+    """
+    with _readable(folder):
+        names = _logs(folder)
+        if not names:
+            return None
+        fields = json.loads(_newest(folder, names)["schemaString"])["fields"]
+        return LogHead(
+            version=max(int(name.partition(".")[0]) for name in names),
+            columns=tuple(field["name"] for field in fields),
+        )
+
+
+def read_standing(folder: Folder) -> LogStanding | None:
+    """Read what writers go by; None where there is no Delta table.
+
+    Raises StateMismatchError for a log that cannot be read.
+    """
+    with _readable(folder):
+        names = _logs(folder)
+        if not names:
+            return None
+        table_id, transactions = None, {}
+        for action in _actions(folder.below(LOG), names):
+            if (meta := action.get("metaData")) is not None:
+                table_id = meta["id"]
+            elif (txn := action.get("txn")) is not None:
+                transactions[txn["appId"]] = int(txn["version"])
+        if table_id is None:
+            raise _unreadable(folder, _NO_SCHEMA)
+        return LogStanding(
+            id=table_id,
+            version=max(int(name.partition(".")[0]) for name in names),
+            transactions=transactions,
+        )
+
+
+@contextmanager
+def _readable(folder: Folder) -> Iterator[None]:
+    try:
+        yield
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        pa.ArrowException,
+    ) as error:
+        raise _unreadable(folder, f"{type(error).__name__}: {error}") from error
+
+
+def _logs(folder: Folder) -> Sequence[str]:
+    """List the commits and checkpoints of a table; none where there is none."""
+    return [name for name in folder.below(LOG).names() if _is_log(name)]
+
+
+def _is_log(name: str) -> bool:
+    return bool(_COMMIT.fullmatch(name) or _CHECKPOINT.fullmatch(name))
+
+
+def _logged(meta: Mapping[str, Any], folder: Folder) -> LoggedTable:
+    schema = json.loads(meta["schemaString"])
+    return LoggedTable(
+        columns=physical_columns(schema, owner=f"the Delta table {folder.shown}"),
+        partition_columns=tuple(meta.get("partitionColumns") or ()),
+        description=meta.get("description"),
+        # a map of a checkpoint comes as pairs
+        configuration=dict(meta.get("configuration") or {}),
+    )
+
+
+def _newest(folder: Folder, names: Sequence[str]) -> Mapping[str, Any]:
+    """Go back from the newest commit to the last checkpoint, which has what stands before it.
+
+    Raises StateMismatchError where none has a schema.
+    """
+    log = folder.below(LOG)
+    commits = {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
+    checkpoints: dict[int, list[str]] = {}
+    for name in names:
+        if found := _CHECKPOINT.fullmatch(name):
+            checkpoints.setdefault(int(found[1]), []).append(name)
+    last = max(checkpoints, default=-1)
+    for version in sorted(commits, reverse=True):
+        if version <= last:
+            break
+        if (meta := _of_lines(log, commits[version])) is not None:
+            return meta
+    for name in checkpoints.get(last, ()):
+        found_meta = _of_checkpoint(log, name)
+        if found_meta is not None:
+            return found_meta
+    raise _unreadable(folder, _NO_SCHEMA)
+
+
+def _actions(log: Folder, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """Return the actions of the last checkpoint that concern no file, then those of the commits behind it, in order."""
+    found = [(int(name.partition(".")[0]), name) for name in names if _CHECKPOINT.fullmatch(name)]
+    last = max((version for version, _ in found), default=-1)
+    for version, name in found:
+        if version == last and name.endswith(".json"):
+            yield from _actions_of_lines(log, name)
+        elif version == last:
+            yield from _actions_of_checkpoint(log, name)
+    for name in sorted(name for name in names if _COMMIT.fullmatch(name)):
+        if int(name.partition(".")[0]) > last:
+            yield from _actions_of_lines(log, name)
+
+
+def _actions_of_lines(log: Folder, name: str) -> Iterator[Mapping[str, Any]]:
+    for line in (log.text(name) or "").split("\n"):
+        if '"metaData"' in line or '"txn"' in line:
+            yield json.loads(line)
+
+
+def _actions_of_checkpoint(log: Folder, name: str) -> Iterator[Mapping[str, Any]]:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(log.system.open_input_file(f"{log.path}/{name}")) as file:
+        there = {field.name for field in file.schema_arrow}
+        for column in sorted(there & {"metaData", "txn"}):
+            for value in file.read(columns=[column]).column(column).drop_null().to_pylist():
+                yield {column: value}
+
+
+def _of_lines(log: Folder, name: str) -> Mapping[str, Any] | None:
+    for line in (log.text(name) or "").split("\n"):
+        if '"metaData"' in line and (meta := json.loads(line).get("metaData")) is not None:
+            found: Mapping[str, Any] = meta
+            return found
+    return None
+
+
+def _of_checkpoint(log: Folder, name: str) -> Mapping[str, Any] | None:
+    if name.endswith(".json"):
+        return _of_lines(log, name)
+    from pyarrow import parquet
+
+    file = f"{log.path}/{name}"
+    table = parquet.read_table(file, columns=["metaData"], filesystem=log.system)
+    rows = table.column("metaData").drop_null()
+    found: Mapping[str, Any] | None = rows[0].as_py() if len(rows) else None
+    return found
+
+
+def _unreadable(folder: Folder, why: str) -> StateMismatchError:
+    return StateMismatchError(
+        f"the log of the Delta table {folder.shown} cannot be read: {why}",
+        hint="see whether Spark reads the table; a log that misses files has to be restored",
+    )
+
+
+_WHOLE_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_OTHER_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*")
+_READER_VERSION = 1
+MOST_ROWS = 200_000
+"""Rows that are held in memory; a table of more is Spark's."""
+
+
+class NotReadableHereError(Exception):
+    """The table has what only an engine reads."""
+
+
+def read_rows(folder: Folder, columns: Sequence[str]) -> pa.Table | None:
+    """Read columns of all rows as of the newest commit; None where there is no Delta table.
+
+    Raises NotReadableHereError, also for a log that misses files.
+    """
+    from pyarrow import parquet
+
+    names = folder.below(LOG).names()
+    if not any(_COMMIT.fullmatch(name) or _WHOLE_CHECKPOINT.fullmatch(name) for name in names):
+        return None
+    try:
+        files = _live(folder.below(LOG), names)
+        tables, rows = [], 0
+        for path in files:
+            stream = folder.system.open_input_file(f"{folder.path}/{unquote(path)}")
+            with parquet.ParquetFile(stream) as file:
+                rows += file.metadata.num_rows
+                if rows > MOST_ROWS:
+                    raise NotReadableHereError(f"more than {MOST_ROWS:,} rows")
+                tables.append(_in_utc(file.read(columns=list(columns))))
+        if not tables:
+            return pa.table({name: pa.nulls(0) for name in columns})
+        found = pa.concat_tables(tables, promote_options="permissive")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+        raise NotReadableHereError(f"{type(error).__name__}: {error}") from error
+    if set(found.column_names) != set(columns):
+        raise NotReadableHereError("a file lacks columns")
+    return found.select(list(columns))
+
+
+def _in_utc(table: pa.Table) -> pa.Table:
+    """Make instants of the times that Spark writes without a zone (INT96)."""
+    instant = pa.timestamp("us", "UTC")
+    fields = [f.with_type(instant) if pa.types.is_timestamp(f.type) else f for f in table.schema]
+    return table.cast(pa.schema(fields), safe=False)
+
+
+def _live(log: Folder, names: Sequence[str]) -> list[str]:
+    """Replay the log from its last checkpoint; returns the paths of the live files."""
+    commits = {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
+    whole = {int(found[1]): name for name in names if (found := _WHOLE_CHECKPOINT.fullmatch(name))}
+    others = [int(found[1]) for name in names if (found := _OTHER_CHECKPOINT.fullmatch(name))]
+    start = max(whole, default=-1)
+    if max(others, default=-1) > start:
+        raise NotReadableHereError("a checkpoint of another form")
+    live: dict[str, None] = {}
+    actions = list(_actions_of_parquet(log, whole[start])) if start >= 0 else []
+    newest = max(commits, default=start)
+    for version in range(start + 1, newest + 1):
+        if version not in commits:
+            raise NotReadableHereError(f"commit {version} is missing")
+        lines = (log.text(commits[version]) or "").split("\n")
+        actions += [json.loads(line) for line in lines if line.strip()]
+    for action in actions:
+        _check(action)
+        if (add := action.get("add")) is not None:
+            live[add["path"]] = None
+        elif (remove := action.get("remove")) is not None:
+            live.pop(remove["path"], None)
+    return list(live)
+
+
+def _check(action: dict[str, Any]) -> None:
+    protocol, meta, add = action.get("protocol"), action.get("metaData"), action.get("add")
+    if protocol is not None and protocol["minReaderVersion"] != _READER_VERSION:
+        raise NotReadableHereError("a newer protocol")
+    if meta is not None and meta.get("partitionColumns"):
+        raise NotReadableHereError("partitions")
+    if add is not None and add.get("deletionVector"):
+        raise NotReadableHereError("deletion vectors")
+
+
+def _actions_of_parquet(log: Folder, name: str) -> Iterator[dict[str, Any]]:
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(log.system.open_input_file(f"{log.path}/{name}"))
+    there = {field.name for field in file.schema_arrow}
+    wanted = [column for column in ("protocol", "metaData", "add", "remove") if column in there]
+    for row in file.read(columns=wanted).to_pylist():
+        yield {key: value for key, value in row.items() if value is not None}
