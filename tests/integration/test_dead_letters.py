@@ -279,7 +279,7 @@ def test_letters_in_a_topic_are_there_once_and_lead_to_their_records(
     assert (newest["offset"], newest["stage"], newest["key"]) == (BAD_BOTH, "value", "no key")
     assert newest["headers"] == [{"key": "trace", "value": "\x01"}]
     assert (newest["pipeline"], newest["batch_id"]) == ("job/kept", 0)
-    assert told[0].startswith("gave back 6 records of ")
+    assert told[0].startswith("replayed 6 records of ")
     assert list(replayer.run(shelf, really=True)) == []
     assert sum(count.replayed for count in shelf.counts()) == 6
     assert sorted((m.key(), m.value()) for m in content(kafka, target)) == sorted(

@@ -189,7 +189,7 @@ class DeadLetterReplayer:
         for row in waiting.orderBy("table").collect():
             if not really:
                 where = self.target or "the topics they came from"
-                yield f"would give {row['count']} records of {row['table']} back to {where}"
+                yield f"would replay {row['count']} records of {row['table']} to {where}"
                 continue
             # refused before anything is written down
             topics = self._topics(row["table"])
@@ -226,7 +226,7 @@ class DeadLetterReplayer:
                 marked=replay.marked,
             )
         shelf.finish(replay)
-        return self._line(replay, "found written" if count is None else "gave back")
+        return self._line(replay, "found written" if count is None else "replayed")
 
     def _line(self, replay: Replay, what: str) -> str:
         where = replay.target or "the topics they came from"
@@ -246,7 +246,7 @@ class DeadLetterReplayer:
             topics = connector_of(found, project=self.project).topic_access(found)
         if topics is None:
             raise UnsupportedError(
-                f"{name} is no Kafka table now, so its records cannot be given back to Kafka",
+                f"{name} is no Kafka table now, so its records cannot be replayed to Kafka",
                 hint="define it as it was when the records were read",
             )
         return topics

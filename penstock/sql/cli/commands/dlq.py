@@ -218,7 +218,7 @@ def replay(  # noqa: PLR0917  typer passes options by name
         if not lines:
             say("there is nothing to replay")
         elif not yes:
-            raise ConfigError("nothing was given back", hint="add --yes to do it")
+            raise ConfigError("nothing was replayed", hint="add --yes to replay these records")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

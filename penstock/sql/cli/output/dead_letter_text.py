@@ -49,9 +49,9 @@ def counts_lines(counted: Sequence[tuple[str, Sequence[DeadLetterCount]]]) -> li
     lines = []
     for path, counts in counted:
         letters = sum(count.letters for count in counts)
-        lines.append(f"{path}: {count_text(letters)} letter{'' if letters == 1 else 's'}")
+        lines.append(f"{path}: {count_text(letters)} dead letter{'' if letters == 1 else 's'}")
         for count in counts:
-            replayed = f", {count_text(count.replayed)} given back" if count.replayed else ""
+            replayed = f", {count_text(count.replayed)} replayed" if count.replayed else ""
             lines.append(
                 f"  {count_text(count.letters)} of {short_name(count.table)} in {count.pipeline}: {count.stage}: "
                 f"{count.error}{replayed}"
@@ -86,7 +86,7 @@ def letter_lines(letter: Mapping[str, Any]) -> list[str]:
     else:
         place = f"{letter['path']}, byte {letter['position']}"
     when = "" if letter["timestamp"] is None else f", of {letter['timestamp']}"
-    given = ", given back" if letter["replayed"] else ""
+    given = ", replayed" if letter["replayed"] else ""
     reader = f", for {short_name(letter['table'])} in {letter['pipeline']}"
     lines = [f"{place}{when}{reader}{given}", f"  {letter['stage']}: {letter['error']}"]
     for name in BYTES:

@@ -1,4 +1,4 @@
--- Orders are made up here, so that this runs without a broker. For a topic, put this in the place of WITH (...):
+-- The orders are generated, so that this runs without a broker. For a topic, replace WITH (...) by:
 --   WITH ('connector' = 'kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = 'localhost:9092',
 --         'scan.startup.mode' = 'earliest-offset', 'format' = 'json')
 CREATE TABLE IF NOT EXISTS orders (

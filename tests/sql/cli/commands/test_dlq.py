@@ -98,7 +98,7 @@ def test_times_of_letters_are_instants() -> None:
 def test_a_letter_in_lines_says_where_when_why_and_what() -> None:
     """Of Kafka, or of a file; a line stays a line."""
     assert letter_lines(letter_document(LETTER)) == [
-        "orders, partition 2, offset 12, of 2026-01-02T00:00:00.000Z, for orders in job/kept, given back",
+        "orders, partition 2, offset 12, of 2026-01-02T00:00:00.000Z, for orders in job/kept, replayed",
         "  value: it is not valid JSON",
         "  key: k\\n1",
         "  value in base64: /wA=",
@@ -123,8 +123,8 @@ def test_counts_are_added_up_for_each_place() -> None:
     assert (place["path"], place["letters"], place["replayed"]) == ("/letters", 1501, 2)
     assert [error["error"] for error in place["errors"]] == ["bad", "worse"]
     assert counts_lines([("/letters", [count, other])]) == [
-        "/letters: 1,501 letters",
-        "  1,500 of c.d.orders in p/kept: key: bad, 2 given back",
+        "/letters: 1,501 dead letters",
+        "  1,500 of c.d.orders in p/kept: key: bad, 2 replayed",
         "  1 of c.d.orders in p/kept: value: worse",
     ]
 
