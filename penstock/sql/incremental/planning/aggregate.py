@@ -26,6 +26,7 @@ from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.stages import Measure, StageInput, WindowAggregate
 from penstock.sql.plan.logical.nodes import Aggregate
 from penstock.sql.plan.rules.aggregate import (
+    WHOLE,
     is_listed,
     is_of_any_order,
     own_aggregates,
@@ -36,14 +37,10 @@ from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
 
 __all__ = [
-    "WHOLE",
-    "as_measures",
-    "in_order",
     "plan_aggregate",
     "plan_distinct",
     "plan_set_operation",
     "when",
-    "window_time",
     "window_watermark_sources",
     "with_windows",
 ]
@@ -89,21 +86,19 @@ def window_watermark_sources(
     return node.input.facts.sources(_TIME) or frozenset()
 
 
-def window_time(select: exp.Select) -> exp.Column:
+def _window_time(select: exp.Select) -> exp.Column:
     """Name the time of the windows that a SELECT groups by."""
     return column(_TIME, select.args["from_"].this.alias_or_name or None)
 
 
 # --- aggregations ---
 
-WHOLE = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
-
 _SUMMED = (*WHOLE, exp.DType.DECIMAL)
 
 Rewritten = tuple[tuple[Measure, ...], list[exp.Expr], exp.Expr | None]
 
 
-def as_measures(items: Sequence[exp.Expr], condition: exp.Expr | None) -> Rewritten | None:
+def _as_measures(items: Sequence[exp.Expr], condition: exp.Expr | None) -> Rewritten | None:
     """Return the measures of an aggregation, and its items and HAVING over them; None where rows have to be stored."""
     nodes = [
         n for tree in (*items, condition) if tree is not None for n in tree.find_all(exp.AggFunc)
@@ -187,7 +182,7 @@ def when(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
 _AROUND = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
-def in_order(value: exp.Expr) -> exp.Expr:
+def _in_order(value: exp.Expr) -> exp.Expr:
     """Return an expression with sorted aggregates, which all of them can be (`refuse_ordered`)."""
     found: exp.Expr = value.transform(_sorted)
     return found
@@ -255,13 +250,13 @@ def plan_aggregate(
     condition = None if having is None else columns.over(having.this)
     own = tuple(name for name, _ in columns.items[: len(keys)])
     place = group or select
-    time = columns.over(window_time(select)).name if closes else None
-    found = None if closes else as_measures(items, condition)
+    time = columns.over(_window_time(select)).name if closes else None
+    found = None if closes else _as_measures(items, condition)
     rows = stages.staged(source.project(columns.items, narrow=found is None))
     measures: tuple[Measure, ...] = ()
     if found is None:
-        items = [in_order(item) for item in items]
-        condition = None if condition is None else in_order(condition)
+        items = [_in_order(item) for item in items]
+        condition = None if condition is None else _in_order(condition)
         query = _grouped(rows.name, names, items, condition, own)
     else:
         measures, items, condition = found

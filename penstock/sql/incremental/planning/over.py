@@ -24,7 +24,7 @@ from penstock.sql.incremental.over_frame import (
     RowsState,
     UnboundedState,
 )
-from penstock.sql.incremental.planning.aggregate import WHOLE, when
+from penstock.sql.incremental.planning.aggregate import when
 from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     Item,
@@ -44,16 +44,17 @@ from penstock.sql.plan.clauses.over import (
     read_clauses,
     read_frame,
 )
+from penstock.sql.plan.rules.aggregate import WHOLE
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
 
-__all__ = ["AccumulatorCollector", "call_in_window", "is_accumulable", "plan_over"]
+__all__ = ["plan_over"]
 
 
 # --- functions ---
 
 
-def call_in_window(call: Call, window: exp.Window) -> exp.Expr:
+def _call_in_window(call: Call, window: exp.Window) -> exp.Expr:
     """Write a call in a window that has no function yet."""
     value: exp.Expr = _filtered(call)
     if isinstance(value.this, exp.Distinct):
@@ -120,7 +121,7 @@ _PLAIN: dict[type[exp.Expr], AccumulatorFunction] = {
 _BINARY = (exp.DType.FLOAT, exp.DType.DOUBLE)
 
 
-def is_accumulable(call: exp.Expr) -> bool:
+def _is_accumulable(call: exp.Expr) -> bool:
     """Return whether an aggregate, without FILTER, follows from accumulators of the rows before and
     of the row itself.
     """
@@ -136,7 +137,7 @@ def is_accumulable(call: exp.Expr) -> bool:
     return type(call) in _PLAIN
 
 
-class AccumulatorCollector:
+class _AccumulatorCollector:
     """Collects accumulators, each value once."""
 
     def __init__(self) -> None:
@@ -262,7 +263,7 @@ class _Computed:
             return RangeState(micros=self.frame.micros)
         if self.frame.rows is not None and not self.call.numbers:
             return RowsState(count=self.frame.rows)
-        totals = is_accumulable(self.call.core) and not self.call.all_nulls
+        totals = _is_accumulable(self.call.core) and not self.call.all_nulls
         return AccumulatorState(running=()) if totals else UnboundedState()
 
 
@@ -279,11 +280,11 @@ class _OverClauses:
         text = to_text(node)
         if text in self.computed:
             return
-        call = known(read_call(node.this, node))
+        call = known(read_call(self._reads.over(node.this), node))
         framed = not call.numbers and call.back is None
         self.computed[text] = _Computed(
             name=f"__over{len(self.computed)}",
-            call=known(read_call(self._reads.over(node.this), node)),
+            call=call,
             frame=self._frame(node) if framed else Frame(),
             text=to_text(node.this),
         )
@@ -366,7 +367,7 @@ def _add(
     stages: StageList,
 ) -> ChangelogRelation:
     fields = [column(name) for name in rows.columns]
-    totals = AccumulatorCollector()
+    totals = _AccumulatorCollector()
     if isinstance(kept, AccumulatorState):
         by_arrival = one.window.by_arrival
         values = [
@@ -376,7 +377,7 @@ def _add(
         kept = AccumulatorState(running=totals.running)
     else:
         values = [
-            call_in_window(
+            _call_in_window(
                 c.call, one.spec(c.frame, framed=not c.call.numbers and c.call.back is None)
             )
             for c in computed

@@ -55,22 +55,8 @@ from penstock.sql.plan.clauses.joins import (
     take_pairs,
 )
 from penstock.sql.plan.clauses.over import over_calls, read_window
+from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.facts import Item, own_names
-from penstock.sql.plan.logical.nodes import (
-    Aggregate,
-    Distinct,
-    Join,
-    JoinType,
-    Limit,
-    Node,
-    Over,
-    Scan,
-    SetOp,
-    SubqueryAlias,
-    TemporalJoin,
-    TopN,
-    WindowAssign,
-)
 from penstock.sql.plan.placement.blocks import (
     BlockRelation,
     QueryBlock,
@@ -162,24 +148,26 @@ class _StageWriter:
         self._proctimes = frozenset[str]().union(*(table.proctimes for table in tables))
         self.stages = StageList()
 
-    def query(self, node: Node) -> Relation:
+    def query(self, node: nodes.Node) -> Relation:
         """Write a query."""
         streamed = self._traits.streamed(node)
         if streamed is not None:
             assert node.syntax is not None, "it is the top of a query"
             return _streamed(node.syntax, streamed.columns)
         match node:
-            case SetOp():
+            case nodes.SetOp():
                 sides = (self.query(node.left), self.query(node.right))
                 assert isinstance(node.syntax, exp.SetOperation), "it is one"
                 return plan_set_operation(node.syntax, sides[0], sides[1], self.stages)
-            case Limit() if query_block(node) is None:
+            case nodes.Limit() if query_block(node) is None:
                 return self.query(node.input)
             case _:
                 block = query_block(node)
                 assert block is not None, "others are refused"
-                distinct = node.input if isinstance(node, Limit) else node
-                return self._select(block, distinct if isinstance(distinct, Distinct) else None)
+                distinct = node.input if isinstance(node, nodes.Limit) else node
+                return self._select(
+                    block, distinct if isinstance(distinct, nodes.Distinct) else None
+                )
 
     # --- FROM ---
 
@@ -187,7 +175,7 @@ class _StageWriter:
         """Write a relation in FROM; the bound of a Top-N is removed from the WHERE of its reader."""
         rows: Relation
         shown: Sequence[str]
-        if isinstance(relation.join, TemporalJoin):
+        if isinstance(relation.join, nodes.TemporalJoin):
             rows = self._versions(relation.join, place, needed_names(reader))
             shown = rows.columns
         elif (best := relation.top_n) is not None:
@@ -205,7 +193,7 @@ class _StageWriter:
         )
 
     def _versions(
-        self, join_: TemporalJoin, place: exp.Expr, needed: frozenset[str] | None
+        self, join_: nodes.TemporalJoin, place: exp.Expr, needed: frozenset[str] | None
     ) -> ChangelogRelation:
         if isinstance(place, exp.Subquery):
             best = numbering_block(join_.right)
@@ -217,30 +205,30 @@ class _StageWriter:
 
     def _relation(self, relation: BlockRelation, place: exp.Expr, reader: exp.Select) -> Relation:
         node = relation.node
-        assert isinstance(node, SubqueryAlias), "each relation has a name"
+        assert isinstance(node, nodes.SubqueryAlias), "each relation has a name"
         match node.input:
-            case Scan():
+            case nodes.Scan():
                 assert isinstance(place, ScanTable), "it is a table"
                 return self.stages.table(place, self._tables[place.scan], needed_names(reader))
-            case WindowAssign() as assigned:
+            case nodes.WindowAssign() as assigned:
                 assert isinstance(place, exp.Table), "it is a function"
                 return self._windows(assigned, place)
             case given:
                 return self.query(given)
 
-    def _windows(self, node: WindowAssign, place: exp.Table) -> Relation:
+    def _windows(self, node: nodes.WindowAssign, place: exp.Table) -> Relation:
         """Write rows with their windows: those of tables are Spark's."""
         streamed = self._traits.streamed(node)
         if streamed is not None:
             return _streamed(all_of(place), streamed.columns)
         (window, *_) = window_tables(place)
-        given = node.input.input if isinstance(node.input, SubqueryAlias) else node.input
+        given = node.input.input if isinstance(node.input, nodes.SubqueryAlias) else node.input
         inner: Relation
         match given:
-            case Scan():
+            case nodes.Scan():
                 assert isinstance(window.input, ScanTable), "it is a table"
                 inner = self.stages.table(window.input, self._tables[window.input.scan], None)
-            case WindowAssign():
+            case nodes.WindowAssign():
                 assert isinstance(window.input, exp.Table), "it is a function"
                 inner = self._windows(given, window.input)
             case _:
@@ -248,7 +236,7 @@ class _StageWriter:
         assert isinstance(inner, ChangelogRelation), "Spark's are streamed with their windows"
         return with_windows(window, inner, self.stages)
 
-    def _top_n(self, node: TopN, numbered: RowNumberQuery) -> ChangelogRelation:
+    def _top_n(self, node: nodes.TopN, numbered: RowNumberQuery) -> ChangelogRelation:
         block = query_block(node)
         assert block is not None, "it is a SELECT"
         source = self._source(block, numbered.select)
@@ -310,7 +298,7 @@ class _StageWriter:
         needed = needed_names(select)
         joins = [*(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
         inner_joins = all(
-            not isinstance(node, exp.Join) or known(read_join_kind(node)) is JoinType.INNER
+            not isinstance(node, exp.Join) or known(read_join_kind(node)) is nodes.JoinType.INNER
             for node in joins
         )
         early = tests if inner_joins else []
@@ -324,14 +312,14 @@ class _StageWriter:
                 continue
             assert isinstance(node, exp.Join), "tables are joined"
             # a condition on versions chooses none: it is asked of the one that is valid
-            versioned = isinstance(relation.join, TemporalJoin)
+            versioned = isinstance(relation.join, nodes.TemporalJoin)
             opened = self._open(right, needed, [] if versioned else early)
             conditions = join_conditions(node, source)
             conditions += take_pairs(node, tests, source, opened)
-            if isinstance(relation.join, TemporalJoin):
+            if isinstance(relation.join, nodes.TemporalJoin):
                 source = plan_temporal_join(source, opened, conditions, relation.join, node)
                 continue
-            assert isinstance(relation.join, Join), "others are refused"
+            assert isinstance(relation.join, nodes.Join), "others are refused"
             pairs, rest = pairs_of(conditions, source, opened)
             kind, lives = known(read_join_kind(node)), relation.join.state_ttl_ms
             source = join(kind, (source, opened), pairs, rest, node, lives)
@@ -352,7 +340,7 @@ class _StageWriter:
 
     # --- SELECT ---
 
-    def _select(self, block: QueryBlock, distinct: Distinct | None) -> Relation:
+    def _select(self, block: QueryBlock, distinct: nodes.Distinct | None) -> Relation:
         select = attach(block.select.copy(), source_of(block.select))
         source = self._source(block, select)
         names = own_names(select.expressions)
@@ -361,11 +349,11 @@ class _StageWriter:
         ]
         rows: Relation
         match block.core:
-            case Aggregate() as grouped:
+            case nodes.Aggregate() as grouped:
                 closes = window_watermark_sources(grouped, source)
                 life = None if closes else grouped.state_ttl_ms
                 rows = plan_aggregate(select, names, source, self.stages, life, closes)
-            case Over() as over:
+            case nodes.Over() as over:
                 window = known(
                     read_window(select, over_calls(select), rowtimes_of(over), self._proctimes)
                 )

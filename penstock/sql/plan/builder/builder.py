@@ -248,7 +248,7 @@ class _PlanBuilder:
             plain = plain if plain.parent is not None else attach(plain, source_of(where))
             node = Filter(facts=node.facts, place=plain, input=node, condition=plain, block=block)
         for query in queries:
-            inner = self.query(query.inner.select)
+            inner = self.query(query.select)
             right = ScopedRelation(
                 alias=INNER, columns=inner.facts.columns, shown=shown_columns(inner)
             )

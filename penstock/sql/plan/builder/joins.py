@@ -63,9 +63,6 @@ from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
     "INNER",
-    "InnerQuery",
-    "JoinedQuery",
-    "inner_query",
     "join_node",
     "lookup_node",
     "query_conditions",
@@ -81,16 +78,21 @@ INNER = "__inner"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InnerQuery:
-    """A query in WHERE as a relation named INNER, and the conditions by which it is joined."""
+class JoinedQuery:
+    """A condition with a query as a semi or an anti join with `select`, a relation named INNER, by `conditions`."""
 
+    condition: exp.Expr
+    kind: JoinType
     select: exp.Select
     conditions: Sequence[exp.Expr]
 
 
-def inner_query(
-    found: QueryCondition, apart: CorrelatedQuery, knows: Callable[[exp.Column], bool]
-) -> InnerQuery:
+def _inner_query(
+    condition: exp.Expr,
+    found: QueryCondition,
+    apart: CorrelatedQuery,
+    knows: Callable[[exp.Column], bool],
+) -> JoinedQuery:
     """Make an inner query give the values that its conditions need; `knows` are the columns of the outer query."""
     values = [] if found.value is None else [found.value]
     first = [item.unalias().copy() for item in apart.select.expressions]
@@ -121,7 +123,12 @@ def inner_query(
     inner = apart.select.copy()
     if items or not inner.args.get("group"):
         inner.set("expressions", items or [exp.alias_(exp.Literal.number(1), "one", quoted=True)])
-    return InnerQuery(select=attach(inner, source_of(found.select)), conditions=conditions)
+    return JoinedQuery(
+        condition=condition,
+        kind=found.kind,
+        select=attach(inner, source_of(found.select)),
+        conditions=conditions,
+    )
 
 
 # --- joins ---
@@ -171,15 +178,6 @@ def lookup_node(left: Node, right: Node, node: exp.Join, block: Block) -> Lookup
 # --- queries in WHERE ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedQuery:
-    """A condition with a query that is a semi or an anti join."""
-
-    condition: exp.Expr
-    kind: JoinType
-    inner: InnerQuery
-
-
 def query_conditions(
     condition: exp.Expr, scope: Scope
 ) -> tuple[exp.Expr | None, tuple[JoinedQuery, ...]]:
@@ -205,7 +203,7 @@ def semi_join_node(
     block: Block,
 ) -> Join:
     """Return the semi or anti join of `left` with the inner query of a condition."""
-    pairs, rest = pairs_of(query.inner.conditions, scope, Scope(relations=(named,)))
+    pairs, rest = pairs_of(query.conditions, scope, Scope(relations=(named,)))
     return Join(
         facts=left.facts,
         place=query.condition,
@@ -225,11 +223,7 @@ def _joined_query(condition: exp.Expr, scope: Scope) -> JoinedQuery | None:
     apart = found if isinstance(found, Refusal) else read_correlated(found, scope.knows)
     if isinstance(found, Refusal) or isinstance(apart, Refusal):
         return None
-    return JoinedQuery(
-        condition=condition,
-        kind=found.kind,
-        inner=inner_query(found, apart, scope.knows),
-    )
+    return _inner_query(condition, found, apart, scope.knows)
 
 
 # --- temporal joins ---

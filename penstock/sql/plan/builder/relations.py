@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from penstock.sql.binding.hints import StateTtl, bounds_state, state_ttls, take_state_ttl
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, WindowTable
+from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.facts import (
     Arrival,
     Column,
@@ -25,29 +26,6 @@ from penstock.sql.plan.logical.facts import (
     facts_of_windows,
     own_names,
 )
-from penstock.sql.plan.logical.nodes import (
-    Aggregate,
-    Block,
-    Distinct,
-    Filter,
-    Join,
-    Limit,
-    LookupJoin,
-    Node,
-    Opaque,
-    Over,
-    Project,
-    Refused,
-    Scan,
-    SetOp,
-    SubqueryAlias,
-    TableFunction,
-    TemporalJoin,
-    TopN,
-    Unnest,
-    Values,
-    WindowAssign,
-)
 from penstock.sql.plan.logical.plan import StateHint
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.syntax.traversal import find_nodes
@@ -57,7 +35,6 @@ __all__ = [
     "ScopedRelation",
     "SelectList",
     "StateHints",
-    "alias_names",
     "aliased",
     "function_node",
     "is_table",
@@ -154,32 +131,32 @@ def read_select_list(select: exp.Select, scope: Scope) -> SelectList:
     )
 
 
-def shown_columns(node: Node) -> tuple[str, ...] | None:
+def shown_columns(node: nodes.Node) -> tuple[str, ...] | None:
     """Return the names by which the reader of a relation knows its columns; None where they are unknown."""
     match node:
-        case Scan():
+        case nodes.Scan():
             return node.facts.names
-        case WindowAssign():
+        case nodes.WindowAssign():
             given = shown_columns(node.input)
             return None if given is None else (*given, *WINDOW_COLUMNS)
-        case SubqueryAlias():
+        case nodes.SubqueryAlias():
             return node.names or shown_columns(node.input)
-        case Filter() | Limit() | Distinct():
+        case nodes.Filter() | nodes.Limit() | nodes.Distinct():
             return shown_columns(node.input)
-        case Refused():
+        case nodes.Refused():
             return None if node.input is None else shown_columns(node.input)
-        case Project() | Aggregate() | Over():
+        case nodes.Project() | nodes.Aggregate() | nodes.Over():
             return _names_of(node.items)
-        case TopN():
+        case nodes.TopN():
             return None if _names_of(node.items) is None else node.shown_names
-        case SetOp():
-            left: Node = node
-            while isinstance(left, SetOp):
+        case nodes.SetOp():
+            left: nodes.Node = node
+            while isinstance(left, nodes.SetOp):
                 left = left.left
             return shown_columns(left)
-        case Join() | LookupJoin() | TemporalJoin() | Unnest():
+        case nodes.Join() | nodes.LookupJoin() | nodes.TemporalJoin() | nodes.Unnest():
             return None  # their columns are those of several relations
-        case Values() | TableFunction() | Opaque():
+        case nodes.Values() | nodes.TableFunction() | nodes.Opaque():
             return None
         case _:
             assert_never(node)
@@ -217,7 +194,7 @@ def is_table(node: exp.Expr) -> bool:
     return isinstance(node, exp.Table | exp.Subquery)
 
 
-def alias_names(node: exp.Expr) -> tuple[str, ...]:
+def _alias_names(node: exp.Expr) -> tuple[str, ...]:
     """Return the names that a relation in FROM gives its columns; none where it gives no names."""
     alias = node.args.get("alias")
     if not isinstance(alias, exp.TableAlias):
@@ -225,10 +202,10 @@ def alias_names(node: exp.Expr) -> tuple[str, ...]:
     return tuple(column.name for column in alias.columns)
 
 
-def scan_node(index: int, table: ScanFlow, place: exp.Expr | None = None) -> Scan:
+def scan_node(index: int, table: ScanFlow, place: exp.Expr | None = None) -> nodes.Scan:
     """Return the operator that reads table number `index`."""
     by_record = table.arrival is Arrival.RECORD
-    return Scan(
+    return nodes.Scan(
         facts=facts_of_scan(index, table.columns, table.rowtime, arrival=by_record),
         place=place,
         syntax=place,
@@ -243,9 +220,9 @@ def scan_node(index: int, table: ScanFlow, place: exp.Expr | None = None) -> Sca
     )
 
 
-def window_node(window: WindowTable, given: Node) -> WindowAssign:
+def window_node(window: WindowTable, given: nodes.Node) -> nodes.WindowAssign:
     """Return the operator of a windowing function over what it reads."""
-    return WindowAssign(
+    return nodes.WindowAssign(
         facts=facts_of_windows(given.facts, window.time_column),
         place=window.node.this,
         syntax=window.node,
@@ -261,36 +238,40 @@ def window_node(window: WindowTable, given: Node) -> WindowAssign:
     )
 
 
-def function_node(node: exp.Expr) -> Values | TableFunction | Opaque:
+def function_node(node: exp.Expr) -> nodes.Values | nodes.TableFunction | nodes.Opaque:
     """Return a relation of which Spark alone knows the columns."""
     facts = Facts(columns=None)
     match node:
         case exp.Values():
-            return Values(facts=facts, place=node, syntax=node)
+            return nodes.Values(facts=facts, place=node, syntax=node)
         case exp.Unnest():
-            return TableFunction(facts=facts, place=node, syntax=node, call=node)
+            return nodes.TableFunction(facts=facts, place=node, syntax=node, call=node)
         case exp.Table() if isinstance(node.this, exp.Anonymous):
-            return TableFunction(facts=facts, place=node, syntax=node, call=node.this)
+            return nodes.TableFunction(facts=facts, place=node, syntax=node, call=node.this)
         case _:
-            return Opaque(facts=facts, place=node, syntax=node)
+            return nodes.Opaque(facts=facts, place=node, syntax=node)
 
 
-def aliased(given: Node, node: exp.Expr, *, keeps_rowtimes: bool = False) -> SubqueryAlias:
+def aliased(
+    given: nodes.Node, node: exp.Expr, *, keeps_rowtimes: bool = False
+) -> nodes.SubqueryAlias:
     """Return a relation under its name in FROM; `keeps_rowtimes`: rowtimes stay ones under other names."""
-    names = alias_names(node)
+    names = _alias_names(node)
     facts = facts_of_alias(given.facts, names, keeps_rowtimes=keeps_rowtimes)
-    if isinstance(given, Values | TableFunction | Opaque) and not isinstance(node, exp.Subquery):
+    if isinstance(given, nodes.Values | nodes.TableFunction | nodes.Opaque) and not isinstance(
+        node, exp.Subquery
+    ):
         facts = Facts(columns=None)  # a key is not sought among columns that only the text tells
-    return SubqueryAlias(
+    return nodes.SubqueryAlias(
         facts=facts, place=node, syntax=node, input=given, alias=node.alias_or_name, names=names
     )
 
 
-def unnest_node(given: Node, join: exp.Expr, block: Block) -> Unnest:
+def unnest_node(given: nodes.Node, join: exp.Expr, block: nodes.Block) -> nodes.Unnest:
     """Return the operator of a function that unfolds each row of `given`."""
     call = join.this if isinstance(join, exp.Join) else join
-    names = alias_names(call)
-    return Unnest(
+    names = _alias_names(call)
+    return nodes.Unnest(
         facts=facts_of_unnest(given.facts, names),
         place=join,
         input=given,
@@ -303,9 +284,9 @@ def unnest_node(given: Node, join: exp.Expr, block: Block) -> Unnest:
     )
 
 
-def named_relation(node: SubqueryAlias | Unnest) -> ScopedRelation:
+def named_relation(node: nodes.SubqueryAlias | nodes.Unnest) -> ScopedRelation:
     """Return a relation as expressions name it."""
-    if isinstance(node, Unnest):
+    if isinstance(node, nodes.Unnest):
         return ScopedRelation(alias=node.alias, columns=None, shown=node.names or None)
     return ScopedRelation(alias=node.alias, columns=node.facts.columns, shown=shown_columns(node))
 

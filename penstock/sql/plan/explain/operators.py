@@ -10,31 +10,8 @@ from typing import assert_never
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
+from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.facts import Item
-from penstock.sql.plan.logical.nodes import (
-    Aggregate,
-    Distinct,
-    Filter,
-    Join,
-    JoinBound,
-    JoinType,
-    Limit,
-    LookupJoin,
-    Node,
-    Opaque,
-    Over,
-    Project,
-    Refused,
-    Scan,
-    SetOp,
-    SubqueryAlias,
-    TableFunction,
-    TemporalJoin,
-    TopN,
-    Unnest,
-    Values,
-    WindowAssign,
-)
 from penstock.sql.plan.rules.aggregate import own_aggregates
 
 __all__ = ["OperatorWords", "operator_words", "short_table"]
@@ -60,14 +37,21 @@ class OperatorWords:
         return f"{self.name}{'' if self.text.startswith((':', ',')) else ' '}{self.text}"
 
 
-def operator_words(node: Node) -> OperatorWords:
+def operator_words(node: nodes.Node) -> OperatorWords:
     """Write an operator."""
     match node:
-        case Scan() | SubqueryAlias() | Values() | TableFunction() | Opaque() | Refused():
+        case (
+            nodes.Scan()
+            | nodes.SubqueryAlias()
+            | nodes.Values()
+            | nodes.TableFunction()
+            | nodes.Opaque()
+            | nodes.Refused()
+        ):
             return _of_relation(node)
-        case WindowAssign():
+        case nodes.WindowAssign():
             return _of_window(node)
-        case Unnest(call=call, alias=alias, names=names, outer=outer):
+        case nodes.Unnest(call=call, alias=alias, names=names, outer=outer):
             columns = f" ({', '.join(names)})" if names else ""
             named = f" AS {alias}{columns}" if alias else ""
             text = f"{plain_text(_bare(call))}{named}"
@@ -80,29 +64,29 @@ def operator_words(node: Node) -> OperatorWords:
                     "columns": names or None,
                 },
             )
-        case Filter(condition=condition, clause=clause):
+        case nodes.Filter(condition=condition, clause=clause):
             text = plain_text(condition)
             return OperatorWords(
                 name="Filter", text=text, details={"condition": text, "clause": clause.value}
             )
-        case Project(items=items, block=block):
+        case nodes.Project(items=items, block=block):
             written = ", ".join(map(_listed, block.select.expressions))
             return OperatorWords(name="Project", text=written, details={"values": _items(items)})
-        case Aggregate():
+        case nodes.Aggregate():
             return _of_aggregate(node)
-        case Distinct():
+        case nodes.Distinct():
             return OperatorWords(name="Distinct")
-        case TopN():
+        case nodes.TopN():
             return _of_top_n(node)
-        case Over(calls=calls):
+        case nodes.Over(calls=calls):
             values = tuple(dict.fromkeys(map(plain_text, calls)))
             return OperatorWords(name="Over", text=", ".join(values), details={"calls": values})
-        case Limit(order=order, limit=limit, offset=offset, fetch=fetch):
+        case nodes.Limit(order=order, limit=limit, offset=offset, fetch=fetch):
             parts = [plain_text(part).strip() for part in (order, limit, offset, fetch) if part]
             return OperatorWords(name="Limit", text=" ".join(parts), details={"clauses": parts})
-        case Join() | LookupJoin() | TemporalJoin():
+        case nodes.Join() | nodes.LookupJoin() | nodes.TemporalJoin():
             return _of_join(node)
-        case SetOp(kind=kind, all=keeps):
+        case nodes.SetOp(kind=kind, all=keeps):
             every = "ALL" if keeps else "DISTINCT"
             return OperatorWords(name=kind.value.capitalize(), text=every, details={"all": keeps})
         case _:
@@ -115,27 +99,32 @@ def short_table(text: str) -> str:
 
 
 def _of_relation(
-    node: Scan | SubqueryAlias | Values | TableFunction | Opaque | Refused,
+    node: nodes.Scan
+    | nodes.SubqueryAlias
+    | nodes.Values
+    | nodes.TableFunction
+    | nodes.Opaque
+    | nodes.Refused,
 ) -> OperatorWords:
     match node:
-        case Scan(table=table):
+        case nodes.Scan(table=table):
             return OperatorWords(name="Scan", text=short_table(table), details={"table": table})
-        case SubqueryAlias(alias=alias, names=names):
+        case nodes.SubqueryAlias(alias=alias, names=names):
             columns = f" ({', '.join(names)})" if names else ""
             return OperatorWords(
                 name="SubqueryAlias",
                 text=f"{alias}{columns}",
                 details={"alias": alias, "columns": names or None},
             )
-        case Values():
+        case nodes.Values():
             return OperatorWords(name="Values")
-        case TableFunction(call=call):
+        case nodes.TableFunction(call=call):
             text = plain_text(_bare(call))
             return OperatorWords(name="TableFunction", text=text, details={"call": text})
-        case Opaque(syntax=syntax):
+        case nodes.Opaque(syntax=syntax):
             text = "" if syntax is None else plain_text(syntax)
             return OperatorWords(name="Query", text=text, details={"query": text})
-        case Refused():
+        case nodes.Refused():
             raise AssertionError("what is refused has no physical plan")
         case _:
             assert_never(node)
@@ -148,7 +137,7 @@ def _bare(call: exp.Expr) -> exp.Expr:
     return bare
 
 
-def _of_window(node: WindowAssign) -> OperatorWords:
+def _of_window(node: nodes.WindowAssign) -> OperatorWords:
     lengths = {
         "size": node.size_ms or None,
         "slide": node.slide_ms,
@@ -204,7 +193,7 @@ def plain_text(value: exp.Expr) -> str:
     return to_text(bare)
 
 
-def _of_aggregate(node: Aggregate) -> OperatorWords:
+def _of_aggregate(node: nodes.Aggregate) -> OperatorWords:
     keys = tuple(key.text for key in node.keys)
     values = tuple(dict.fromkeys(map(plain_text, own_aggregates(node.block.select))))
     having = None if node.having is None else plain_text(node.having)
@@ -225,7 +214,7 @@ def _of_aggregate(node: Aggregate) -> OperatorWords:
     )
 
 
-def _of_top_n(node: TopN) -> OperatorWords:
+def _of_top_n(node: nodes.TopN) -> OperatorWords:
     function, by = plain_text(node.function), tuple(map(plain_text, node.partition))
     order = tuple(map(plain_text, node.order))
     each = f" of each {', '.join(by)}" if by else ""
@@ -242,10 +231,10 @@ def _of_top_n(node: TopN) -> OperatorWords:
     )
 
 
-def _of_join(node: Join | LookupJoin | TemporalJoin) -> OperatorWords:
+def _of_join(node: nodes.Join | nodes.LookupJoin | nodes.TemporalJoin) -> OperatorWords:
     kind: str = node.kind.value
     match node:
-        case Join(kind=JoinType.OTHER, text=text):
+        case nodes.Join(kind=nodes.JoinType.OTHER, text=text):
             kind = text.removesuffix(" JOIN")
         case _:
             pass
@@ -256,13 +245,13 @@ def _of_join(node: Join | LookupJoin | TemporalJoin) -> OperatorWords:
         text = f"{kind} using {', '.join(using)}"
     details: dict[str, Detail] = {"kind": kind, "on": on, "using": using or None}
     match node:
-        case Join(bound=bound):
+        case nodes.Join(bound=bound):
             words = _BOUND_WORDS[bound]
-            details["bound"] = None if bound is JoinBound.NONE else bound.value
+            details["bound"] = None if bound is nodes.JoinBound.NONE else bound.value
             return OperatorWords(name="Join", text=f"{text}{words}", details=details)
-        case LookupJoin():
+        case nodes.LookupJoin():
             return OperatorWords(name="LookupJoin", text=text, details=details)
-        case TemporalJoin(version=version):
+        case nodes.TemporalJoin(version=version):
             at = plain_text(version)
             details["at"] = at
             return OperatorWords(name="TemporalJoin", text=f"{text}, as of {at}", details=details)
@@ -271,20 +260,20 @@ def _of_join(node: Join | LookupJoin | TemporalJoin) -> OperatorWords:
 
 
 _BOUND_WORDS = {
-    JoinBound.NONE: "",
-    JoinBound.INTERVAL: "; bounded by an interval",
-    JoinBound.WINDOW: "; bounded by windows",
+    nodes.JoinBound.NONE: "",
+    nodes.JoinBound.INTERVAL: "; bounded by an interval",
+    nodes.JoinBound.WINDOW: "; bounded by windows",
 }
 
 
-def _conditions(node: Join | LookupJoin | TemporalJoin) -> tuple[str, ...]:
+def _conditions(node: nodes.Join | nodes.LookupJoin | nodes.TemporalJoin) -> tuple[str, ...]:
     match node:
-        case Join(pairs=pairs, rest=rest):
+        case nodes.Join(pairs=pairs, rest=rest):
             equal = (f"{plain_text(one)} = {plain_text(two)}" for one, two in pairs)
             return (*equal, *map(plain_text, rest))
-        case LookupJoin(on=on):
+        case nodes.LookupJoin(on=on):
             return () if on is None else (plain_text(on),)
-        case TemporalJoin(conditions=conditions):
+        case nodes.TemporalJoin(conditions=conditions):
             return tuple(map(plain_text, conditions))
         case _:
             assert_never(node)

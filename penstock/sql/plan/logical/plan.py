@@ -9,28 +9,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from penstock.sql.binding.hints import StateTtl
-from penstock.sql.plan.logical.nodes import (
-    Aggregate,
-    Distinct,
-    Filter,
-    Join,
-    Limit,
-    LookupJoin,
-    Node,
-    Opaque,
-    Over,
-    Project,
-    Refused,
-    Scan,
-    SetOp,
-    SubqueryAlias,
-    TableFunction,
-    TemporalJoin,
-    TopN,
-    Unnest,
-    Values,
-    WindowAssign,
-)
+from penstock.sql.plan.logical import nodes
 
 __all__ = ["Plan", "StateHint", "inputs", "walk"]
 
@@ -52,8 +31,8 @@ class Plan:
     its copy without WITH, of whose nodes the operators are. Neither is changed in place.
     """
 
-    root: Node
-    scans: tuple[Scan, ...]
+    root: nodes.Node
+    scans: tuple[nodes.Scan, ...]
     lookups: frozenset[int] = frozenset()
     hints: tuple[StateHint, ...] = ()
     tree: exp.Expr = field(compare=False, repr=False)
@@ -63,35 +42,35 @@ class Plan:
         assert [scan.index for scan in self.scans] == list(range(len(self.scans))), "by number"
 
 
-def inputs(node: Node) -> tuple[Node, ...]:
+def inputs(node: nodes.Node) -> tuple[nodes.Node, ...]:
     """Return the inputs of an operator, from left to right."""
     match node:
-        case Scan() | Values() | TableFunction() | Opaque():
+        case nodes.Scan() | nodes.Values() | nodes.TableFunction() | nodes.Opaque():
             return ()
         case (
-            SubqueryAlias()
-            | WindowAssign()
-            | Unnest()
-            | Filter()
-            | Project()
-            | Aggregate()
-            | Distinct()
-            | TopN()
-            | Over()
-            | Limit()
+            nodes.SubqueryAlias()
+            | nodes.WindowAssign()
+            | nodes.Unnest()
+            | nodes.Filter()
+            | nodes.Project()
+            | nodes.Aggregate()
+            | nodes.Distinct()
+            | nodes.TopN()
+            | nodes.Over()
+            | nodes.Limit()
         ):
             return (node.input,)
-        case Join() | LookupJoin() | TemporalJoin() | SetOp():
+        case nodes.Join() | nodes.LookupJoin() | nodes.TemporalJoin() | nodes.SetOp():
             return node.left, node.right
-        case Refused():
+        case nodes.Refused():
             return () if node.input is None else (node.input,)
         case _:
             assert_never(node)
 
 
-def walk(root: Node) -> Iterator[Node]:
+def walk(root: nodes.Node) -> Iterator[nodes.Node]:
     """Iterate over the operators of a plan, inputs before the operator that reads them, from left to right."""
-    pending: list[tuple[Node, bool]] = [(root, False)]
+    pending: list[tuple[nodes.Node, bool]] = [(root, False)]
     while pending:
         node, entered = pending.pop()
         if entered:

@@ -37,9 +37,7 @@ __all__ = [
     "PhysicalNode",
     "PhysicalPlan",
     "PlacementOptions",
-    "on_one_engine",
     "on_spark",
-    "on_stages",
     "place_on_stages",
     "place_operators",
 ]
@@ -93,7 +91,7 @@ Run = tuple[Engine, Flow]
 """The engine of an operator, and its rows there."""
 
 
-def on_one_engine(root: Node, flow: Flow) -> PhysicalNode:
+def _on_one_engine(root: Node, flow: Flow) -> PhysicalNode:
     """Give a whole plan to Spark, as it is; nothing is known of its rows."""
     return _assembled(root, {id(node): (Engine.NATIVE, flow) for node in walk(root)})
 
@@ -103,7 +101,7 @@ def on_spark(root: Node, spark: SparkTraits) -> PhysicalNode:
     return _assembled(root, dict(_on_spark(root, spark)))
 
 
-def on_stages(root: Node, stages: StageTraits, spark: SparkTraits) -> PhysicalNode:
+def _on_stages(root: Node, stages: StageTraits, spark: SparkTraits) -> PhysicalNode:
     """Give a plan to stages, and what Spark streams for them to Spark."""
     runs: dict[int, Run] = {}
     pending: list[tuple[Node, Flow]] = [(root, Flow(columns=None))]
@@ -179,7 +177,7 @@ def place_operators(plan: Plan, options: PlacementOptions) -> PhysicalPlan | Ref
         return place_on_stages(plan, spark, options)
     if len(options.at_rest) == len(plan.scans) or not (options.sink is not None or changing):
         flow = Flow(columns=None)
-        root = on_one_engine(plan.root, flow)
+        root = _on_one_engine(plan.root, flow)
         return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark, checked=False)
     tables = [scan_flow(scan) for scan in plan.scans]
     followed = frozenset(range(len(tables))) - set(options.at_rest) - plan.lookups
@@ -229,7 +227,7 @@ def place_on_stages(
     flow = rows.flow if not rows.native else Flow(columns=rows.columns)
     if (refusal := None if options.sink is None else sink_refusal(flow, options.sink)) is not None:
         return refusal
-    root = on_stages(plan.root, stages, spark)
+    root = _on_stages(plan.root, stages, spark)
     return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark, stages=stages)
 
 

@@ -28,17 +28,7 @@ from penstock.sql.plan.clauses.temporal_joins import (
     refuse_left_without_rowtime,
     refuse_unversioned,
 )
-from penstock.sql.plan.logical.nodes import (
-    JoinType,
-    Limit,
-    Node,
-    Scan,
-    SetOp,
-    SubqueryAlias,
-    TemporalJoin,
-    TopN,
-    WindowAssign,
-)
+from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.placement.blocks import (
     BlockRelation,
     QueryBlock,
@@ -98,7 +88,7 @@ class StageTraits:
     `kept` are the places of relations of which operators without a bound in time keep rows.
     """
 
-    def __init__(self, scans: Sequence[Scan], spark: SparkTraits) -> None:
+    def __init__(self, scans: Sequence[nodes.Scan], spark: SparkTraits) -> None:
         self._proctimes = frozenset[str]().union(*(scan.proctimes for scan in scans))
         self._spark = spark
         self._found: dict[int, StageTrait | Refusal] = {}
@@ -107,11 +97,11 @@ class StageTraits:
         self._whole: set[int] = set()
         self.kept: set[int] = set()
 
-    def of(self, node: Node) -> StageTrait | Refusal:
+    def of(self, node: nodes.Node) -> StageTrait | Refusal:
         """Return the trait of an operator that is the top of a query."""
         return remembered(node, self._found, self._of)
 
-    def known(self, node: Node) -> StageTrait | None:
+    def known(self, node: nodes.Node) -> StageTrait | None:
         """Return the trait of an operator; None for one inside a SELECT that has its inputs' or its query's."""
         found = self._found.get(id(node))
         return None if isinstance(found, Refusal) else found
@@ -120,7 +110,7 @@ class StageTraits:
         """Return whether Spark streams FROM and WHERE of a SELECT that a stage runs."""
         return id(block.block) in self._native
 
-    def streamed(self, node: Node) -> StageTrait | None:
+    def streamed(self, node: nodes.Node) -> StageTrait | None:
         """Return the rows of a query, or of a windowing function, that Spark streams as the user wrote it."""
         return self.known(node) if id(node) in self._whole else None
 
@@ -128,17 +118,17 @@ class StageTraits:
         """Return the relations of a FROM that Spark streams, with the columns that stars stand for."""
         return self._streams.relations(block)
 
-    def _of(self, node: Node) -> StageTrait | Refusal:
+    def _of(self, node: nodes.Node) -> StageTrait | Refusal:
         streamed = self._streams.query(node)
         if streamed is not None:
             self._whole.add(id(node))
             return streamed
         match node:
-            case SetOp():
+            case nodes.SetOp():
                 return self._set(node)
-            case Limit() if query_block(node) is None:
+            case nodes.Limit() if query_block(node) is None:
                 # of a set operation; a query in brackets is read without its own clauses
-                if isinstance(node.input, SetOp) and node.syntax is node.input.syntax:
+                if isinstance(node.input, nodes.SetOp) and node.syntax is node.input.syntax:
                     return self._set(node.input)
                 return self.of(node.input)
             case _:
@@ -151,7 +141,7 @@ class StageTraits:
                     )
                 return self._select(block)
 
-    def _set(self, node: SetOp) -> StageTrait | Refusal:
+    def _set(self, node: nodes.SetOp) -> StageTrait | Refusal:
         left = self.of(node.left)
         if isinstance(left, Refusal):
             return left
@@ -185,11 +175,11 @@ class StageTraits:
         if numbered is not None and relation.top_n is not None:
             return self._top_n(relation.top_n, numbered)
         node = relation.node
-        assert isinstance(node, SubqueryAlias), "each relation has a name"
+        assert isinstance(node, nodes.SubqueryAlias), "each relation has a name"
         match node.input:
-            case Scan() as scan:
+            case nodes.Scan() as scan:
                 return table_rows(scan, needed_names(reader))
-            case WindowAssign() as assigned:
+            case nodes.WindowAssign() as assigned:
                 return self._windows(assigned, relation)
             case _ if isinstance(relation.place, exp.Table):
                 call = table_call(relation.place)
@@ -202,7 +192,7 @@ class StageTraits:
             case given:
                 return self.of(given)
 
-    def _windows(self, node: WindowAssign, relation: BlockRelation) -> StageTrait | Refusal:
+    def _windows(self, node: nodes.WindowAssign, relation: BlockRelation) -> StageTrait | Refusal:
         """Return rows with their windows: those of tables are Spark's."""
         flow = self._spark.of(node)
         if isinstance(flow, Flow) and self._streams.gives(node, flow):
@@ -211,12 +201,12 @@ class StageTraits:
             self._whole.add(id(node))
             return found
         given = node.input
-        bare = given.input if isinstance(given, SubqueryAlias) else given
+        bare = given.input if isinstance(given, nodes.SubqueryAlias) else given
         inner: StageTrait | Refusal
         match bare:
-            case Scan():
+            case nodes.Scan():
                 inner = table_rows(bare, None)
-            case WindowAssign():
+            case nodes.WindowAssign():
                 inner = self._windows(bare, relation)
             case _:
                 inner = self.of(bare)
@@ -238,7 +228,7 @@ class StageTraits:
     ) -> StageTrait | Refusal:
         """Return the versions of a relation behind FOR SYSTEM_TIME AS OF."""
         join = relation.join
-        if not isinstance(join, TemporalJoin):
+        if not isinstance(join, nodes.TemporalJoin):
             left = refuse_left_without_rowtime(relation.place.args["version"])
             assert relation.refused is not None, "it is no temporal join"
             # why its left side has no rowtime is told when it is joined
@@ -252,7 +242,7 @@ class StageTraits:
             self._native.add(id(block.block))
         return version_rows(join, view, needed)
 
-    def _top_n(self, node: TopN, numbered: RowNumberQuery) -> StageTrait | Refusal:
+    def _top_n(self, node: nodes.TopN, numbered: RowNumberQuery) -> StageTrait | Refusal:
         if (refusal := check_limit(numbered)) is not None:
             return refusal
         block = query_block(node)
@@ -303,7 +293,7 @@ class StageTraits:
     ) -> StageSource | Refusal:
         """Join the relations of FROM from left to right; equalities of WHERE that are used are removed from `tests`."""
         relations = block.relations
-        kinds: list[JoinType | None] = []
+        kinds: list[nodes.JoinType | None] = []
         for relation in relations[1:]:
             kind = (
                 read_join_kind(relation.clause) if isinstance(relation.clause, exp.Join) else None
@@ -311,7 +301,7 @@ class StageTraits:
             if isinstance(kind, Refusal):
                 return kind
             kinds.append(kind)
-        inner_joins = all(kind in (None, JoinType.INNER) for kind in kinds)
+        inner_joins = all(kind in (None, nodes.JoinType.INNER) for kind in kinds)
         early = tests if inner_joins else []
         first = shown[0]
         assert first is not None, "a function stands behind a relation"
@@ -350,7 +340,9 @@ class StageTraits:
             )
         return source
 
-    def _noted(self, join: Node | None, source: StageSource | Refusal) -> StageSource | Refusal:
+    def _noted(
+        self, join: nodes.Node | None, source: StageSource | Refusal
+    ) -> StageSource | Refusal:
         """Note the rows of a join inside a SELECT."""
         if join is not None and isinstance(source, StageSource):
             self._found[id(join)] = source.trait

@@ -34,6 +34,7 @@ from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = [
+    "WHOLE",
     "aggregate_flow",
     "check_distinct",
     "is_listed",

@@ -29,8 +29,6 @@ __all__ = [
     "Paths",
     "delivered_columns",
     "field_paths",
-    "find_whole_scans",
-    "is_unnamed",
     "merged",
     "narrowed",
     "narrowed_input",
@@ -50,7 +48,7 @@ _OPEN = {
 _NAMING = {"this", "db", "catalog", "alias", "hints", "version", *SCAN_PARTS}
 
 
-def is_unnamed(node: exp.Expr) -> bool:
+def _is_unnamed(node: exp.Expr) -> bool:
     """Return whether a node of a query may read columns that are not named: a star, NATURAL JOIN, a list of aliases."""
     match node:
         case exp.Star():
@@ -64,7 +62,7 @@ def is_unnamed(node: exp.Expr) -> bool:
             return False
 
 
-def find_whole_scans(query: exp.Expr, nodes: Sequence[exp.Expr]) -> frozenset[int]:
+def _find_whole_scans(query: exp.Expr, nodes: Sequence[exp.Expr]) -> frozenset[int]:
     """Return the leaves that a query with an unnamed node reads whole; `nodes` are all of its nodes.
 
     `query` has no views, and its table nodes are labelled with the index of their leaf.
@@ -199,9 +197,9 @@ def wanted_columns(
     """
     nodes = all_nodes(query)
     names = unnamed | {node.name for node in nodes if isinstance(node, exp.Identifier)}
-    if not any(map(is_unnamed, nodes)):
+    if not any(map(_is_unnamed, nodes)):
         return tuple(names for _ in tables)
-    whole = find_whole_scans(query, nodes)
+    whole = _find_whole_scans(query, nodes)
     return tuple(
         None if index in whole else _behind_stars(table, names)
         for index, table in enumerate(tables)

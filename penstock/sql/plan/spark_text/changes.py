@@ -35,14 +35,11 @@ from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = [
     "add_kind",
-    "compute_only_where",
     "delete",
     "expand_stars",
-    "is_one_of",
     "keep_distinct",
     "keep_distinct_in_windows",
     "kind_literal",
-    "kind_of",
     "project_changes",
     "write_aggregate",
 ]
@@ -64,7 +61,7 @@ def project_changes(
     if deletes(source, relations[0].alias, where, conditions):
         add_kind(select, _deletes_instead(select, source, conditions))
     elif source.kinds:
-        add_kind(select, kind_of(source))
+        add_kind(select, _kind_of(source))
 
 
 def add_kind(query: exp.Expr, kind: exp.Expr) -> None:
@@ -88,7 +85,7 @@ def expand_stars(select: exp.Select, relations: Sequence[QualifiedRelation]) -> 
     select.set("expressions", items)
 
 
-def compute_only_where(select: exp.Select, passes: exp.Expr, but: Sequence[exp.Expr] = ()) -> None:
+def _compute_only_where(select: exp.Select, passes: exp.Expr, but: Sequence[exp.Expr] = ()) -> None:
     """Return NULL in the columns, `but` some, of rows that do not pass.
 
     Rows that a filter drops must not fail the query: WHERE x <> 0 beside 1 / x.
@@ -108,11 +105,11 @@ def _deletes_instead(select: exp.Select, source: Flow, conditions: Sequence[exp.
     select.set("where", None)
     tests = [*conditions, *([where.this] if where is not None else [])]
     passes = exp.and_(*(test.copy() for test in tests))
-    compute_only_where(select, passes)
+    _compute_only_where(select, passes)
     stays = passes
     if source.kinds:
-        stays = exp.and_(passes, exp.not_(is_one_of(kind_of(source), RowKind.DELETE)))
-    return exp.Case(ifs=[exp.If(this=stays, true=kind_of(source))], default=delete())
+        stays = exp.and_(passes, exp.not_(_is_one_of(_kind_of(source), RowKind.DELETE)))
+    return exp.Case(ifs=[exp.If(this=stays, true=_kind_of(source))], default=delete())
 
 
 # --- kinds ---
@@ -123,14 +120,14 @@ def kind_literal(kind: RowKind) -> exp.Expr:
     return exp.cast(exp.Literal.number(int(kind)), exp.DType.TINYINT)
 
 
-def kind_of(flow: Flow) -> exp.Expr:
+def _kind_of(flow: Flow) -> exp.Expr:
     """Return the kind of a row of `flow` as SQL: its hidden column, or the kind of all its rows."""
     if flow.kinds:
         return exp.column(ROW_KIND, quoted=True)
     return kind_literal(RowKind.UPDATE_AFTER if flow.is_changing else RowKind.INSERT)
 
 
-def is_one_of(kind: exp.Expr, *kinds: RowKind) -> exp.Expr:
+def _is_one_of(kind: exp.Expr, *kinds: RowKind) -> exp.Expr:
     """Test a row's kind."""
     return exp.In(this=kind, expressions=[exp.Literal.number(int(k)) for k in kinds])
 
@@ -166,7 +163,7 @@ def _add_kind(select: exp.Select, source: Flow, *, retracting: bool) -> None:
         tests.append(exp.paren(having.this.copy()))
     passes = exp.and_(*tests)
     group = select.args.get("group")
-    compute_only_where(select, passes, group.expressions if group is not None else ())
+    _compute_only_where(select, passes, group.expressions if group is not None else ())
     kept = exp.If(this=passes, true=kind_literal(RowKind.UPDATE_AFTER))
     add_kind(select, exp.Case(ifs=[kept], default=delete()))
 
@@ -237,7 +234,7 @@ def _signed(node: exp.AggFunc, condition: exp.Expr | None, source: Flow) -> exp.
         return _count(_both(condition, there), source)
     count = _count(_both(condition, _is_there(value)), source)
     negated = exp.Sub(this=exp.Literal.number(0), expression=exp.paren(value.copy()))
-    added = is_one_of(kind_of(source), RowKind.INSERT, RowKind.UPDATE_AFTER)
+    added = _is_one_of(_kind_of(source), RowKind.INSERT, RowKind.UPDATE_AFTER)
     signed = exp.Case(ifs=[exp.If(this=added, true=value.copy())], default=negated)
     total: exp.Expr = exp.Sum(this=_where(condition, signed))
     if isinstance(node, exp.Avg):
@@ -252,7 +249,7 @@ def _signed(node: exp.AggFunc, condition: exp.Expr | None, source: Flow) -> exp.
 
 
 def _sign(source: Flow) -> exp.Expr:
-    added = is_one_of(kind_of(source), RowKind.INSERT, RowKind.UPDATE_AFTER)
+    added = _is_one_of(_kind_of(source), RowKind.INSERT, RowKind.UPDATE_AFTER)
     one, minus = exp.Literal.number(1), exp.Neg(this=exp.Literal.number(1))
     return exp.Case(ifs=[exp.If(this=added, true=one)], default=minus)
 

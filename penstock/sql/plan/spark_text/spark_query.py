@@ -42,10 +42,10 @@ from penstock.sql.plan.spark_text.top_n import write_top_n
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import whole_copies
 
-__all__ = ["SparkQuery", "spark_query", "write_joins"]
+__all__ = ["SparkQuery", "spark_query"]
 
 
-def write_joins(select: exp.Select, joined: JoinedFlow) -> None:
+def _write_joins(select: exp.Select, joined: JoinedFlow) -> None:
     """Rewrite the joins of a SELECT over changes: the tables are broadcast, and upserts keep rows without a match."""
     for alias in joined.broadcast:
         _broadcast(select, alias)
@@ -160,7 +160,7 @@ class _SparkWriter:
             elif relation.node is not None:
                 self.query(relation.node)
             self._name_kind(relation)
-        write_joins(select, found.joined)
+        _write_joins(select, found.joined)
         self.looked_up |= found.joined.looked_up
         return found
 
