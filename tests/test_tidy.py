@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.house.classes import foreign_assignments, inheritance, names_used_twice, py4j_modules
 from tests.house.connectors import modules_with_imports, modules_with_names
-from tests.house.modules import MODULE_LINES, penstock
+from tests.house.modules import MODULE_LINES, Module, penstock
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "penstock"
@@ -101,9 +101,14 @@ def text_of(path: Path) -> str:
 
 
 @cache
+def modules() -> dict[Path, Module]:
+    """The modules by their files; each is parsed once for all rules."""
+    return {module.path: module for module in penstock().modules}
+
+
 def parsed(path: Path) -> ast.Module:
     """The module's syntax tree."""
-    return ast.parse(text_of(path), str(path))
+    return modules()[path].tree
 
 
 def imported(tree: ast.Module) -> set[str]:
@@ -152,7 +157,7 @@ def test_every_module_holds_one_noun() -> None:
     """Files and functions keep to a size that can be read in one go."""
 
     def rule(path: Path) -> Iterator[str]:
-        for node in ast.walk(parsed(path)):
+        for node in modules()[path].nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = body_lines(node)
                 if lines > FUNCTION_LINES:

@@ -97,7 +97,7 @@ def py4j_modules(package: Package) -> dict[str, list[str]]:
     for module in package.modules:
         used = {
             node.attr
-            for node in ast.walk(module.tree)
+            for node in module.nodes
             if isinstance(node, ast.Attribute)
             and node.attr in PY4J_ATTRIBUTES
             and ast.unparse(node.value) != "self"
@@ -128,7 +128,7 @@ def _defined(package: Package, dotted: str) -> str:
 
 
 def _attributes_set(module: Module) -> Iterator[tuple[ast.AST, str]]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         match node:
             case ast.Assign(targets=targets) | ast.Delete(targets=targets):
                 pass

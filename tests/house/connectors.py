@@ -33,7 +33,7 @@ def modules_with_names(package: Package) -> dict[str, list[str]]:
     for module in package.modules:
         names = {
             node.value
-            for node in ast.walk(module.tree)
+            for node in module.nodes
             if isinstance(node, ast.Constant)
             and isinstance(node.value, str)
             and node.value in folders

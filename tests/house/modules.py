@@ -66,6 +66,11 @@ class Module:
         return ast.parse(self.text, str(self.path))
 
     @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Return all nodes of the syntax tree, which several rules go through."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
     def lines(self) -> int:
         """Return the number of lines."""
         return len(self.text.splitlines())
@@ -88,7 +93,7 @@ class Module:
     @property
     def head_lines(self) -> int:
         """Return the lines of import statements and of `__all__`."""
-        nodes = [node for node, _ in self.import_nodes()] + [
+        nodes = [node for node, _ in self.import_nodes] + [
             node for node in self.tree.body if _is_all(node)
         ]
         return sum((node.end_lineno or node.lineno) - node.lineno + 1 for node in nodes)
@@ -97,7 +102,7 @@ class Module:
     def imported_names(self) -> dict[str, str]:
         """Return what each name that the module imports stands for, dotted."""
         names: dict[str, str] = {}
-        for node, _ in self.import_nodes():
+        for node, _ in self.import_nodes:
             for alias in node.names:
                 if isinstance(node, ast.ImportFrom):
                     names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
@@ -108,8 +113,12 @@ class Module:
                     names[root] = root
         return names
 
-    def import_nodes(self) -> Iterator[tuple[ast.Import | ast.ImportFrom, When]]:
-        """Yield the import statements with when they run."""
+    @cached_property
+    def import_nodes(self) -> tuple[tuple[ast.Import | ast.ImportFrom, When], ...]:
+        """Return the import statements with when they run."""
+        return tuple(self._import_nodes())
+
+    def _import_nodes(self) -> Iterator[tuple[ast.Import | ast.ImportFrom, When]]:
         todo: list[tuple[ast.AST, When]] = [(self.tree, When.AT_IMPORT)]
         while todo:
             node, when = todo.pop()
@@ -173,7 +182,7 @@ class Package:
         return {module.name: frozenset(self._imports_of(module)) for module in self.modules}
 
     def _imports_of(self, module: Module) -> Iterator[Import]:
-        for node, when in module.import_nodes():
+        for node, when in module.import_nodes:
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             else:
