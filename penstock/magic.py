@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["load_ipython_extension", "unload_ipython_extension"]
-
 
 def load_ipython_extension(ipython: Any) -> None:
     """Offer `%%penstock`; IPython calls this."""

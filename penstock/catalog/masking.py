@@ -14,17 +14,6 @@ import traceback
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-__all__ = [
-    "REDACTED",
-    "SHORTEST",
-    "forget_secrets",
-    "keep_secret",
-    "kept_secrets",
-    "mask_error",
-    "masked",
-    "without_secrets",
-]
-
 REDACTED = "******"
 SHORTEST = 3
 """Shorter values are not masked: masking every `a` makes a log unreadable (dbt-core#5312)."""

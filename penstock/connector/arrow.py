@@ -21,16 +21,6 @@ from penstock.connector.checks import check_record_type
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = [
-    "CalculationError",
-    "arrow_field",
-    "arrow_schema",
-    "arrow_type",
-    "cast_metadata",
-    "python_values",
-    "query",
-    "query_tables",
-]
 
 _PLAIN: dict[type, pa.DataType] = {
     t.BooleanType: pa.bool_(),

@@ -22,21 +22,6 @@ if TYPE_CHECKING:
     from penstock.catalog.options.option import Option, PrefixOption
     from penstock.connector.source.records import RawRecord
 
-__all__ = [
-    "Capabilities",
-    "CatalogAccess",
-    "ConnectivityCheck",
-    "LocalStore",
-    "MakeExternalCatalog",
-    "Publishable",
-    "RowLevelEditor",
-    "ScanModes",
-    "SparkRelation",
-    "TableAccess",
-    "TableEditor",
-    "TopicAccess",
-]
-
 
 class TableEditor(Protocol):
     """Replaces the rows of a table, or of some of its partitions."""

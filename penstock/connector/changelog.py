@@ -8,8 +8,6 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import assert_never
 
-__all__ = ["ROW_KIND", "ChangelogMode", "RowKind"]
-
 ROW_KIND = "__row_kind"
 """Name of the hidden column; not there where every row is an insert."""
 

@@ -14,17 +14,6 @@ from penstock.connector.contract import ReadRequest, Source, SourceKind, SplitSo
 if TYPE_CHECKING:
     from penstock.connector.source.split import SplitOffsets
 
-__all__ = [
-    "castable",
-    "check_metadata_column",
-    "check_nothing",
-    "check_record_type",
-    "check_source",
-    "check_written_metadata",
-    "counted",
-    "list_splits",
-]
-
 
 def check_record_type(logical: t.LogicalType) -> None:
     """Refuse a type that no record carries, and one that is made of such: intervals. Raises UnsupportedError."""

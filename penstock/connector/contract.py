@@ -32,31 +32,6 @@ if TYPE_CHECKING:
     from penstock.connector.source.records import RecordsWithSplitIds
     from penstock.connector.source.split import Discovery, Split, SplitOffsets
 
-__all__ = [
-    "Accept",
-    "AfterBatch",
-    "AvailableNow",
-    "Connector",
-    "Continuous",
-    "EngineSource",
-    "FetcherModel",
-    "Guarantee",
-    "LostLease",
-    "MicroBatch",
-    "OutputMode",
-    "ReadRequest",
-    "Sink",
-    "SinkCapabilities",
-    "SinkSettings",
-    "SnapshotSource",
-    "Source",
-    "SourceKind",
-    "SplitMetadataClient",
-    "SplitReader",
-    "SplitSource",
-    "Trigger",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableNow:

@@ -21,8 +21,6 @@ from typing import NoReturn, assert_never
 
 from penstock.catalog.errors import ConfigError, QueryFailedError, did_you_mean
 
-__all__ = ["FAILPOINTS", "FOLDER_VARIABLE", "VARIABLE", "Failpoints", "parse_failpoints", "reach"]
-
 VARIABLE = "PENSTOCK_FAILPOINTS"
 FOLDER_VARIABLE = "PENSTOCK_FAILPOINTS_TAKEN"
 

@@ -16,8 +16,6 @@ from penstock.connector.capabilities import ConnectivityCheck
 from penstock.connector.checks import check_nothing
 from penstock.connector.contract import Connector, EngineSource, Sink
 
-__all__ = ["InformationConnector"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformationConnector(Connector):

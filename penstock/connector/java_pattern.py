@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from penstock.catalog.errors import OptionError
 
-__all__ = ["java_pattern"]
-
 # the POSIX classes of java.util.regex.Pattern, which are of ASCII
 _CLASSES = {
     "Lower": "a-z",

@@ -22,18 +22,6 @@ from penstock.connector.capabilities import MakeExternalCatalog
 from penstock.connector.contract import Connector
 from penstock.connector.jvm.jars import JarSet, fetch_jars
 
-__all__ = [
-    "connector_names",
-    "connector_of",
-    "engine_jars",
-    "external_catalog",
-    "find_connector",
-    "jar_sets",
-    "options_of",
-    "options_of_provider",
-    "replacement_for",
-]
-
 _CONNECT = "write into a Kafka topic, and let a sink of Kafka Connect bring it there"
 
 _STORE = _CONNECT + "; a table that is looked up can be one of 'jdbc' or 'delta'"

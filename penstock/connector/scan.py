@@ -15,17 +15,6 @@ from penstock.connector.changelog import ROW_KIND
 from penstock.connector.contract import SourceKind, SplitSource
 from penstock.connector.registry import connector_of
 
-__all__ = [
-    "ARRIVED",
-    "ARRIVED_FIELDS",
-    "Delayed",
-    "GroupMember",
-    "Rowtime",
-    "Scan",
-    "read_scan",
-    "write_scan",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delayed:

@@ -13,8 +13,6 @@ from penstock.catalog.errors import ConfigError
 from penstock.catalog.options.redaction import redact
 from penstock.connector.urls import split_url
 
-__all__ = ["Folder", "open_folder"]
-
 # Hadoop's names of one store; pyarrow has one
 _NAMES = {"s3a": "s3", "s3n": "s3", "wasbs": "abfss"}
 

@@ -6,8 +6,6 @@ import os
 import re
 from pathlib import Path
 
-__all__ = ["is_remote", "is_url", "resolve_path", "split_url"]
-
 # two letters at least: C:/data is a path of Windows
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/.*)", re.DOTALL)
 

@@ -6,8 +6,6 @@ import time
 from threading import Event
 from typing import Protocol
 
-__all__ = ["Clock", "SystemClock"]
-
 # Linux's monotonic clock stands still while the machine is suspended, and a lease does not
 _BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 

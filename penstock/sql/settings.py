@@ -25,32 +25,6 @@ from penstock.catalog.options.option import (
     resolve,
 )
 
-__all__ = [
-    "CARRIED",
-    "CHECKPOINT_DIR",
-    "CHECKPOINT_INTERVAL",
-    "DEFAULT_RESTART",
-    "LOCAL_TIME_ZONE",
-    "PIPELINE_NAME",
-    "RESTART_SETTINGS",
-    "SETTINGS",
-    "STATE_PARTITIONS",
-    "STATE_TTL",
-    "SUBSTITUTION",
-    "TARGET",
-    "TIME_ZONE",
-    "ExponentialDelay",
-    "Failures",
-    "FixedDelay",
-    "NoRestart",
-    "RestartStrategy",
-    "after_failure",
-    "check_settings",
-    "engine_conf",
-    "restart_strategy",
-    "with_jitter",
-]
-
 _OFFSET = re.compile(r"Z|(?:UTC|GMT|UT)?[+-](?:0?\d|1[0-8])(?::[0-5]\d)?")
 
 

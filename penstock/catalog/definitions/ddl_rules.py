@@ -28,24 +28,6 @@ from penstock.catalog.model.namespaces import (
 )
 from penstock.catalog.model.table import Table, View
 
-__all__ = [
-    "Namespaces",
-    "changed_meanwhile",
-    "check_namespace",
-    "check_replaced_catalog",
-    "check_unchanged",
-    "find_catalog",
-    "find_database",
-    "may_create",
-    "may_create_catalog",
-    "may_create_database",
-    "may_drop",
-    "may_drop_catalog",
-    "may_drop_database",
-    "may_rename",
-    "unknown_object",
-]
-
 
 def may_create(
     obj: Table | View, found: ObjectKind | None, *, if_not_exists: bool, replace: bool

@@ -28,8 +28,6 @@ from penstock.catalog.model.table import Table, View
 from penstock.catalog.secrets.crypto import KeyRing, SealedSecret, new_key
 from penstock.catalog.secrets.store import SecretInfo, unknown
 
-__all__ = ["EmptyCatalog"]
-
 
 class EmptyCatalog:
     """A catalog (`contract.Catalog`) with nothing in it, as `SqlCatalog` where the store is not there yet.

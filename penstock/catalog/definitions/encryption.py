@@ -24,8 +24,6 @@ from penstock.catalog.options.references import (
 from penstock.catalog.secrets.crypto import SealedSecret
 from penstock.catalog.secrets.store import SecretStore
 
-__all__ = ["check_written_references", "encrypt_references", "without_references"]
-
 
 def check_written_references(table: Table) -> None:
     """Refuse in a definition what only Penstock itself writes: encrypted values. Raises OptionError."""

@@ -54,18 +54,6 @@ from penstock.catalog.model.table import Table, View
 from penstock.catalog.secrets.crypto import SealedSecret
 from penstock.catalog.secrets.store import SecretStore
 
-__all__ = [
-    "ExternalCatalog",
-    "FederatedCatalog",
-    "NotReachedError",
-    "OpenExternal",
-    "Seal",
-    "folder_options",
-    "location_in",
-    "table_path",
-    "with_location",
-]
-
 
 class ExternalCatalog(Protocol):
     """Databases and tables as they are found. Every method may block on I/O.

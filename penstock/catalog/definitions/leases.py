@@ -15,26 +15,6 @@ from uuid import uuid4
 
 from penstock.catalog.errors import PenstockError, PipelineLockedError, QueryFailedError
 
-__all__ = [
-    "ASIDE_TIMEOUT_S",
-    "FAILED",
-    "HEARTBEAT_MS",
-    "HOLDER_TIMEOUT_MS",
-    "LEASE_TIMEOUT_MS",
-    "RENEWAL_TIMEOUT_S",
-    "Claim",
-    "JobReport",
-    "Lease",
-    "Owner",
-    "has_lapsed",
-    "is_gone",
-    "locked_by",
-    "lost_to",
-    "repeats",
-    "this_process",
-    "unconfirmed",
-]
-
 HEARTBEAT_MS = 5_000
 """How often a holder renews its lease."""
 

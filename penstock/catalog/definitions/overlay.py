@@ -46,8 +46,6 @@ from penstock.catalog.model.namespaces import (
 from penstock.catalog.model.table import Table, View
 from penstock.catalog.secrets.store import DraftSecrets, SecretStore
 
-__all__ = ["Overlay", "Snapshot"]
-
 T = TypeVar("T", Table | View, CatalogDescriptor, DatabaseDescriptor)
 
 RECENT = 20

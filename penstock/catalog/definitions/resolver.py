@@ -37,8 +37,6 @@ from penstock.catalog.secrets.store import SecretStore
 if TYPE_CHECKING:
     from penstock.catalog.definitions.contract import FunctionStore
 
-__all__ = ["FunctionNames", "Namespace"]
-
 
 class FunctionNames:
     """Finds functions by name (in lower case). A draft accepts changes without touching the store. Not thread-safe.

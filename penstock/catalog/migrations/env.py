@@ -6,8 +6,6 @@ from alembic import context
 
 from penstock.catalog.migrations.tables import STEP
 
-__all__ = ["run"]
-
 
 def run() -> None:
     """Apply the steps that Alembic was asked for."""

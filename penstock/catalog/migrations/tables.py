@@ -25,35 +25,6 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from penstock.catalog.errors import CatalogError
 
-__all__ = [
-    "CATALOGS",
-    "DATABASES",
-    "FUNCTIONS",
-    "FUNCTIONS_SINCE",
-    "HEAD",
-    "HISTORY",
-    "JOB_STATES",
-    "JOB_STATES_SINCE",
-    "LEASES",
-    "LEASES_SINCE",
-    "LEGACY_HEAD",
-    "LEGACY_VERSION",
-    "LOWEST_READER",
-    "METADATA",
-    "MIN_READER",
-    "OBJECTS",
-    "PLACES_SINCE",
-    "SECRETS",
-    "SECRETS_SINCE",
-    "STEP",
-    "STEPS_SINCE",
-    "STOP_REQUESTS",
-    "STOP_REQUESTS_SINCE",
-    "VERSIONS_SINCE",
-    "legacy_version",
-    "version_of",
-]
-
 METADATA = MetaData()
 
 HEAD = 5

@@ -17,8 +17,6 @@ from penstock.catalog.migrations.tables import (
     version_of,
 )
 
-__all__ = ["migrate"]
-
 
 def migrate(connection: Connection) -> bool:
     """Bring the store up to date within the transaction of `connection`, which no other process migrates meanwhile.

@@ -24,15 +24,6 @@ from penstock.catalog.model.table import (
 )
 from penstock.catalog.model.type_parser import parse_type
 
-__all__ = [
-    "catalog_from_json",
-    "catalog_to_json",
-    "database_from_json",
-    "database_to_json",
-    "table_from_json",
-    "table_to_json",
-]
-
 VERSION = 1
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from penstock.catalog.errors import CatalogError, DefinitionError
 from penstock.catalog.model.identifier import Identifier
 
-__all__ = ["Function", "Language", "function_from_json", "function_to_json"]
-
 VERSION = 1
 
 

@@ -8,17 +8,6 @@ from dataclasses import dataclass
 
 from penstock.catalog.errors import DefinitionError
 
-__all__ = [
-    "UNREAD",
-    "Identifier",
-    "check_storable",
-    "name_clash",
-    "parse_identifier",
-    "quote",
-    "quoted",
-    "spark_literal",
-]
-
 MAX_LENGTH = 255
 """Characters of one part of a name that is kept in a database."""
 

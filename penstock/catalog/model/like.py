@@ -18,8 +18,6 @@ from penstock.catalog.model.table import (
     TableDistribution,
 )
 
-__all__ = ["Feature", "LikeOptions", "Strategy"]
-
 
 class Strategy(StrEnum):
     """INCLUDING: the other table's, and an error where both have it; OVERWRITING: our own wins."""

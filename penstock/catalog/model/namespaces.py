@@ -9,27 +9,6 @@ from penstock.catalog.errors import DefinitionError, OptionError, UnsupportedErr
 from penstock.catalog.options.option import STRING, Option, Resolved, optional, resolve
 from penstock.catalog.options.redaction import redact
 
-__all__ = [
-    "BASE_URL",
-    "DELTA_PATH",
-    "EXTERNAL",
-    "FOLDER_CONNECTOR",
-    "INFORMATION_SCHEMA",
-    "IN_MEMORY",
-    "JDBC",
-    "PASSWORD",
-    "PATH",
-    "PERSISTENT",
-    "ROOT_DATABASE",
-    "SPARK",
-    "SPARK_NAME",
-    "USERNAME",
-    "CatalogDescriptor",
-    "DatabaseDescriptor",
-    "default_catalog",
-    "implied_database",
-]
-
 DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default_database"
 INFORMATION_SCHEMA = "information_schema"

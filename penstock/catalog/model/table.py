@@ -15,24 +15,6 @@ from penstock.catalog.model.identifier import Identifier, name_clash, quote, quo
 from penstock.catalog.model.types import LogicalType, TimestampLtzType, TimestampType
 from penstock.catalog.options.redaction import redact
 
-__all__ = [
-    "Column",
-    "ComputedColumn",
-    "DistributionKind",
-    "Materialization",
-    "MetadataColumn",
-    "PhysicalColumn",
-    "PrimaryKey",
-    "RefreshMode",
-    "Schema",
-    "Table",
-    "TableDistribution",
-    "View",
-    "Watermark",
-    "materialization_from_json",
-    "materialization_to_json",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhysicalColumn:

@@ -13,8 +13,6 @@ from functools import lru_cache
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model import types as t
 
-__all__ = ["parse_type"]
-
 MAX_DEPTH = 64  # types within types: far beyond any schema, and well below Python's own limit
 
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|('(?:[^']|'')*')|([^\W\d]\w*)|([0-9]+)|([<>(),]))")

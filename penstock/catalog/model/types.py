@@ -8,35 +8,6 @@ from dataclasses import dataclass
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model.identifier import name_clash
 
-__all__ = [
-    "MAX_LENGTH",
-    "ArrayType",
-    "BigIntType",
-    "BinaryType",
-    "BooleanType",
-    "CharType",
-    "DateType",
-    "DecimalType",
-    "DoubleType",
-    "FloatType",
-    "IntType",
-    "IntervalDaySecondType",
-    "IntervalYearMonthType",
-    "LogicalType",
-    "MapType",
-    "MultisetType",
-    "RowField",
-    "RowType",
-    "SmallIntType",
-    "TimeType",
-    "TimestampLtzType",
-    "TimestampType",
-    "TinyIntType",
-    "VarBinaryType",
-    "VarCharType",
-    "parts_of",
-]
-
 MAX_LENGTH = 2_147_483_647
 
 

@@ -17,23 +17,6 @@ from penstock.catalog.masking import REDACTED
 from penstock.catalog.options.redaction import is_secret, redact
 from penstock.catalog.options.references import check_references, holds_reference
 
-__all__ = [
-    "BOOLEAN",
-    "DURATION",
-    "INT",
-    "LIST",
-    "LONG",
-    "MEMORY",
-    "STRING",
-    "Option",
-    "OptionType",
-    "PrefixOption",
-    "Resolved",
-    "enum_type",
-    "optional",
-    "resolve",
-]
-
 T_co = TypeVar("T_co", covariant=True)
 
 

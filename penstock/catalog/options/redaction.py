@@ -15,8 +15,6 @@ from penstock.catalog.options.references import (
     shown_references,
 )
 
-__all__ = ["is_secret", "literal_secrets", "redact"]
-
 # Flink's GlobalConfiguration list, and what Kafka clients and cloud file systems add to it
 _SECRET = re.compile(
     r"passw|passphrase|secret|token$|credential|api[._-]?key|access[._-]?key|private[._-]?key|"

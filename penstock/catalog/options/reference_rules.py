@@ -17,22 +17,6 @@ from pathlib import Path
 from penstock.catalog.errors import ConfigError, OptionError
 from penstock.catalog.secrets.crypto import KEY_VARIABLES, is_key_file, keys_in_use
 
-__all__ = [
-    "ENV_PREFIX_VARIABLE",
-    "FILE_ROOTS_VARIABLE",
-    "LARGEST_FILE",
-    "ReferenceRules",
-    "add_rules",
-    "check_no_key",
-    "check_variable",
-    "properties_text",
-    "read_allowed_file",
-    "read_properties",
-    "read_referred_file",
-    "rules_in_force",
-    "visible_variables",
-]
-
 _CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\$")
 _LINE = re.compile(
     r"(?P<key>(?:[^\\=:\s]|\\.)*)(?:[ \t\f]*[=:][ \t\f]*|[ \t\f]+)?(?P<value>.*)", re.DOTALL

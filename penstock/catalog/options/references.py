@@ -26,22 +26,6 @@ from penstock.catalog.options.reference_rules import (
 )
 from penstock.catalog.secrets.crypto import KEY_VARIABLES, SealedSecret, decrypt
 
-__all__ = [
-    "EnvReference",
-    "FileReference",
-    "Reference",
-    "SecretReference",
-    "check_references",
-    "escaped_references",
-    "holds_only_references",
-    "holds_reference",
-    "references_in",
-    "resolve_reference",
-    "reveal",
-    "sealed_text",
-    "shown_references",
-]
-
 PROVIDERS = ("secret", "env", "file")
 _SEALED = "sealed"
 _EXAMPLES = "${secret:name}, ${env:NAME}, ${file:/path} or ${file:/path:key}"

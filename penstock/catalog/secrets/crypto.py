@@ -22,29 +22,6 @@ from penstock.catalog.errors import ConfigError, DefinitionError
 from penstock.catalog.masking import SHORTEST, keep_secret
 from penstock.catalog.secrets.private_folder import make_private_folder
 
-__all__ = [
-    "KEY_FILE",
-    "KEY_FILE_VARIABLE",
-    "KEY_VARIABLE",
-    "KEY_VARIABLES",
-    "KeyLocation",
-    "KeyRing",
-    "SealedSecret",
-    "check_value",
-    "decrypt",
-    "find_keys",
-    "is_key_file",
-    "keep_catalog_key",
-    "keep_key_file",
-    "key_id",
-    "key_location",
-    "keys_in_use",
-    "make_key_file",
-    "new_key",
-    "note_key_file",
-    "put_key_first",
-]
-
 KEY_FILE = "secret.key"
 """The key file beside a catalog that is a file."""
 

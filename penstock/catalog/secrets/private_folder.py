@@ -9,8 +9,6 @@ from pathlib import Path
 
 from penstock.catalog.errors import ConfigError
 
-__all__ = ["make_data_folder", "make_private_folder"]
-
 OWN_FOLDER = ".penstock"
 
 

@@ -15,16 +15,6 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.secrets.crypto import SealedSecret, check_value
 
-__all__ = [
-    "DraftSecrets",
-    "Rotation",
-    "SecretInfo",
-    "SecretStore",
-    "check_name",
-    "taken",
-    "unknown",
-]
-
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,254}")
 
 

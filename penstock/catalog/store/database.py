@@ -22,8 +22,6 @@ from penstock.catalog.migrations import HEAD, MIN_READER, STEPS_SINCE, VERSIONS_
 from penstock.catalog.store import postgres
 from penstock.catalog.store import sqlite as sqlite_file
 
-__all__ = ["ATTEMPTS", "Database", "now_ms", "stored_version"]
-
 T = TypeVar("T")
 
 ATTEMPTS = 10

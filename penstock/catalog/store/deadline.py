@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["ANSWER_TIMEOUT_S", "DEADLINE_S", "answers_within"]
-
 ANSWER_TIMEOUT_S = 15.0
 """How long to wait for each answer. Above the server's own limits, whose errors say more."""
 

@@ -34,8 +34,6 @@ from penstock.catalog.model import codec
 from penstock.catalog.model.function import function_from_json
 from penstock.catalog.store.database import now_ms
 
-__all__ = ["changes", "last_change", "next_version", "purge", "record"]
-
 RELATIONS = (ChangeKind.TABLE, ChangeKind.VIEW)
 """They share their names."""
 

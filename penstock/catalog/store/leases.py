@@ -34,8 +34,6 @@ from penstock.catalog.migrations import (
 from penstock.catalog.store.database import Database, now_ms, stored_version
 from penstock.catalog.store.deadline import answers_within
 
-__all__ = ["SqlLeases", "running_elsewhere"]
-
 log = logging.getLogger(__name__)
 
 

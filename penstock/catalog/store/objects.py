@@ -43,18 +43,6 @@ from penstock.catalog.model.table import Table, View
 from penstock.catalog.store import history as history_rows
 from penstock.catalog.store.database import Database, stored_version
 
-__all__ = [
-    "SqlFunctions",
-    "create_object",
-    "drop_functions",
-    "drop_object",
-    "drop_objects",
-    "find_object",
-    "identifiers",
-    "kind_in",
-    "replace_object",
-]
-
 _NAMED = ("catalog_name", "database_name", "object_name")
 _FIND_OLD = select(OBJECTS.c.definition, null()).where(
     *(OBJECTS.c[name] == bindparam(name) for name in _NAMED)

@@ -13,15 +13,6 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from penstock.catalog.errors import ConfigError
 from penstock.catalog.store.deadline import DEADLINE_S
 
-__all__ = [
-    "LOCK_TIMEOUT_S",
-    "is_away",
-    "is_lock_timeout",
-    "is_passing",
-    "open_engine",
-    "queue_up",
-]
-
 LOCK_TIMEOUT_S = 10
 """How long a writer waits for another process's transaction; ours take milliseconds."""
 STATEMENT_TIMEOUT_S = 12

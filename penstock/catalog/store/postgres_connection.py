@@ -15,8 +15,6 @@ from psycopg import Connection
 
 from penstock.catalog.store.deadline import ANSWER_TIMEOUT_S, DEADLINE_S
 
-__all__ = ["BoundedConnection"]
-
 T = TypeVar("T")
 
 

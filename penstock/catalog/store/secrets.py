@@ -28,8 +28,6 @@ from penstock.catalog.secrets.crypto import (
 from penstock.catalog.secrets.store import Rotation, SecretInfo, check_name, taken, unknown
 from penstock.catalog.store.database import Database, now_ms
 
-__all__ = ["SqlSecrets"]
-
 
 class SqlSecrets:
     """The secrets of a catalog in a database (`SecretStore`).

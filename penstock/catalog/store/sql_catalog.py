@@ -67,11 +67,6 @@ from penstock.catalog.store.objects import (
 )
 from penstock.catalog.store.secrets import SqlSecrets
 
-__all__ = [
-    "SqlCatalog",
-    "StoredNamespaces",
-]
-
 T = TypeVar("T", CatalogDescriptor, DatabaseDescriptor)
 
 

@@ -17,16 +17,6 @@ from sqlalchemy.pool import NullPool, StaticPool
 from penstock.catalog.errors import CatalogError
 from penstock.catalog.secrets.private_folder import make_private_folder
 
-__all__ = [
-    "BUSY_TIMEOUT_S",
-    "WRITES",
-    "create_file",
-    "file_of",
-    "open_engine",
-    "wipe",
-    "write_ahead",
-]
-
 BUSY_TIMEOUT_S = 10
 """How long a writer waits for another process's transaction; ours take milliseconds."""
 

@@ -29,8 +29,6 @@ from penstock.connector.source.split import Split
 from penstock.connector.source.state import instant_text
 from penstock.connector.storage import Folder, open_folder
 
-__all__ = ["BadRecordCollector"]
-
 GROUP_BYTES = 64 << 20
 """Bytes of keys and values that are put into one group of a file: what a task holds in memory beside a fetch."""
 

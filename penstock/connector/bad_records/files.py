@@ -32,20 +32,6 @@ from penstock.connector.source.state import MAX_WATERMARK_MS, MIN_INSTANT_MS, in
 from penstock.connector.storage import Folder, open_folder
 from penstock.connector.urls import resolve_path
 
-__all__ = [
-    "DEAD_LETTER_SCHEMA",
-    "MARK",
-    "TOO_FAR",
-    "AttemptFile",
-    "DeadLetterDirectory",
-    "RangeFile",
-    "check_directory",
-    "dead_letter_batch",
-    "parse_name",
-    "range_file",
-    "split_name",
-]
-
 
 class AttemptFile:
     """An open file in a folder that exists. A task's thread; raises OSError.

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.options.bad_records import BadRecordSettings
 
-__all__ = ["FEWEST_JUDGED", "Tally", "check_batch", "check_task"]
-
 FEWEST_JUDGED = 1000
 """Records below which a batch is too small for a share to say anything."""
 

@@ -29,8 +29,6 @@ from penstock.connector.source.enumerator import MakeEnumerator
 if TYPE_CHECKING:
     from penstock.connector.datagen.reader import DatagenMetadataClient, DatagenReader
 
-__all__ = ["DatagenConnector", "DatagenSource"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatagenSource(SplitSource):

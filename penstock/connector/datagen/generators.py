@@ -16,8 +16,6 @@ from penstock.connector.arrow import arrow_field, arrow_type
 from penstock.connector.datagen.settings import DatagenSettings, FieldSettings
 from penstock.connector.formats.decoders import batch_of
 
-__all__ = ["RowMaker", "RowNumbers", "make_column", "time_of"]
-
 RowNumbers: TypeAlias = npt.NDArray[np.int64]
 
 Bits: TypeAlias = npt.NDArray[np.uint64]

@@ -16,8 +16,6 @@ from penstock.connector.datagen.settings import DatagenSettings
 from penstock.connector.source.records import RawRecord, RecordsWithSplitIds
 from penstock.connector.source.split import Discovery, Split, SplitOffsets
 
-__all__ = ["SPLIT_ID", "DatagenMetadataClient", "DatagenReader", "due", "wall_ns"]
-
 SPLIT_ID = "rows"
 
 OWNER = "datagen"

@@ -33,14 +33,6 @@ from penstock.connector.options.watermark import (
     read_watermark_settings,
 )
 
-__all__ = [
-    "Counting",
-    "DatagenSettings",
-    "FieldSettings",
-    "read_field",
-    "read_settings",
-]
-
 ELEMENTS = 3
 """Elements of an array, a map or a multiset (RandomGeneratorVisitor.RANDOM_COLLECTION_LENGTH_DEFAULT)."""
 DEFAULT_LENGTH = 100

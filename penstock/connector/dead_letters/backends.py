@@ -24,15 +24,6 @@ from penstock.connector.spark.encoding import sql_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = [
-    "HEADERS",
-    "DeadLetterBackend",
-    "DeltaDeadLetters",
-    "KafkaDeadLetters",
-    "decode_dead_letters",
-    "encode_dead_letters",
-    "read_stored",
-]
 
 _BEGIN = "__penstock.errors."
 _OF_LETTERS = (

@@ -35,8 +35,6 @@ from penstock.connector.registry import connector_of
 from penstock.connector.spark.hadoop_files import delete, list_names, write_text
 from penstock.connector.spark.types import spark_schema
 
-__all__ = ["DeadLetterPublisher", "dead_letter_publisher", "staging_of"]
-
 DEAD_LETTERS_PER_TASK = 100_000
 """Dead letters that one task writes: few make one file."""
 

@@ -31,8 +31,6 @@ from penstock.connector.registry import connector_of
 from penstock.connector.source.records import RawRecord
 from penstock.connector.spark.types import spark_schema
 
-__all__ = ["DeadLetterStore", "Replay", "no_dead_letters"]
-
 CLUSTER = "cluster"
 
 

@@ -22,19 +22,6 @@ from penstock.connector.options.bad_records import (
     KafkaTopic,
 )
 
-__all__ = [
-    "ERROR_KIND",
-    "FOLDER",
-    "RECORD_POSITION",
-    "REPLAYED_SUFFIX",
-    "STAGING",
-    "DeadLetterCount",
-    "ReplayState",
-    "define_dead_letter_table",
-    "define_dead_letter_topic",
-    "define_replay_table",
-]
-
 FOLDER = "dead-letters"
 """Name of the default Delta table in a checkpoint directory."""
 

@@ -22,12 +22,6 @@ from penstock.connector.inference.inferred_table import InferredColumn, Inferred
 from penstock.connector.storage import Folder, open_folder
 from penstock.connector.urls import is_remote, resolve_path
 
-__all__ = [
-    "DeltaCatalog",
-    "check_log",
-    "infer_delta_table",
-]
-
 
 def check_log(location: str, access: TableAccess) -> str:
     """Look at the log in a folder of this machine (a ConnectivityCheck). Raises UnknownObjectError."""

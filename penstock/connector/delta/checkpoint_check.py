@@ -21,17 +21,6 @@ from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.storage import open_folder
 from penstock.connector.urls import is_remote
 
-__all__ = [
-    "CheckpointProgress",
-    "StoredTable",
-    "check_resumes_here",
-    "compare_with_checkpoint",
-    "lost_table",
-    "newest_batch",
-    "note_path",
-    "read_note",
-]
-
 FOLDER = "delta-sinks"
 """In the checkpoint, beside Spark's own: a file for each Delta table that is written."""
 

@@ -60,14 +60,6 @@ if TYPE_CHECKING:
     from penstock.connector.contract import MicroBatch
     from penstock.connector.delta.writer import DeltaWriter
 
-__all__ = [
-    "DeltaConnector",
-    "DeltaSink",
-    "DeltaSource",
-    "delta_jar_set",
-    "delta_jars",
-]
-
 
 def delta_jar_set() -> JarSet:
     """Delta 4.4.0 for Spark 4.2."""

@@ -9,8 +9,6 @@ from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quote
 from penstock.catalog.model.table import PhysicalColumn, Table
 
-__all__ = ["check_clustering", "check_definition"]
-
 COLUMN_MAPPING = "delta.columnmapping.mode"
 
 # Parquet's rule for names, which Delta keeps unless columns are mapped

@@ -20,18 +20,6 @@ from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.spark_catalog.json_types import physical_columns
 from penstock.connector.storage import Folder
 
-__all__ = [
-    "LogHead",
-    "LogStanding",
-    "LoggedTable",
-    "NotReadableHereError",
-    "is_delta_table",
-    "read_head",
-    "read_logged",
-    "read_rows",
-    "read_standing",
-]
-
 LOG = "_delta_log"
 _NO_SCHEMA = "no commit and no checkpoint has its schema"
 _COMMIT = re.compile(r"(\d{20})\.json")

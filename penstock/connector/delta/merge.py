@@ -35,13 +35,6 @@ from penstock.connector.spark.internals import unpersist_local_checkpoint
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.target_rows import IS_DELETE, last_changes
 
-__all__ = [
-    "BatchKeys",
-    "Merge",
-    "key_literal",
-    "measure_keys",
-]
-
 MAX_PARTITIONS = 100
 """So many values of a partition column are listed; beyond that the lowest and the highest bound them."""
 

@@ -27,24 +27,6 @@ from penstock.catalog.options.option import (
 )
 from penstock.catalog.options.redaction import redact
 
-__all__ = [
-    "AUTO_COMPACTION",
-    "CLUSTERING_COLUMNS",
-    "MAX_FILES",
-    "OPTIMIZE_INTERVAL",
-    "OPTIONS",
-    "PATH",
-    "SCHEMA_EVOLUTION",
-    "STARTING_TIMESTAMP",
-    "STARTING_VERSION",
-    "TARGET_FILE_SIZE",
-    "DeltaTarget",
-    "FileMaintenance",
-    "compacts",
-    "resolve_options",
-    "table_properties",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaTarget:

@@ -18,8 +18,6 @@ from penstock.connector.delta.table import exists, stored_schema, translate_erro
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.target_rows import IS_DELETE, last_changes
 
-__all__ = ["DeltaEditor"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaEditor(RowLevelEditor):

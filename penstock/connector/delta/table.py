@@ -31,17 +31,6 @@ from penstock.catalog.model.table import Table
 from penstock.connector.delta.options import FORGETFUL, DeltaTarget
 from penstock.connector.spark.types import spark_schema
 
-__all__ = [
-    "add_missing_columns",
-    "check_readable",
-    "check_writable",
-    "create",
-    "exists",
-    "missing_columns",
-    "stored_schema",
-    "translate_errors",
-]
-
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+[A-Z][\w$]*:\s*")
 _BROKEN_RULE = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"

@@ -51,16 +51,6 @@ from penstock.connector.spark.sink.micro_batch import (
     with_settings,
 )
 
-__all__ = [
-    "CommittedBatches",
-    "DeltaWriter",
-    "Optimizer",
-    "check_resumes",
-    "note_of",
-    "noted_batches",
-    "transaction_settings",
-]
-
 NOTE = "penstock"
 LOOK_BACK = 100
 """So many commits are looked at when a query begins; a batch that lies further back is left to Delta's `txn`."""

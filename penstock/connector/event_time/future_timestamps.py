@@ -25,14 +25,6 @@ from penstock.connector.scan import Rowtime, Scan
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.state import instant_text
 
-__all__ = [
-    "FilteredRows",
-    "FutureTimestampFilter",
-    "check_dead_letter_path",
-    "filter_future_rows",
-    "filters_future_rows",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilteredRows:

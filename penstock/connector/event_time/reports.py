@@ -22,8 +22,6 @@ from penstock.connector.source.split import Split
 from penstock.connector.source.state import SourceState
 from penstock.connector.storage import Folder, open_folder
 
-__all__ = ["FOLDER", "EventTimes", "EventTimesReader", "RangeReporter", "ReportFolder"]
-
 log = logging.getLogger(__name__)
 
 FOLDER = "event-times"

@@ -17,14 +17,6 @@ from penstock.connector.contract import SplitMetadataClient
 from penstock.connector.scan import Delayed, Rowtime
 from penstock.connector.source.state import MAX_WATERMARK_MS, MIN_INSTANT_MS
 
-__all__ = [
-    "WatermarkPeeks",
-    "count_late",
-    "evaluate_watermarks",
-    "highest_watermark",
-    "rows_above",
-]
-
 _MICROSECONDS_IN_MS = 1000
 _TIMES = pa.timestamp("us")
 _FIRST_US = MIN_INSTANT_MS * _MICROSECONDS_IN_MS

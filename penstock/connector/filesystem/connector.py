@@ -21,9 +21,6 @@ from penstock.connector.options.bad_records import BAD_RECORD_OPTIONS
 from penstock.connector.options.watermark import WATERMARK_OPTIONS
 from penstock.connector.urls import resolve_path
 
-__all__ = ["FilesystemConnector"]
-
-
 _CONVERTED = "make lines of JSON of them once, such as with DuckDB: COPY (FROM 'in.parquet') TO 'folder/in.json'"
 _WRITTEN_ONLY = {
     "csv": "read the lines, one column line STRING and 'format' = 'raw', and split them in a view: "

@@ -22,15 +22,6 @@ from penstock.connector.inference.sample import Sample, SampledSplit
 from penstock.connector.inference.schema_types import logical_type
 from penstock.connector.inference.value_types import STRING
 
-__all__ = [
-    "FoundFiles",
-    "csv_schema",
-    "file_schema",
-    "find_files",
-    "infer_file_table",
-    "sample_lines",
-]
-
 _GLOB = re.compile(r"[*?\[]")
 
 _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}

@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt  # noqa: TC004
     import pyarrow as pa  # noqa: TC004
 
-__all__ = [
-    "BadValue",
-    "Decoded",
-    "Decoder",
-    "FieldProjecting",
-    "Fields",
-    "Format",
-    "Where",
-    "find_format",
-    "format_names",
-]
 
 Fields: TypeAlias = Sequence[tuple[str, LogicalType]]
 """Names and types of columns, in order."""

@@ -15,15 +15,6 @@ import pyarrow as pa
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.formats.contract import BadValue, Decoded, Decoder, Where
 
-__all__ = [
-    "BisectingDecoder",
-    "CollectsErrors",
-    "batch_of",
-    "collecting_errors",
-    "count_values",
-    "rows_without_columns",
-]
-
 
 def batch_of(arrays: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
     """Make a batch of columns, which there may be none of, with `count` rows."""

@@ -18,8 +18,6 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.connector.formats.contract import Decoded, Decoder, Fields, Where
 from penstock.connector.formats.decoders import rows_without_columns
 
-__all__ = ["RawDecoder", "RawFormat"]
-
 _NUMBERS = {
     t.BooleanType: "i1",
     t.TinyIntType: "i1",

@@ -19,19 +19,6 @@ from penstock.catalog.model.table import ComputedColumn, MetadataColumn, Physica
 from penstock.connector.inference.inferred_table import InferredColumn, free_name, sql_name
 from penstock.connector.inference.sample import Sample
 
-__all__ = [
-    "Disorder",
-    "EventTime",
-    "ProposedDelay",
-    "RowtimeCandidate",
-    "disorder_of",
-    "interval_text",
-    "lateness_ms",
-    "propose_delay",
-    "propose_event_time",
-    "rowtime_candidates",
-]
-
 Times = npt.NDArray[np.int64]
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000

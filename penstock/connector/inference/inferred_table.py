@@ -19,16 +19,6 @@ from penstock.catalog.model.table import (
     Watermark,
 )
 
-__all__ = [
-    "PROPOSAL",
-    "InferredColumn",
-    "InferredTable",
-    "ddl_lines",
-    "free_name",
-    "name_from",
-    "sql_name",
-]
-
 PROPOSAL = "A proposal: look it over before it is used."
 
 

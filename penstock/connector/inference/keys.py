@@ -15,8 +15,6 @@ from penstock.connector.inference.records import InferredRecords
 from penstock.connector.inference.sample import Sample, parse_json
 from penstock.connector.inference.value_types import STRING, FieldSeen, infer_fields
 
-__all__ = ["InferredKey", "infer_key"]
-
 _MOST = 0.9
 _LIST_SEPARATOR = ";"
 _NUMBERS: dict[int, t.LogicalType] = {4: t.IntType(), 8: t.BigIntType()}

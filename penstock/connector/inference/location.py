@@ -9,17 +9,6 @@ from urllib.parse import unquote, urlsplit
 
 from penstock.catalog.errors import OptionError, did_you_mean
 
-__all__ = [
-    "DELTA",
-    "KAFKA",
-    "DeltaLocation",
-    "FileLocation",
-    "Location",
-    "Subject",
-    "Topic",
-    "parse_location",
-]
-
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?!\\)")
 _SUBJECT = re.compile(
     r"(?P<base>.*)/subjects/(?P<subject>[^/]+)(?:/versions/(?P<version>\w+))?/?\Z"

@@ -30,14 +30,6 @@ from penstock.connector.inference.sample import (
 )
 from penstock.connector.inference.value_types import STRING, FieldSeen, infer_fields
 
-__all__ = [
-    "ChangeEnvelope",
-    "InferredRecords",
-    "detect_envelope",
-    "envelope_of",
-    "infer_records",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeEnvelope:

@@ -10,17 +10,6 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-__all__ = [
-    "Sample",
-    "SampledSplit",
-    "Shape",
-    "Shapes",
-    "listed",
-    "parse_json",
-    "shape_of",
-    "shapes_of",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledSplit:

@@ -27,13 +27,6 @@ from penstock.connector.inference.inferred_table import PROPOSAL, InferredColumn
 from penstock.connector.inference.location import DELTA, KAFKA, Subject
 from penstock.connector.inference.schema_types import avro_columns, schema_columns
 
-__all__ = [
-    "RegisteredSchema",
-    "infer_subject_table",
-    "read_subject",
-    "topic_of",
-]
-
 TIMEOUT_S = 10.0
 MOST_BYTES = 16 << 20
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"

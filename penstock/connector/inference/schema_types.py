@@ -17,12 +17,6 @@ from penstock.catalog.model import types as t
 from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.inference.inferred_table import InferredColumn
 
-__all__ = [
-    "avro_columns",
-    "logical_type",
-    "schema_columns",
-]
-
 _STRING = t.VarCharType(length=t.MAX_LENGTH)
 _BYTES = t.VarBinaryType(length=t.MAX_LENGTH)
 _PLAIN: Mapping[str, t.LogicalType] = {

@@ -18,8 +18,6 @@ from penstock.catalog.model.identifier import name_clash
 from penstock.connector.formats.json.options import TimestampStandard
 from penstock.connector.formats.json.scalars import date_days, timestamp_us
 
-__all__ = ["ABSENT", "FieldSeen", "InferredType", "infer_fields", "infer_type", "union_of_names"]
-
 STRING = t.VarCharType(length=t.MAX_LENGTH)
 ABSENT: Final = object()
 """Stands for a field that a record does not have."""

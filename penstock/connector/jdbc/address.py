@@ -16,8 +16,6 @@ from urllib.parse import parse_qsl, unquote
 
 from penstock.catalog.errors import OptionError, UnsupportedError, did_you_mean
 
-__all__ = ["Address", "Backend", "read_address"]
-
 
 class Backend(StrEnum):
     """A kind of database."""

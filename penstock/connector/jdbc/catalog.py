@@ -27,8 +27,6 @@ from penstock.connector.capabilities import CatalogAccess
 from penstock.connector.jdbc.address import Address, Backend, read_address
 from penstock.connector.jdbc.database import JdbcDatabase
 
-__all__ = ["JdbcCatalog", "logical_type"]
-
 CONNECT_TIMEOUT_S = 10
 PUBLIC = "public"
 _FILES = (".db", ".sqlite", ".sqlite3")

@@ -19,8 +19,6 @@ from penstock.connector.jdbc.settings import (
     read_scan_settings,
 )
 
-__all__ = ["JdbcConnector"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JdbcConnector(Connector):

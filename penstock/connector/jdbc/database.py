@@ -31,8 +31,6 @@ from penstock.catalog.options.references import reveal
 from penstock.connector.jdbc.address import Address, Backend
 from penstock.connector.jdbc.settings import JdbcTable
 
-__all__ = ["JdbcDatabase", "Reads"]
-
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 

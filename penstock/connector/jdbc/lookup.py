@@ -41,19 +41,6 @@ from penstock.connector.lookup.keyed_rows import (
     rows_as_lists,
 )
 
-__all__ = [
-    "DatabaseColumn",
-    "JdbcLookup",
-    "KeyQuery",
-    "KeyReader",
-    "compared_type",
-    "is_plain",
-    "key_queries",
-    "key_texts",
-    "possible",
-    "types_text",
-]
-
 _WHOLE = (t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType)
 """From narrow to wide."""
 

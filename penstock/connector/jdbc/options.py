@@ -15,31 +15,6 @@ from penstock.catalog.options.option import (
     optional,
 )
 
-__all__ = [
-    "COMPATIBLE_MODE",
-    "CONNECT_TIMEOUT",
-    "DRIVER",
-    "FETCH_SIZE",
-    "LOOKUP_AFTER_ACCESS",
-    "LOOKUP_AFTER_WRITE",
-    "LOOKUP_CACHE",
-    "LOOKUP_MAX_ROWS",
-    "LOOKUP_MISSING",
-    "LOOKUP_RETRIES",
-    "MAX_RETRIES",
-    "MAX_ROWS",
-    "OPTIONS",
-    "PARALLELISM",
-    "PARTITION_COLUMN",
-    "PARTITION_LOWER",
-    "PARTITION_NUM",
-    "PARTITION_UPPER",
-    "PASSWORD",
-    "TABLE_NAME",
-    "URL",
-    "USERNAME",
-]
-
 URL = Option(
     key="url",
     type=STRING,

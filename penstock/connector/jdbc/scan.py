@@ -21,8 +21,6 @@ from penstock.connector.arrow import arrow_type
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.jdbc.settings import Partition
 
-__all__ = ["read_batches", "select_item", "select_text"]
-
 PIECE_BYTES = 4 << 20
 """How much CSV is read together."""
 

@@ -17,16 +17,6 @@ from penstock.connector.jdbc import options as o
 from penstock.connector.jdbc.address import DRIVERS, Address, read_address
 from penstock.connector.lookup.contract import CacheLimits
 
-__all__ = [
-    "JdbcTable",
-    "LookupSettings",
-    "Partition",
-    "ScanSettings",
-    "read_jdbc_table",
-    "read_lookup_settings",
-    "read_scan_settings",
-]
-
 _NOT_STORED = (
     t.ArrayType,
     t.MapType,

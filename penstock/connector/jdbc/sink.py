@@ -36,13 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
     from sqlalchemy.sql import TableClause
 
-__all__ = [
-    "WIRE_SCHEMA",
-    "JdbcSink",
-    "encoder",
-    "tuples",
-    "wire_expression",
-]
 
 WIRE_SCHEMA = "payload BINARY"
 """The schema of the results of `encoder`: a row for each piece."""

@@ -27,11 +27,6 @@ from penstock.connector.spark.errors import readable_by_spark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = [
-    "JdbcSource",
-    "check_table",
-]
-
 
 def check_table(table: JdbcTable, access: TableAccess) -> str:
     """Ask the database for the table (a ConnectivityCheck). Raises UnknownObjectError, SinkError."""

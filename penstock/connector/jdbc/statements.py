@@ -42,24 +42,6 @@ from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.jdbc.address import Backend
 from penstock.connector.spark.sink.last_batch import LastBatch
 
-__all__ = [
-    "BATCH",
-    "ORDER",
-    "batch_table",
-    "copy_in",
-    "create_batch",
-    "delete_rows",
-    "enter",
-    "insert_values",
-    "leave",
-    "ledger_table",
-    "number_rows",
-    "read_ledger",
-    "target_table",
-    "upsert_rows",
-    "write_ledger",
-]
-
 LEDGER = "penstock_ledger"
 BATCH = "penstock_batch"
 ORDER = "__order"

@@ -11,8 +11,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["interrupts_deferred"]
-
 DEFERRED = (signal.SIGINT, signal.SIGTERM)
 
 

@@ -27,7 +27,6 @@ from penstock.connector.jvm.java import find_java
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Jar", "JarSet", "cache_directory", "fetch_jars", "read_jar_set"]
 
 LOG = logging.getLogger(__name__)
 

@@ -20,7 +20,6 @@ from penstock.catalog.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["MINIMUM_VERSION", "JavaHome", "find_java", "unfit_java_home"]
 
 MINIMUM_VERSION = 17
 """Spark 4 and Kafka 4 brokers need it."""

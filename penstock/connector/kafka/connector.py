@@ -38,15 +38,6 @@ from penstock.connector.kafka.table.startup import Earliest, GroupOffsets
 from penstock.connector.options.bad_records import BAD_RECORD_OPTIONS, check_against_format
 from penstock.connector.options.watermark import WATERMARK_OPTIONS
 
-__all__ = [
-    "KafkaConnector",
-    "KafkaScanModes",
-    "UpsertKafkaConnector",
-    "describe",
-    "describe_upserts",
-    "require_group",
-]
-
 _BOUNDED = "scan.bounded."
 _STARTUP = "scan.startup."
 

@@ -34,8 +34,6 @@ from penstock.connector.kafka.client.properties import client_configuration
 from penstock.connector.kafka.source.records import as_bytes
 from penstock.connector.kafka.table.settings import is_topic_name
 
-__all__ = ["infer_topic_table", "sample_topic", "spread"]
-
 MOST_ROUNDS = 5
 
 WIDER = 8

@@ -14,8 +14,6 @@ from penstock.connector.kafka.table.fields import KafkaTable
 from penstock.connector.kafka.table.settings import TopicList
 from penstock.connector.source.records import RawRecord
 
-__all__ = ["KafkaTopicAccess"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTopicAccess:

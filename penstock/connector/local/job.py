@@ -18,8 +18,6 @@ from penstock.connector.source.coordinator.coordinator import CoordinatorSetting
 from penstock.connector.source.reader.reader import SourceReader
 from penstock.connector.source.state import MAX_WATERMARK_MS, highest_allowed_ms
 
-__all__ = ["LocalJob"]
-
 STOP_S = 0.9
 """What a stop may take; threads that the outside world keeps longer end by themselves."""
 

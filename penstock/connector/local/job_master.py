@@ -55,8 +55,6 @@ from penstock.connector.source.coordinator.events import (
 )
 from penstock.connector.source.split import Split
 
-__all__ = ["GroupWatermarks", "JobMaster", "JobParts", "JobSettings", "SubtaskGateway"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:

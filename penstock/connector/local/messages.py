@@ -9,23 +9,6 @@ from penstock.connector.source.coordinator.coordinator import CoordinatorState
 from penstock.connector.source.coordinator.events import CoordinatorEvent, ReaderEvent
 from penstock.connector.source.split import Split, SplitOffsets
 
-__all__ = [
-    "CheckpointTracker",
-    "CompleteCheckpoint",
-    "LocalCheckpoint",
-    "MasterMessage",
-    "ReaderCheckpoint",
-    "ReaderCommand",
-    "ReaderCrashed",
-    "ReaderEnded",
-    "SnapshotTaken",
-    "SplitOffsetsKnown",
-    "SplitsMade",
-    "Stop",
-    "TakeSnapshot",
-    "WorkFailed",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderCheckpoint:

@@ -46,13 +46,6 @@ from penstock.connector.source.reader.source_operator import PauseOrResume, Sour
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Split
 
-__all__ = [
-    "Emission",
-    "LocalReader",
-    "Output",
-    "ReaderContext",
-]
-
 CAPACITY = 4
 """Batches that wait for the consumer before readers wait for it."""
 

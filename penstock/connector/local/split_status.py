@@ -18,15 +18,6 @@ from penstock.connector.local.threads import Worker
 from penstock.connector.source.reader.source_operator import SourceOperator
 from penstock.connector.source.split import Split, SplitOffsets
 
-__all__ = [
-    "EndOffsetsLookup",
-    "LocalJobStatus",
-    "ReaderStatus",
-    "SplitStatus",
-    "SplitStatusTracker",
-    "is_permanent",
-]
-
 logger = logging.getLogger(__name__)
 
 

@@ -15,15 +15,6 @@ from itertools import count
 from threading import Condition
 from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = [
-    "IntervalClock",
-    "Mailbox",
-    "SteadyClock",
-    "Timers",
-    "Worker",
-    "wall_clock_ms",
-]
-
 
 class IntervalClock(Protocol):
     """Tells the time for intervals and silence; tests pass one whose time they move themselves."""

@@ -15,14 +15,6 @@ import pyarrow as pa
 from penstock.connector.lookup.contract import CacheLimits, MissRetry
 from penstock.connector.lookup.keyed_rows import NONE, Numbers, RowRanges, take_rows
 
-__all__ = [
-    "Ask",
-    "Fetch",
-    "LookupCache",
-    "Wait",
-    "rows_with_retry",
-]
-
 Ask = Callable[[Sequence[pa.Array]], tuple[pa.Table, Numbers]]
 """Gives the rows of distinct keys, an array for each of their parts, and the number of each row's key, or NONE."""
 

@@ -16,8 +16,6 @@ from penstock.catalog.model.types import LogicalType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CacheLimits", "Lookup", "LookupKey", "LookupSource", "MissRetry"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupKey:

@@ -12,18 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = [
-    "NONE",
-    "DistinctKeys",
-    "Numbers",
-    "RowRanges",
-    "distinct_keys",
-    "group_rows",
-    "key_numbers",
-    "rows_as_lists",
-    "take_rows",
-]
-
 Numbers = npt.NDArray[np.int64]
 
 NONE = -1

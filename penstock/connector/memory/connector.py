@@ -16,7 +16,6 @@ from penstock.connector.contract import Connector, EngineSource, Sink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["MemoryConnector"]
 
 NAME = optional(
     STRING,

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
-__all__ = ["MemorySink"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySink(Sink):

@@ -17,7 +17,6 @@ from penstock.connector.spark.types import spark_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["MemorySource", "clear_tables", "memory_table"]
 
 _POSITION = "__position"
 

@@ -24,23 +24,6 @@ from penstock.catalog.options.option import (
     resolve,
 )
 
-__all__ = [
-    "BAD_RECORDS",
-    "BAD_RECORD_OPTIONS",
-    "DEAD_LETTER_PATH",
-    "BadRecordPolicy",
-    "BadRecordSettings",
-    "BesideCheckpoint",
-    "DeadLetterDelivery",
-    "DeadLetterTarget",
-    "DeltaPath",
-    "KafkaTopic",
-    "bad_record_settings",
-    "check_against_format",
-    "cluster_of",
-    "read_bad_record_settings",
-]
-
 Cluster = tuple[tuple[str, str], ...]
 """Options of a Kafka table that say how its cluster is reached, by name."""
 

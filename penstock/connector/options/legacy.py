@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["TranslatedOptions", "translate_legacy_options"]
-
 CONNECTOR = "connector."
 FORMAT = "format."
 _RENAMED: Mapping[str, str] = {

@@ -15,13 +15,6 @@ from penstock.catalog.options.option import DURATION, STRING, Option, Resolved, 
 from penstock.connector.options.bad_records import BAD_RECORDS, DEAD_LETTER_PATH, BadRecordPolicy
 from penstock.connector.source.alignment import Alignment
 
-__all__ = [
-    "WATERMARK_OPTIONS",
-    "OnFuture",
-    "WatermarkSettings",
-    "read_watermark_settings",
-]
-
 DAY_MS = 86_400_000
 
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from penstock.connector.contract import MicroBatch
 
-__all__ = ["BlackholeConnector", "BlackholeSink"]
 
 OPTIONS = (Option(key="connector", type=STRING, default="", doc="'blackhole'", required=True),)
 

@@ -23,8 +23,6 @@ from penstock.connector.capabilities import ConnectivityCheck
 from penstock.connector.checks import check_nothing, check_written_metadata
 from penstock.connector.contract import Connector, Sink, SplitSource
 
-__all__ = ["PrintConnector"]
-
 IDENTIFIER = Option(
     key="print-identifier",
     type=STRING,

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
-__all__ = ["PrintSink", "row_text"]
-
 
 def row_text(schema: Schema, kind: RowKind | None) -> str:
     """Return the Spark expression of a row's line. `kind` is that of all rows; None: ROW_KIND says it."""

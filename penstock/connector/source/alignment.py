@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from penstock.connector.source.state import MAX_WATERMARK_MS
 
-__all__ = ["Alignment", "WatermarkAggregator", "alignment_limit"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alignment:

@@ -9,18 +9,6 @@ from penstock.catalog.errors import StateMismatchError
 from penstock.connector.source.segments import SegmentFiles
 from penstock.connector.source.split import Split
 
-__all__ = [
-    "HINT",
-    "EnumeratorState",
-    "MakeEnumerator",
-    "SplitEnumerator",
-    "SplitEnumeratorContext",
-    "check_keys",
-    "check_snapshot",
-    "decode_split",
-    "encode_split",
-]
-
 T = TypeVar("T")
 
 EnumeratorState = Mapping[str, Any]

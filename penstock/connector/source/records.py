@@ -9,8 +9,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-__all__ = ["BadRecord", "RawRecord", "RecordsWithSplitIds", "RowOrigins", "Stage"]
-
 
 class Stage(StrEnum):
     """Where a record turned out to be bad: its key, its value, or the time that rows take from it."""

@@ -19,8 +19,6 @@ from typing import Protocol
 
 from penstock.catalog.errors import StateMismatchError
 
-__all__ = ["Segment", "SegmentFiles", "SegmentName", "appended", "read_segments"]
-
 GROWTH = 4
 """A file is not merged while it has so many times the entries of the next one."""
 

@@ -9,18 +9,6 @@ from typing import Any
 
 from penstock.catalog.errors import StateMismatchError
 
-__all__ = [
-    "MAX_WATERMARK_MS",
-    "MIN_INSTANT_MS",
-    "DiscoveredSplit",
-    "SourceState",
-    "SplitState",
-    "decode_state",
-    "encode_state",
-    "highest_allowed_ms",
-    "instant_text",
-]
-
 VERSION = 2
 FIRST_VERSION = 1
 """The version before alignment and before the coordinator: it has topics and splits only."""

@@ -18,7 +18,6 @@ from penstock.connector.spark.internals import callback_server_runs, gateway_of,
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["start_callback_server"]
 
 SERVER, CLIENT = "py4j.JavaServer", "py4j.PythonClient"
 """The classes that PySpark uses unless PYSPARK_PIN_THREAD is false: then there is no client that takes a token."""

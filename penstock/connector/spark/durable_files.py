@@ -18,8 +18,6 @@ from pathlib import Path
 from threading import Event
 from uuid import uuid4
 
-__all__ = ["replace", "sync", "sync_below", "umask_of_folder", "write_new"]
-
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS})
 """What file systems without hard links say."""
 

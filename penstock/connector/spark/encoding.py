@@ -24,16 +24,6 @@ from penstock.connector.formats.json.options import (
     json_settings,
 )
 
-__all__ = [
-    "JsonWriting",
-    "WrittenField",
-    "bytes_expression",
-    "change_expression",
-    "json_expression",
-    "json_writing",
-    "sql_text",
-]
-
 Members: TypeAlias = Sequence[tuple[str, t.LogicalType, str]]
 """Name, type and Spark SQL of the members of an object."""
 

@@ -13,7 +13,6 @@ from penstock.catalog.masking import mask_error
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkReadableError", "readable_by_spark", "share_failure_mark", "spark_readable"]
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -16,20 +16,6 @@ from pyspark.sql import SparkSession
 from penstock.connector.spark import durable_files
 from penstock.connector.spark.internals import file_system, java_array, jvm_of
 
-__all__ = [
-    "delete",
-    "exists",
-    "list_files",
-    "list_names",
-    "make_directory",
-    "read_text",
-    "rename",
-    "replace_text",
-    "size_of",
-    "sync",
-    "write_text",
-]
-
 _MISSING = "java.io.FileNotFoundException"
 
 

@@ -16,26 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.udtf import UserDefinedTableFunction
 
-__all__ = [
-    "adopt_gateway",
-    "analyzed_plan",
-    "callback_server_runs",
-    "clone_session",
-    "file_system",
-    "gateway_of",
-    "gateway_server",
-    "hadoop_configuration",
-    "java_array",
-    "java_session",
-    "jvm_of",
-    "recent_progress",
-    "running_context",
-    "session_catalog",
-    "set_default",
-    "table_function_name",
-    "unpersist_local_checkpoint",
-]
-
 
 def jvm_of(spark: SparkSession) -> Any:
     """Return py4j's view of Java's packages and classes (`SparkSession._jvm`).

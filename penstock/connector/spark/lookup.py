@@ -21,8 +21,6 @@ from penstock.connector.spark.types import spark_schema
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register_lookup"]
-
 
 def register_lookup(spark: SparkSession, name: str, lookup: Lookup) -> None:
     """Register the function `name`, of as many arguments as the key has parts: ARRAY<STRUCT<column, ...>>."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from penstock.connector.contract import OutputMode
 
-__all__ = ["configured", "drop_temporary_views", "streaming_conf"]
-
 
 @contextmanager
 def configured(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:

@@ -14,8 +14,6 @@ from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.table import Column
 
-__all__ = ["flink_type_text", "spark_schema", "spark_type"]
-
 _PLAIN: dict[type, s.DataType] = {
     t.BooleanType: s.BooleanType(),
     t.TinyIntType: s.ByteType(),

@@ -24,7 +24,6 @@ from penstock.connector.spark_catalog.json_types import physical_columns
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession  # noqa: TC004 - the catalog is made where there is no Spark
 
-__all__ = ["SparkCatalog"]
 
 _SESSION = "spark_catalog"
 _DETAILS = "# Detailed Table Information"

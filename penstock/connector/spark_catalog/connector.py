@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from penstock.connector.contract import MicroBatch
 
-__all__ = ["SparkTableConnector"]
 
 TABLE_NAME = Option(
     key="table-name",

@@ -11,8 +11,6 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model import types as t
 from penstock.catalog.model.table import PhysicalColumn
 
-__all__ = ["logical_type", "physical_columns"]
-
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
 _PLAIN: dict[str, Callable[..., t.LogicalType]] = {

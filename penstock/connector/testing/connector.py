@@ -30,13 +30,6 @@ from penstock.connector.source.enumerator import MakeEnumerator
 if TYPE_CHECKING:
     from penstock.connector.testing.reader import FixtureMetadataClient, FixtureReader
 
-__all__ = [
-    "FixtureConnector",
-    "FixtureSettings",
-    "FixtureSource",
-    "as_fixture",
-    "read_fixture",
-]
 
 PREFIX = "fixture."
 CONNECTOR = Option(

@@ -25,18 +25,6 @@ from penstock.connector.formats.decoders import batch_of, collecting_errors
 from penstock.connector.options.bad_records import bad_record_settings
 from penstock.connector.source.records import BadRecord, RawRecord, RecordsWithSplitIds, Stage
 
-__all__ = [
-    "FixtureRecord",
-    "RecordDecoder",
-    "by_split",
-    "carrier_of",
-    "decoder_of",
-    "publish",
-    "published",
-    "read_records",
-    "write_records",
-]
-
 RECORDS = "records.json"
 PUBLISHED = "published.json"
 

@@ -28,8 +28,6 @@ from penstock.connector.kafka.table.settings import TopicList
 from penstock.connector.testing.decode import FixtureRecord, carrier_of
 from penstock.connector.testing.values import InputRow, read_cells, read_value
 
-__all__ = ["Encoder", "KafkaEncoder", "encoder_of", "json_bytes", "json_value", "make_records"]
-
 
 def json_bytes(value: Mapping[str, Any]) -> bytes:
     """Write an object of JSON values."""

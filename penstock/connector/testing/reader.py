@@ -15,8 +15,6 @@ from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Discovery, Split, SplitOffsets
 from penstock.connector.testing.decode import RecordDecoder, by_split, published, read_records
 
-__all__ = ["FixtureMetadataClient", "FixtureReader"]
-
 OWNER = "fixture"
 
 

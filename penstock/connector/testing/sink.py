@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
-__all__ = ["CaptureSink"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureSink(Sink):

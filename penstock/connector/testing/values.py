@@ -17,15 +17,6 @@ from penstock.catalog.model.table import ComputedColumn, MetadataColumn, Table
 from penstock.catalog.model.types import LogicalType
 from penstock.connector.changelog import RowKind
 
-__all__ = [
-    "MARKS",
-    "InputRow",
-    "from_text",
-    "plain_text",
-    "read_cells",
-    "read_value",
-]
-
 MARKS = ("$split", "$offset", "$timestamp", "$key", "$kind", "$headers", "$raw")
 """What may stand beside the columns of a row."""
 

@@ -19,16 +19,6 @@ from penstock.sql.dialect.flink.trees import named_tables
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.traversal import copies, copy_tree
 
-__all__ = [
-    "ORIGIN",
-    "CheckedQuery",
-    "Columns",
-    "KnownView",
-    "Output",
-    "keep_view",
-    "known_view",
-]
-
 Columns = Mapping[str, exp.DataType | None]
 """Names of a relation's columns, in order, and their types where they are known."""
 

@@ -21,19 +21,6 @@ from penstock.sql.syntax.misspelling import LATE, nearest_word
 from penstock.sql.syntax.parse_errors import OPTIMIZER_ERRORS, is_refusal, refusals_ignored
 from penstock.sql.syntax.traversal import all_nodes, copies, copy_tree, find_nodes
 
-__all__ = [
-    "UnnestAnnotator",
-    "as_written",
-    "check_columns",
-    "give_alias",
-    "hide_ordinality",
-    "name_after_alias",
-    "name_relations",
-    "type_plain",
-    "unfolds_plain_values",
-    "unnamed_elements",
-]
-
 
 def name_relations(query: exp.Expr) -> list[exp.Table]:
     """Alias each table of a query by its name, if it has no alias; columns are qualified by it.

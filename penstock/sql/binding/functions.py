@@ -35,14 +35,6 @@ from penstock.sql.syntax.misspelling import WINDOWS, nearest_word
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = [
-    "name_span",
-    "names_columns",
-    "table_calls",
-    "table_function_errors",
-    "unknown_functions",
-]
-
 PLANNED = ("DESCRIPTOR", "TABLE")
 """What is written like a call and is none."""
 

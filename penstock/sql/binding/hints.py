@@ -35,20 +35,6 @@ from penstock.connector.lookup.contract import MissRetry
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = [
-    "LOOKUP",
-    "TABLE",
-    "LookupHint",
-    "LookupOptions",
-    "StateTtl",
-    "bounds_state",
-    "hint_errors",
-    "lookup_hints",
-    "lookup_options",
-    "state_ttls",
-    "take_state_ttl",
-]
-
 LOOKUP = "LOOKUP"
 
 TABLE = "table"

@@ -18,8 +18,6 @@ from penstock.sql.binding.checked_query import CheckedQuery, Columns, Output
 from penstock.sql.dialect.flink.trees import FLINK
 from penstock.sql.syntax.traversal import all_nodes
 
-__all__ = ["NO_TABLES", "check_plain_columns", "set_type"]
-
 PARTS = ("expressions", "from_", "joins", "where", "group", "having")
 JOIN_PARTS = ("this", "on", "side", "kind")
 JOINS = ("", "INNER", "OUTER", "CROSS")

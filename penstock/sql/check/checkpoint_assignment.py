@@ -26,15 +26,6 @@ from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.plan.query_location import LocatedStatement, Unit, base_name, locate_statements
 from penstock.sql.script.files import ScriptFile
 
-__all__ = [
-    "Assignment",
-    "assignment",
-    "file_in_project",
-    "name_scripts",
-    "name_scripts_here",
-    "pipeline_checkpoints",
-]
-
 
 def name_scripts_here(
     scripts: Sequence[CheckedScript], project: Path, *, from_scratch: bool = False

@@ -34,16 +34,6 @@ if TYPE_CHECKING:
     from penstock.sql.check.script_check import CheckedStatement
     from penstock.sql.plan.physical.planner import Planner
 
-__all__ = [
-    "TRUSTED_VARIABLE",
-    "ConnectivityResult",
-    "TableUse",
-    "check_connectivity",
-    "check_folder",
-    "check_target_folders",
-    "check_trusted",
-    "tables_of",
-]
 
 TRUSTED_VARIABLE = "PENSTOCK_TRUSTED_CATALOGS"
 """URLs of catalogs, separated by blanks, that a check may connect to although a project's file names them; `*`: all."""

@@ -44,13 +44,6 @@ if TYPE_CHECKING:
     from penstock.sql.plan.analysed import TableScan
     from penstock.sql.plan.analyzer import Analyzer
 
-__all__ = [
-    "ExplainedPart",
-    "ExplainedStatement",
-    "detail_lines",
-    "explain_lines",
-    "explained",
-]
 
 INDENT = "  "
 TTL = "SET 'table.exec.state.ttl' = '1 d'"

@@ -36,14 +36,6 @@ from penstock.sql.plan.query_location import LocatedStatement, as_checkpointed, 
 from penstock.sql.plan.rules.inline import called_functions
 from penstock.sql.plan.statement_set import SeparateQueries, SharedRead, order_sinks, share
 
-__all__ = [
-    "OfflineQuery",
-    "OfflineStatement",
-    "OnlySparkKnowsError",
-    "offline_statement_of",
-    "plan_scripts_offline",
-]
-
 
 class OnlySparkKnowsError(Exception):
     """The start decision is unknown without an engine; the message says why."""

@@ -65,14 +65,6 @@ if TYPE_CHECKING:
     from penstock.sql.plan.physical.insert import PlannedInsert  # noqa: TC004 - a check without a JVM loads this module
     from penstock.sql.plan.physical.planner import Planner  # noqa: TC004 - a check without a JVM loads this module
 
-__all__ = [
-    "CheckOverlay",
-    "CheckedScript",
-    "CheckedStatement",
-    "ErrorCollector",
-    "check_scripts",
-    "refuse_conflicting_targets",
-]
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -36,15 +36,6 @@ if TYPE_CHECKING:
     from penstock.sql.checkpoint.search import OpenFiles
     from penstock.sql.jobs.startable_query import CheckpointedQuery
 
-__all__ = [
-    "CheckpointPosition",
-    "ask",
-    "check_resumable",
-    "check_rivals",
-    "start_decision_of",
-    "start_decisions_of",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPosition:

@@ -13,8 +13,6 @@ from penstock.catalog.errors import Span, StateMismatchError
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import folder_name, old_folder_name
 
-__all__ = ["CheckpointChoice", "KnownCheckpoint", "WantedQuery", "choose_checkpoints"]
-
 _SHOWN = 160  # characters of a statement in a message
 
 

@@ -34,16 +34,6 @@ from penstock.sql.checkpoint.reader import (
 from penstock.sql.checkpoint.search import OpenFiles
 from penstock.sql.checkpoint.watermarks import Watermarks
 
-__all__ = [
-    "batch_watermarks",
-    "check_checkpoint",
-    "checkpoint_files",
-    "record_query",
-    "saved_checkpoint",
-    "saved_shape",
-    "set_aside",
-]
-
 log = logging.getLogger(__name__)
 
 _CHECKSUM = "ChecksumException"  # Hadoop's, where a file is not what its .crc says

@@ -16,8 +16,6 @@ from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.inline import is_stateful
 from penstock.sql.plan.rules.lookup_join import is_lookup
 
-__all__ = ["ANEW", "KEEP", "QueryFingerprint", "check_fits", "fingerprint_of"]
-
 VERSION = 1
 
 KEEP = (

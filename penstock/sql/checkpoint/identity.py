@@ -30,25 +30,6 @@ if TYPE_CHECKING:
     from penstock.sql.checkpoint.reader import CheckpointFiles
     from penstock.sql.statements.dml import InsertInto
 
-__all__ = [
-    "IDENTITY",
-    "CheckpointIdentity",
-    "QueryLocation",
-    "check_identity",
-    "check_target",
-    "check_untaken",
-    "checkpoint_location",
-    "checkpoint_root",
-    "folder_name",
-    "identity_path",
-    "joined_text",
-    "next_entry",
-    "old_folder_name",
-    "read_identity",
-    "refresh_name",
-    "same_text",
-    "statement_text",
-]
 
 _SIMPLE = re.compile(r"[a-z0-9_-][a-z0-9_.-]*", re.ASCII)
 

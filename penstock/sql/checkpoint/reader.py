@@ -20,19 +20,6 @@ from penstock.connector.source.state import SourceState, decode_state
 from penstock.connector.urls import split_url
 from penstock.sql.checkpoint.fingerprint import ANEW, QueryFingerprint
 
-__all__ = [
-    "CHANGED",
-    "SHAPE_FILE",
-    "CheckpointFiles",
-    "LocalFiles",
-    "SavedCheckpoint",
-    "damaged_error",
-    "read_checkpoint",
-    "read_offsets",
-    "read_shape",
-    "write_new",
-]
-
 SHAPE_FILE = "penstock-query.json"
 
 METADATA, OFFSETS, COMMITS, STATE = "metadata", "offsets", "commits", "state"

@@ -23,8 +23,6 @@ from penstock.sql.checkpoint.reader import (
     CheckpointFiles,
 )
 
-__all__ = ["SET_TABLE", "CheckpointSearch", "OpenFiles", "is_checkpoint"]
-
 OpenFiles = Callable[[str], CheckpointFiles]
 """Opens a folder, existing or not."""
 

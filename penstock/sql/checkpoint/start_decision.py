@@ -13,18 +13,6 @@ from penstock.connector.source.state import SourceState
 from penstock.sql.checkpoint.fingerprint import ANEW, KEEP, QueryFingerprint, check_fits
 from penstock.sql.checkpoint.reader import SavedCheckpoint
 
-__all__ = [
-    "Incompatible",
-    "New",
-    "Resume",
-    "SourceStart",
-    "SourceStatus",
-    "SplitStart",
-    "StartDecision",
-    "decide_start",
-    "refuse_start",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitStart:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from penstock.connector.source.state import MAX_WATERMARK_MS
 
-__all__ = ["ALL_READ", "EventTimeSpan", "Watermarks"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTimeSpan:

@@ -19,29 +19,6 @@ from penstock.sql.cli.output.report import OutputFormat
 from penstock.sql.cli.output.row_text import RowFormat
 from penstock.sql.errors.render import ErrorFormat
 
-__all__ = [
-    "AvailableNowOption",
-    "CatalogOption",
-    "ConfOption",
-    "ErrorFormatOption",
-    "FilesArgument",
-    "FormatOption",
-    "FromOption",
-    "FromScratchOption",
-    "MasterOption",
-    "RowFormatOption",
-    "ScanStart",
-    "SetOption",
-    "TableArgument",
-    "TargetOption",
-    "VarOption",
-    "VarsFileOption",
-    "VerboseOption",
-    "YesOption",
-    "read_pairs",
-    "read_variables",
-]
-
 
 def read_pairs(option: str, pairs: Sequence[str] | None) -> dict[str, str]:
     """Read `K=V` arguments; the last of a key wins. Raises a usage error for one without `=`."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from penstock.connector.local.job import LocalJob
     from penstock.sql.runner.run_mode import StopRequest
 
-__all__ = ["StopSignals", "running"]
 
 INTERRUPTED = 130
 

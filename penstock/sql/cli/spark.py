@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from penstock.sql.script.project import Project
 
-__all__ = ["open_spark", "spark_logs"]
-
 
 def spark_logs(project: Project, *, verbose: bool) -> LogFiles | None:
     """Name the files of a new run of Spark in the project's data directory; None: to stderr, where one asks for it."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from penstock.catalog.store.sql_catalog import SqlCatalog
     from penstock.sql.script.project import Project
 
-__all__ = ["SplitScan", "left_out_note", "open_scan"]
 
 OP = "op"
 TIME_ZONE = "table.local-time-zone"

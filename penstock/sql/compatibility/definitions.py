@@ -7,11 +7,6 @@ from __future__ import annotations
 
 from penstock.sql.compatibility.row import Kind, Row, Status
 
-__all__ = [
-    "DEFINITIONS",
-    "FORMATS",
-]
-
 PLAIN = "id BIGINT, name STRING"
 KAFKA = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:9092'"
 FILES = "'connector' = 'filesystem', 'path' = 'files'"

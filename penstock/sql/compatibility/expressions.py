@@ -6,12 +6,6 @@ from penstock.sql.compatibility.row import Kind, Row, Status
 from penstock.sql.dialect.functions.table import FUNCTIONS, FunctionRow
 from penstock.sql.dialect.windows.group_windows import CALLS as GROUP_WINDOWS
 
-__all__ = [
-    "EXPRESSIONS",
-    "FUNCTION_ROWS",
-    "TYPES",
-]
-
 SYNONYM = "a synonym: {} is stored and shown"
 NO_FRACTION = "digits behind the sixth are cut off: Spark keeps microseconds"
 ZONED = "use TIMESTAMP_LTZ"

@@ -11,12 +11,6 @@ from penstock.sql.compatibility.queries import HINTS, QUERIES
 from penstock.sql.compatibility.row import Kind, Row, Status
 from penstock.sql.compatibility.statements import STATEMENTS
 
-__all__ = [
-    "PAGE",
-    "ROWS",
-    "write_page",
-]
-
 ROWS: tuple[Row, ...] = (
     *DEFINITIONS,
     *STATEMENTS,

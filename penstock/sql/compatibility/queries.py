@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from penstock.sql.compatibility.row import Kind, Row, Status
 
-__all__ = ["HINTS", "QUERIES"]
-
 UPDATING = "on a stream its results are maintained incrementally: the sink has to take updates"
 FIRST_COMES = f"{UPDATING}; of rows with equal order the one that came first is first, as in Flink"
 LAST_STAYS = f"{UPDATING}; of rows with equal times the one that came last stays, as in Flink"

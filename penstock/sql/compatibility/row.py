@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Kind", "Row", "Status"]
-
 
 class Kind(StrEnum):
     """What an example is: a whole statement, or a part that the tests put into one."""

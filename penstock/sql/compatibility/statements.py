@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from penstock.sql.compatibility.row import Kind, Row, Status
 
-__all__ = [
-    "SESSION",
-    "STATEMENTS",
-]
-
 KEY = "CREATE SECRET key AS 'f2b9-example';"
 SECRETS_NOTE = "not in Flink: a value that options of tables refer to as ${secret:name}"
 

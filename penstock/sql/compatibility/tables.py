@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["TABLES", "define_tables"]
-
 KAFKA = (
     "'connector' = 'kafka', 'topic' = '{0}', 'properties.bootstrap.servers' = 'localhost:9092', "
     "'format' = 'json', 'scan.startup.mode' = 'earliest-offset'"

@@ -47,15 +47,6 @@ from penstock.sql.statements.statement import AlterTable, Statement
 from penstock.sql.syntax.nodes import AlterElements
 from penstock.sql.syntax.nodes import Distribution as DistributionNode
 
-__all__ = [
-    "add_elements",
-    "convert_alter_table",
-    "drop_columns",
-    "modify_elements",
-    "rename_column",
-    "renamed",
-]
-
 
 def add_elements(before: Table, action: AlterElements) -> Table:
     """The table with new parts; none of them may be there yet. Raises InputErrors."""

@@ -47,19 +47,6 @@ from penstock.sql.statements.dml import (
 from penstock.sql.syntax.parse_errors import NodeError
 from penstock.sql.syntax.positions import attach
 
-__all__ = [
-    "add_columns",
-    "convert_analyze",
-    "convert_call",
-    "convert_delete",
-    "convert_insert",
-    "convert_truncate",
-    "convert_update",
-    "fixed_partition",
-    "partition_errors",
-    "type_errors",
-]
-
 
 def fixed_partition(tree: exp.Expr) -> dict[str, exp.Literal]:
     """The partition columns for which the statement has a value, in its order."""

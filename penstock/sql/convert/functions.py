@@ -21,13 +21,6 @@ from penstock.sql.statements.definitions import (
     DropSecret,
 )
 
-__all__ = [
-    "convert_alter_function",
-    "convert_create_function",
-    "convert_drop_function",
-    "convert_secret",
-]
-
 
 def convert_create_function(
     tree: exp.Expr, text: StatementText, namespace: Namespace

@@ -50,8 +50,6 @@ from penstock.sql.syntax.intervals import interval_value
 from penstock.sql.syntax.nodes import Distribution as DistributionNode
 from penstock.sql.syntax.positions import attach
 
-__all__ = ["convert_alter_materialized", "convert_create_materialized", "convert_drop_materialized"]
-
 AGAIN = "DROP MATERIALIZED TABLE it and create it again"
 OTHERWISE = {
     "SET": "with other options",

@@ -20,17 +20,6 @@ from penstock.sql.dialect.flink.trees import named_tables, parse_query
 from penstock.sql.script.splitter import StatementText
 from penstock.sql.syntax.positions import Source, attach
 
-__all__ = [
-    "check_output",
-    "check_query",
-    "check_views",
-    "find_object",
-    "function_identifier",
-    "identifier_of",
-    "resolve_table_location",
-    "stands_on",
-]
-
 
 def identifier_of(table: exp.Expr, text: StatementText, namespace: Namespace) -> Identifier:
     """The full name of a table node. Raises InputError."""

@@ -27,15 +27,6 @@ from penstock.sql.statements.statement import (
     Use,
 )
 
-__all__ = [
-    "changed_options",
-    "convert_alter_namespace",
-    "convert_create_namespace",
-    "convert_drop_namespace",
-    "convert_show_create_catalog",
-    "convert_use",
-]
-
 
 def convert_create_namespace(
     tree: exp.Create, text: StatementText, namespace: Namespace

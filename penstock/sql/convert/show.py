@@ -27,17 +27,6 @@ from penstock.sql.statements.show import (
 from penstock.sql.statements.statement import ShowCreate
 from penstock.sql.syntax.nodes import PartitionSpec
 
-__all__ = [
-    "DescribedThing",
-    "convert_described",
-    "convert_jar",
-    "convert_modules",
-    "convert_show_create",
-    "convert_show_list",
-    "convert_stop",
-    "partition_values",
-]
-
 DescribedThing = DescribeCatalog | DescribeDatabase | DescribeFunction | DescribeJob
 
 MOST_PARTS = {

@@ -92,12 +92,6 @@ from penstock.sql.syntax.parse_errors import FlinkParseError
 from penstock.sql.syntax.positions import attach, span_of
 from penstock.sql.syntax.traversal import all_nodes
 
-__all__ = [
-    "parse_statement",
-    "parse_tree",
-    "refuse_unsupported",
-]
-
 TYPE_HINTS = {
     "RAW": "write BYTES, or the columns that it holds",
     "STRUCTURED": "write ROW<name TYPE, ...>",

@@ -44,8 +44,6 @@ from penstock.sql.expressions.expression import (
 )
 from penstock.sql.syntax.positions import attach, source_of, span_of
 
-__all__ = ["TableBuilder", "column_kinds"]
-
 
 @dataclass(slots=True)
 class TableBuilder:

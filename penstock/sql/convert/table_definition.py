@@ -31,23 +31,6 @@ if TYPE_CHECKING:
     from penstock.catalog.errors import Span
     from penstock.sql.script.splitter import StatementText
 
-__all__ = [
-    "build_table",
-    "column_spans",
-    "define_table",
-    "define_view",
-    "has_property",
-    "option_keys",
-    "option_keys_of",
-    "option_spans",
-    "properties_of",
-    "read_distribution",
-    "read_options",
-    "read_partition_keys",
-    "spans_of_keys",
-    "table_comment",
-    "view_query",
-]
 
 log = logging.getLogger(__name__)
 

@@ -60,16 +60,6 @@ from penstock.sql.statements.statement import (
 from penstock.sql.syntax.nodes import ReplaceTable
 from penstock.sql.syntax.positions import attach, span_of
 
-__all__ = [
-    "convert_alter",
-    "convert_alter_view",
-    "convert_create",
-    "convert_create_as",
-    "convert_drop",
-    "item_of",
-    "query_columns",
-]
-
 
 def query_columns(
     query: exp.Expr, namespace: Namespace

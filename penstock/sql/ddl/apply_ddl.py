@@ -59,17 +59,6 @@ from penstock.sql.statements.statement import (
     Use,
 )
 
-__all__ = [
-    "apply_ddl",
-    "apply_object_ddl",
-    "check_connector",
-    "check_written_secrets",
-    "defined_table",
-    "filling_insert",
-    "is_definition",
-    "validated_on_overlay",
-]
-
 
 def apply_object_ddl(statement: OtherDefinition, namespace: Namespace) -> None:
     """Change the namespace. Raises UnknownObjectError, ObjectExistsError."""

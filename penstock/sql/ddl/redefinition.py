@@ -33,21 +33,6 @@ from penstock.sql.statements.statement import (
     Statement,
 )
 
-__all__ = [
-    "DefinitionDiff",
-    "create_catalog_or_keep",
-    "create_database_or_keep",
-    "create_or_keep",
-    "definition_warning",
-    "diff_definitions",
-    "diff_with_catalog",
-    "is_there",
-    "kept_note",
-    "refilled_error",
-    "since",
-    "tell_definition",
-]
-
 RECENT = 20
 """Changes of a name among which that of a table or view is looked for: a function may have the same name."""
 

@@ -19,8 +19,6 @@ from penstock.catalog.model.table import (
 )
 from penstock.catalog.options.redaction import redact
 
-__all__ = ["show_create", "show_create_catalog", "show_create_database", "show_create_function"]
-
 
 def show_create(value: Table | View, *, redacted: bool = True) -> str:
     """CREATE TABLE or CREATE VIEW of a value; values of secret options are '******' if `redacted`."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from penstock.catalog import errors as kinds
 from penstock.catalog.errors import PenstockError
 
-__all__ = ["ERROR_CODES", "FAMILIES", "ErrorCode", "error_page"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCode:

@@ -9,8 +9,6 @@ from dataclasses import replace
 from penstock.catalog.errors import Span
 from penstock.sql.script.splitter import StatementText
 
-__all__ = ["position_of_message", "position_of_option"]
-
 _OPTION_VALUE = re.compile(r"option ('[^']+') = ")
 _VALUE = re.compile(r"\s*=\s*('(?:[^']|'')*')")
 _QUOTED = re.compile(r"'[^']+'")

@@ -16,19 +16,6 @@ from penstock.catalog.masking import without_secrets
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = [
-    "ErrorFormat",
-    "Severity",
-    "each_of",
-    "error_document",
-    "errors_explained",
-    "plain_text",
-    "position_text",
-    "render",
-    "render_text",
-    "show_error",
-    "show_failures",
-]
 
 WIDTH = 120
 """Longer lines are cut around the place of an error; in characters."""

@@ -16,13 +16,6 @@ from penstock.catalog.errors import (
     decode_failure,
 )
 
-__all__ = [
-    "EngineGoneError",
-    "SlowStartError",
-    "is_permanent",
-    "translate",
-]
-
 # What Spark adds around the reason: its own wrapper, then reports that begin one of these ways.
 _WRAPPER = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception:\s*", re.DOTALL)
 _PY4J = re.compile(r"^An error occurred while calling [\w.]+\.\s*:\s*")

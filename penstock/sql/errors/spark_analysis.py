@@ -8,8 +8,6 @@ from pyspark.errors import AnalysisException
 
 from penstock.catalog.errors import InputError, UnsupportedError
 
-__all__ = ["as_input_error"]
-
 _PLAN = re.compile(r";?\n'?[+A-Z:].*", re.DOTALL)
 _CLASS = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _STATE = re.compile(r"\s*SQLSTATE: \w+")

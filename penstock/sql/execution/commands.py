@@ -31,15 +31,6 @@ if TYPE_CHECKING:
     from penstock.catalog.definitions.leases import Claim
     from penstock.sql.jobs.job import Job
 
-__all__ = [
-    "Command",
-    "check_command",
-    "describe_job",
-    "is_command",
-    "list_jobs",
-    "run_command",
-    "stop_job",
-]
 
 TITLES = (
     "job id",

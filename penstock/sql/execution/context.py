@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from penstock.sql.jobs.job import Job  # noqa: TC004 - a check without a JVM loads this module
 
-__all__ = ["ExternalKinds", "SessionContext", "open_names"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalKinds:

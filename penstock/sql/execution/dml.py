@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from penstock.sql.execution.context import SessionContext
 
-__all__ = ["Change", "check_change", "editor_of", "run_change"]
 
 Change = UpdateRows | DeleteRows | TruncateTable | CallProcedure
 

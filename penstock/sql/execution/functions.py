@@ -36,17 +36,6 @@ from penstock.sql.dialect.parser.table_functions import calling_relation, is_lef
 from penstock.sql.plan.rules.inline import called_functions
 from penstock.sql.syntax.positions import span_of
 
-__all__ = [
-    "called_names",
-    "check_calls",
-    "keeping_rows",
-    "register",
-    "register_called",
-    "register_table_function",
-    "registered_names",
-    "result_type",
-]
-
 
 def check_calls(function: Function, found: Any, calls: Sequence[exp.Anonymous]) -> None:
     """Check that Python's `found` is called where its kind can be, and its columns are named as many as they are.

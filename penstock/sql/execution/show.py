@@ -31,8 +31,6 @@ from penstock.sql.statements.show import (
 )
 from penstock.sql.statements.statement import ShowCreate, Statement
 
-__all__ = ["answer"]
-
 INFO = ("info name", "info value")
 CORE = "core"
 

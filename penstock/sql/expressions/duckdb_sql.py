@@ -19,8 +19,6 @@ from penstock.sql.dialect.spark.types import precision_of
 from penstock.sql.syntax.intervals import interval_value
 from penstock.sql.syntax.parse_errors import NodeError
 
-__all__ = ["strptime_form", "write_duckdb"]
-
 # Letters of Java's date patterns: what strptime and strftime call them, and the digits they take.
 PATTERN_LETTERS = {
     "yyyy": ("%Y", "[0-9]{4}"),

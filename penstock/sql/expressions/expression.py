@@ -30,20 +30,6 @@ from penstock.sql.expressions.duckdb_sql import write_duckdb
 from penstock.sql.syntax.parse_errors import NodeError
 from penstock.sql.syntax.positions import span_of
 
-__all__ = [
-    "columns_of",
-    "find_nondeterministic",
-    "find_random_functions",
-    "infer_type",
-    "known_type",
-    "parse_expression",
-    "substitute",
-    "substitute_tree",
-    "timestamp_kind",
-    "to_duckdb",
-    "to_spark",
-]
-
 _NODES = (
     exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtime, exp.Localtimestamp,
     exp.Rand, exp.Uuid,

@@ -26,8 +26,6 @@ from penstock.sql.expressions.expression import (
 )
 from penstock.sql.syntax.intervals import interval_value
 
-__all__ = ["inline_computed", "rowtime_of"]
-
 _UNITS_US = {"0": 1_000_000, "3": 1000}
 """Microseconds of an epoch number, by the precision that TO_TIMESTAMP_LTZ is given."""
 

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from penstock.sql.formatter.tokens import Token, TokenKind, grouped, tokenize
 from penstock.sql.formatter.writer import Writer, in_capitals
 
-__all__ = ["format_sql"]
-
 _INDENT = 2
 
 

@@ -12,22 +12,6 @@ from enum import Enum, auto
 
 from penstock.catalog.errors import Span, SqlSyntaxError
 
-__all__ = [
-    "LISTS",
-    "Group",
-    "Node",
-    "Token",
-    "TokenKind",
-    "blank_between",
-    "clauses_of",
-    "grouped",
-    "head_length",
-    "is_query",
-    "items_of",
-    "tokenize",
-    "tokens_of",
-]
-
 
 class TokenKind(Enum):
     """What a piece is. TAG is `{% %}` or `{# #}`, VALUE is `{{ }}`, LINE a comment to the end of its line."""

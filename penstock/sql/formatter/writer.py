@@ -25,13 +25,6 @@ from penstock.sql.formatter.tokens import (
     tokens_of,
 )
 
-__all__ = [
-    "WIDTH",
-    "Writer",
-    "flat",
-    "in_capitals",
-]
-
 _KEYWORDS = {
     "ALL", "ALTER", "AND", "ARRAY", "AS", "ASC", "BEGIN", "BETWEEN", "BIGINT", "BOOLEAN", "BY",
     "BYTES", "CASE", "CAST", "CREATE", "CROSS", "DATE", "DECIMAL", "DESC", "DESCRIPTOR", "DISTINCT",

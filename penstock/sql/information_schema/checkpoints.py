@@ -17,8 +17,6 @@ from penstock.sql.checkpoint.reader import OFFSETS, LocalFiles, SavedCheckpoint,
 from penstock.sql.script.project import find_project
 from penstock.sql.settings import CHECKPOINT_DIR
 
-__all__ = ["CheckpointFolder", "CheckpointStatus", "checkpoint_folders"]
-
 _ASIDE = ".set-aside-"
 
 

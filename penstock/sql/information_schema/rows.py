@@ -34,13 +34,6 @@ from penstock.sql.checkpoint.identity import old_folder_name
 from penstock.sql.dialect.flink.trees import to_text
 from penstock.sql.information_schema.checkpoints import CheckpointFolder, checkpoint_folders
 
-__all__ = [
-    "NamedObject",
-    "information_rows",
-    "named_objects",
-    "places",
-]
-
 log = logging.getLogger(__name__)
 
 KINDS = {"table": "BASE TABLE", "view": "VIEW"}

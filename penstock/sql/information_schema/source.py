@@ -14,8 +14,6 @@ from penstock.connector.contract import SnapshotSource
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["InformationSource"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformationSource(SnapshotSource):

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from penstock.sql.jobs.progress import JobProgress, JobStatus
     from penstock.sql.jobs.startable_query import StartableQuery
 
-__all__ = ["Job", "JobRunner", "report_of", "start_job", "start_jobs"]
 
 LONGEST_ERROR = 2_000
 """Characters of an error that are kept."""

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from penstock.sql.clock import Clock
     from penstock.sql.jobs.startable_query import StartableQuery
 
-__all__ = ["PipelineLease", "hold_lease", "hold_leases", "lease_name", "table_lease", "write_once"]
 
 log = logging.getLogger(__name__)
 

@@ -48,16 +48,6 @@ if TYPE_CHECKING:
     from penstock.sql.clock import Clock
     from penstock.sql.plan.physical.planner import Planner
 
-__all__ = [
-    "POLL_MS",
-    "LiveQuery",
-    "LiveSelect",
-    "Row",
-    "UpsertChangelog",
-    "follow",
-    "live_query",
-    "result_key",
-]
 
 ROWS_PER_BATCH = 1000
 """Rows of a batch that are shown, as more would only scroll by; and the size of a chunk."""

@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from penstock.catalog.errors import PenstockError
     from penstock.sql.clock import Clock
 
-__all__ = [
-    "JobProgress",
-    "JobState",
-    "JobStatus",
-    "Totals",
-    "batch_events",
-    "rows_per_second",
-    "short_name",
-]
 
 _DEFAULT = "default_catalog.default_database."
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["ATTEMPTS", "StartQueue", "StoppedBeforeStartError", "start_in_turn"]
 
 log = logging.getLogger(__name__)
 

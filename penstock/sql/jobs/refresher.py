@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from penstock.connector.contract import LostLease
     from penstock.sql.clock import Clock
 
-__all__ = ["Refresh", "Refresher", "next_time"]
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from penstock.sql.plan.analysed import TableScan
     from penstock.sql.plan.physical.batch_metrics import BatchMetrics
 
-__all__ = ["CheckpointedQuery", "StartableQuery", "StartableStatementSet"]
-
 
 class CheckpointedQuery(Protocol):
     """A query as far as the start decision needs it."""

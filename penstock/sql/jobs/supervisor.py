@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from penstock.sql.clock import Clock
     from penstock.sql.jobs.startable_query import StartableQuery
 
-__all__ = ["OutageWatch", "Supervisor", "SupervisorSettings"]
 
 log = logging.getLogger(__name__)
 

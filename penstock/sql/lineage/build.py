@@ -36,8 +36,6 @@ from penstock.sql.statements.definitions import CreateMaterializedTable
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import CreateView, Statement, StatementSet
 
-__all__ = ["LineageBuilder"]
-
 
 class LineageBuilder:
     """Gathers objects and flows. What stands in a catalog and cannot be read is named in `notes`."""

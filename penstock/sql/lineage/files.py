@@ -16,8 +16,6 @@ from penstock.sql.runner.replay import replay
 from penstock.sql.script.files import ScriptFile, read_script
 from penstock.sql.script.project import Project
 
-__all__ = ["add_files", "add_project", "project_files"]
-
 _ENDING = "*.sql"
 
 

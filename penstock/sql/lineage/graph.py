@@ -11,18 +11,6 @@ from typing import Literal
 from penstock.catalog.definitions.contract import DEFAULT_CATALOG, DEFAULT_DATABASE
 from penstock.catalog.model.identifier import Identifier, quote
 
-__all__ = [
-    "ColumnFlow",
-    "ColumnSource",
-    "Direction",
-    "Graph",
-    "LineageQuery",
-    "Node",
-    "NodeColumn",
-    "NodeKind",
-    "shown_name",
-]
-
 Direction = Literal["upstream", "downstream"]
 
 

@@ -28,8 +28,6 @@ from penstock.sql.dialect.windows.window_tables import WindowTable, window_table
 from penstock.sql.lineage.graph import ColumnFlow, ColumnSource
 from penstock.sql.syntax.parse_errors import OPTIMIZER_ERRORS, is_refusal
 
-__all__ = ["QueryLineage", "lineage_of_query"]
-
 _UNKNOWN = exp.DataType(this=exp.DType.UNKNOWN)
 _PARTS = ("joins", "laterals")
 """What hangs on a table's node and stays when the table is replaced."""

@@ -20,14 +20,6 @@ from penstock.sql.lineage.graph import (
     shown_name,
 )
 
-__all__ = [
-    "VERSION",
-    "lineage_document",
-    "mermaid_lines",
-    "tree_lines",
-    "trees_of_all",
-]
-
 _HEADINGS: dict[Direction, str] = {"upstream": "made of", "downstream": "goes into"}
 _LONGEST = 80
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from penstock.sql.notebook.screen import OutputArea
     from penstock.sql.session.session import Session
 
-__all__ = ["Cell", "JobsPanel", "run_cell"]
 
 REDRAW_MS = 500
 

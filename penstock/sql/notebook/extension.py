@@ -13,7 +13,6 @@ from penstock.sql.notebook.views import Note
 if TYPE_CHECKING:
     from penstock.sql.session.session import Session
 
-__all__ = ["MAGIC", "register", "unregister"]
 
 MAGIC = "penstock"
 SESSION = "session"

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from penstock.sql.notebook.options import CellOptions
     from penstock.sql.notebook.screen import Screen
 
-__all__ = ["follow", "heads_of"]
 
 OP = "op"
 POLL_MS = 100

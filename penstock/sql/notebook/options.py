@@ -9,8 +9,6 @@ from typing import NoReturn
 
 from penstock.catalog.errors import OptionError
 
-__all__ = ["USAGE", "CellOptions", "read_cell_options"]
-
 USAGE = """\
 %%penstock [--limit N] [-v NAME=VALUE]... [--available-now] [--seconds S] [--rows N] [--catalog URL] [--out NAME]
   --limit N         rows of a SELECT that are shown (20)

@@ -15,21 +15,6 @@ from penstock.sql.cli.output.text import count_text, duration_text, lag_text, wa
 from penstock.sql.jobs.progress import JobProgress, JobStatus
 from penstock.sql.notebook.views import JobsView, LiveView, Note, TableView, View, cell_text
 
-__all__ = [
-    "JOB_HEADS",
-    "DisplayedView",
-    "OutputArea",
-    "Screen",
-    "as_html",
-    "as_text",
-    "count_note",
-    "job_texts",
-    "live_line",
-    "screen_of",
-    "sparkline",
-    "status_line",
-]
-
 WIDTH, HEIGHT, PAD = 220, 44, 3
 
 

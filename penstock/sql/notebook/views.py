@@ -15,18 +15,6 @@ from typing import Any
 from penstock.sql.jobs.progress import JobProgress
 from penstock.sql.runner.summary import plain
 
-__all__ = [
-    "LONGEST",
-    "Head",
-    "JobsView",
-    "LiveView",
-    "Note",
-    "ProgressSample",
-    "TableView",
-    "View",
-    "cell_text",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from penstock.catalog.errors import ConfigError
 
-__all__ = ["FILES", "NEXT", "project_name", "write_project"]
-
 FILES = (
     ("penstock.toml", "penstock.toml"),
     ("sql/pipeline.sql", "sql/pipeline.sql"),

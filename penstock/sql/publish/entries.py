@@ -17,13 +17,6 @@ from penstock.catalog.model.identifier import Identifier, quoted
 from penstock.connector.spark.internals import jvm_of, session_catalog
 from penstock.sql.publish.text import PublishedName
 
-__all__ = [
-    "MARK",
-    "PublishedNames",
-    "SparkEntries",
-    "is_durable",
-]
-
 MARK = "penstock.published"
 """The property of an entry, or of a database, with its owner."""
 

@@ -42,18 +42,6 @@ from penstock.sql.publish.text import (
     view_text,
 )
 
-__all__ = [
-    "InformationReader",
-    "PublishedColumn",
-    "PublishedFrame",
-    "PublishedQuery",
-    "PublishedScan",
-    "PublishedSource",
-    "PublishedTable",
-    "fields_of",
-    "resolve_published",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InformationReader:

@@ -48,14 +48,6 @@ from penstock.sql.publish.objects import (
 )
 from penstock.sql.publish.text import PublishedName
 
-__all__ = [
-    "CatalogPublisher",
-    "Publishing",
-    "UnpublishedObject",
-    "read_publishing",
-    "start_publishing",
-]
-
 log = logging.getLogger(__name__)
 
 

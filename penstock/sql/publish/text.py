@@ -25,8 +25,6 @@ from penstock.sql.dialect.rewrites.window_queries import to_spark_text
 from penstock.sql.expressions.expression import to_spark
 from penstock.sql.plan.rules.inline import find_relations
 
-__all__ = ["PublishedName", "empty_text", "scanned_text", "selected_text", "view_text"]
-
 _AT, _NTH = "__at", "__nth"
 
 

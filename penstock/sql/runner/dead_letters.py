@@ -53,13 +53,6 @@ from penstock.sql.clock import SystemClock
 from penstock.sql.script.project import Project
 from penstock.sql.settings import CHECKPOINT_DIR
 
-__all__ = [
-    "DeadLetterReplayer",
-    "find_dead_letter_files",
-    "find_dead_letter_stores",
-    "known_pipelines",
-]
-
 _BROKERS = "properties.bootstrap.servers"
 
 TOPICS = "dead-letter-topics"

@@ -58,13 +58,6 @@ from penstock.sql.plan.statement_set import (
 from penstock.sql.statements.show import AddJar
 from penstock.sql.statements.statement import Select
 
-__all__ = [
-    "PlannedSet",
-    "SharedQuery",
-    "plan_scripts",
-    "plan_set",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedQuery:

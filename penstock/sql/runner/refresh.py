@@ -39,14 +39,6 @@ if TYPE_CHECKING:
     from penstock.sql.jobs.startable_query import StartableQuery
     from penstock.sql.statements.dml import InsertInto
 
-__all__ = [
-    "FullRefresh",
-    "refresh_trigger",
-    "start_refreshes",
-    "stop_own_refreshes",
-    "stop_refreshes",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullRefresh:

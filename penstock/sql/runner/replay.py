@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from penstock.sql.runner.summary import ResultRows
     from penstock.sql.statements.statement import Statement
 
-__all__ = ["RECORDS_PER_SPLIT", "Replayed", "SampledQuery", "queries_of", "replay", "sample"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:

@@ -66,7 +66,6 @@ from penstock.sql.statements.statement import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["MAX_ROWS", "ScriptRun", "set_aside_all"]
 
 log = logging.getLogger(__name__)
 

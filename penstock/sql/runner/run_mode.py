@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from penstock.sql.jobs.job import Job
     from penstock.sql.runner.summary import StatementResult
 
-__all__ = ["Listener", "RunMode", "SilentListener", "StopRequest", "run_mode"]
-
 
 class RunMode(StrEnum):
     """Whether queries end: each by its tables, all with the present data, or none."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from penstock.sql.plan.physical.planner import Planner
     from penstock.sql.statements.statement import Select
 
-__all__ = ["WatchedSelect", "collect_rows", "watch"]
 
 COLLECT_POLL_MS = 100
 

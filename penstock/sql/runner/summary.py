@@ -61,20 +61,6 @@ if TYPE_CHECKING:
     from penstock.sql.jobs.job import Job
     from penstock.sql.jobs.startable_query import StartableQuery
 
-__all__ = [
-    "ResultRows",
-    "SinkResult",
-    "StatementResult",
-    "StatementStatus",
-    "document",
-    "kind_of",
-    "plain",
-    "subject_of",
-    "with_error",
-    "with_jobs",
-    "with_refreshes",
-]
-
 
 def kind_of(statement: Statement) -> str:
     """Name a statement's kind; by default, the words of its class."""

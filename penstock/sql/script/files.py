@@ -14,20 +14,6 @@ from pathlib import Path
 from penstock.catalog.errors import ConfigError, Span
 from penstock.catalog.options.reference_rules import ReferenceRules
 
-__all__ = [
-    "ENV_FILE",
-    "SAFE_FOLDERS_VARIABLE",
-    "ScriptFile",
-    "TemplateFolders",
-    "check_link",
-    "check_own",
-    "lies_open_in",
-    "read_dotenv",
-    "read_script",
-    "sets_options",
-    "write_script",
-]
-
 SAFE_FOLDERS_VARIABLE = "PENSTOCK_SAFE_FOLDERS"
 """Folders, separated as in PATH, whose files are accepted from any owner; `*` for all."""
 

@@ -30,18 +30,6 @@ from penstock.sql.script.files import (
 )
 from penstock.sql.settings import CHECKPOINT_DIR, PIPELINE_NAME, TARGET
 
-__all__ = [
-    "PROJECT_FILE",
-    "TARGET_VARIABLE",
-    "Project",
-    "Section",
-    "find_project",
-    "is_from_dotenv",
-    "load_dotenv",
-    "read_document",
-    "read_project",
-]
-
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
 
 _PARSER_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")

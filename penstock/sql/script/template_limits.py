@@ -27,18 +27,6 @@ from penstock.catalog.masking import forget_secrets, keep_secret, kept_secrets
 from penstock.catalog.options.reference_rules import check_no_key
 from penstock.sql.script.files import TemplateFolders, check_own, lies_open_in
 
-__all__ = [
-    "LONGEST_S",
-    "MAIN",
-    "MOST_BYTES",
-    "ProjectLoader",
-    "TooLongError",
-    "first_template_line",
-    "is_plain",
-    "macro_names",
-    "within_limits",
-]
-
 MAIN = "<main>"
 
 

@@ -51,8 +51,6 @@ from penstock.sql.script.template_limits import (
 )
 from penstock.sql.syntax.positions import LineOrigin, Source
 
-__all__ = ["MarkedText", "mark_outputs", "origins_of", "render"]
-
 _MARK = re.compile("\x00([0-9:<>]+)\x00")
 
 _IN, _OUT = "\x00>\x00", "\x00<\x00"

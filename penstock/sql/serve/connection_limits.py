@@ -13,8 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Lock
 
-__all__ = ["LONGEST_WAIT_S", "Bounds", "Guest", "Guests", "LoginLimits"]
-
 LONGEST_WAIT_S = 20.0
 """A log-in that would have to wait longer is refused at once."""
 

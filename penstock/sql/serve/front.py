@@ -33,18 +33,6 @@ from penstock.sql.serve.thrift_codec import (
     write_message,
 )
 
-__all__ = [
-    "Credentials",
-    "Front",
-    "SaslError",
-    "SaslStatus",
-    "ThriftBackend",
-    "negotiate",
-    "negotiation_frame",
-    "plain_response",
-    "read_negotiation",
-]
-
 MECHANISM = b"PLAIN"
 MAX_NEGOTIATION_BYTES = 4096
 MAX_NAME_LENGTH = 256

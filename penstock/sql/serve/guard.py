@@ -22,17 +22,6 @@ from penstock.connector.spark.callback_server import start_callback_server
 from penstock.connector.spark.internals import gateway_of, java_session, jvm_of
 from penstock.sql.publish.entries import MARK as PUBLISHED
 
-__all__ = [
-    "COMMANDS",
-    "GUARD_CONF",
-    "SETTINGS",
-    "SHOWN_SETTINGS",
-    "Target",
-    "allow_only_reading",
-    "check_guard",
-    "check_guard_conf",
-]
-
 
 class Target(Enum):
     """Where a command names its object."""

@@ -15,8 +15,6 @@ from penstock.catalog.errors import decode_failure
 from penstock.sql.serve.metadata_rows import GLOBAL_VIEWS, SCHEMA_COLUMNS, without_views
 from penstock.sql.serve.thrift_codec import Message, MessageType, ThriftType, Value
 
-__all__ = ["FETCH", "ConnectionCalls", "RefusedCallError", "client_text", "refusal"]
-
 MAX_LENGTH = 4000
 """Characters of a message."""
 

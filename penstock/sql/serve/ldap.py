@@ -23,16 +23,6 @@ from py4j.protocol import Py4JJavaError
 
 from penstock.sql.serve.settings import Ldap
 
-__all__ = [
-    "BindServer",
-    "Directory",
-    "MalformedMessageError",
-    "SimpleBind",
-    "bind_answer",
-    "read_bind",
-    "read_length",
-]
-
 SEQUENCE, INTEGER, OCTET_STRING, ENUMERATED = 0x30, 0x02, 0x04, 0x0A
 
 BIND_REQUEST, BIND_RESPONSE, SIMPLE_PASSWORD = 0x60, 0x61, 0x80

@@ -10,8 +10,6 @@ from dataclasses import replace
 
 from penstock.sql.serve.thrift_codec import ThriftType, Value
 
-__all__ = ["GLOBAL_VIEWS", "SCHEMA_COLUMNS", "without_views"]
-
 GLOBAL_VIEWS = "global_temp"
 """The schema of Spark's global temporary views: Penstock's own are among them."""
 

@@ -21,8 +21,6 @@ from tempfile import NamedTemporaryFile
 
 from penstock.catalog.errors import ConfigError, UnknownObjectError, did_you_mean
 
-__all__ = ["PasswordHash", "check_users", "is_right", "read_users", "remove_user", "write_user"]
-
 MIN_PASSWORD_LENGTH = 8
 LOG_COST, BLOCK_SIZE, PARALLELISM = 15, 8, 1
 MAX_COST = (20, 8, 4)

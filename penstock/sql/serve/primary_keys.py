@@ -16,8 +16,6 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import Table
 from penstock.sql.publish.text import PublishedName
 
-__all__ = ["HiveKeys", "TableKey", "changed_keys", "primary_keys"]
-
 DEFAULT_DATABASE = "default"
 
 

@@ -39,18 +39,6 @@ if TYPE_CHECKING:
     from penstock.sql.clock import Clock
     from penstock.sql.runner.run_mode import StopRequest
 
-__all__ = [
-    "CatalogWatch",
-    "Prepared",
-    "Served",
-    "ThriftServer",
-    "class_path_conf",
-    "hive_properties",
-    "prepared",
-    "serving",
-    "stop_jobs",
-    "until_stopped",
-]
 
 CONNECT_TIMEOUT_S = 20.0
 HOST = "127.0.0.1"

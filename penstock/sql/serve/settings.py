@@ -12,22 +12,6 @@ from urllib.parse import urlsplit
 
 from penstock.catalog.errors import ConfigError
 
-__all__ = [
-    "Anyone",
-    "Keystore",
-    "Ldap",
-    "Login",
-    "PasswordFile",
-    "PemFiles",
-    "ServeSettings",
-    "check_exposure",
-    "check_port",
-    "jdbc_url",
-    "make_login",
-    "make_tls",
-    "sqlalchemy_url",
-]
-
 DEFAULT_PORT = 10000
 """What Hive's drivers take where no port is given."""
 

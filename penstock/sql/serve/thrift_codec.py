@@ -12,16 +12,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-__all__ = [
-    "MalformedThriftError",
-    "Message",
-    "MessageType",
-    "ThriftType",
-    "Value",
-    "read_message",
-    "write_message",
-]
-
 VERSION = 0x80010000
 MAX_DEPTH = 16
 """Structs within structs; HiveServer2's requests have four levels."""

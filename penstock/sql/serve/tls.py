@@ -12,8 +12,6 @@ from penstock.catalog.errors import ConfigError
 from penstock.connector.jvm.java import find_java
 from penstock.sql.serve.settings import Keystore, PemFiles
 
-__all__ = ["server_context"]
-
 PEM_HINT = "a certificate (its chain after it) and an unencrypted private key, both in PEM"
 KEYTOOL_TIMEOUT_S = 60
 

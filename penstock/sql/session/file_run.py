@@ -17,8 +17,6 @@ from penstock.sql.runner.run_mode import RunMode
 from penstock.sql.script.files import read_script
 from penstock.sql.script.project import Project
 
-__all__ = ["run_file"]
-
 log = logging.getLogger(__name__)
 
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from penstock.catalog.definitions.resolver import Namespace
     from penstock.sql.plan.physical.planner import Planner
 
-__all__ = ["Selected", "select_all", "select_frame", "stream_frame", "table_frame"]
 
 _FRAME = SinkTable(name="the frame", accepts=ChangelogMode.ALL, columns=())
 

@@ -78,8 +78,6 @@ from penstock.sql.statements.statement import (
     starts_refresh,
 )
 
-__all__ = ["Session", "connect"]
-
 
 @errors_explained
 def connect(

@@ -13,8 +13,6 @@ from typing import Any
 from penstock.catalog.options.option import BOOLEAN, STRING, Option
 from penstock.connector.registry import connector_names, options_of
 
-__all__ = ["Names", "complete", "known_options"]
-
 KEYWORDS = (
     "ALTER", "AND", "AS", "BEGIN", "BETWEEN", "CASE", "CAST", "COUNT", "CREATE", "CROSS", "CUMULATE",
     "DATABASE", "DATABASES", "DELETE", "DESCRIBE", "DESCRIPTOR", "DISTINCT", "DROP", "ELSE", "END",

@@ -21,7 +21,6 @@ from penstock.sql.syntax.positions import Source
 if TYPE_CHECKING:
     from penstock.sql.shell.session import ShellSession
 
-__all__ = ["Command", "Console", "Entry", "command_of", "history_file"]
 
 HELP = """\
 Statements end with ; and may take several lines. Ctrl-C stops a running statement, Ctrl-D leaves.

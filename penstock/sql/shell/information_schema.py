@@ -16,8 +16,6 @@ from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.syntax.nodes import ScanTable
 
-__all__ = ["look"]
-
 _SAME = (
     exp.Select,
     exp.From,

@@ -39,7 +39,6 @@ from penstock.sql.statements.statement import Select
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Screen", "ShellSession"]
 
 NAME = "shell"
 """What places of errors name as the file, and the pipeline of INSERTs that have no `pipeline.name`."""

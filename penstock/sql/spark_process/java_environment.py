@@ -16,8 +16,6 @@ from tempfile import gettempdir, mkdtemp
 
 from penstock.catalog.secrets.crypto import KEY_FILE_VARIABLE, KEY_VARIABLE
 
-__all__ = ["java_environment"]
-
 FOLDER = "penstock-key-of-"
 HIDDEN = (KEY_VARIABLE, "PENSTOCK_TLS_KEYSTORE_PASSWORD")
 """Variables that this process alone reads."""

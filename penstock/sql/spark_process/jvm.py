@@ -29,8 +29,6 @@ from penstock.connector.spark.internals import adopt_gateway, running_context
 from penstock.sql.clock import SystemClock
 from penstock.sql.spark_process.spark_session import PRIVATE_UMASK, UMASK
 
-__all__ = ["LogFiles", "end_jvm", "launch_jvm", "log_files"]
-
 KEPT_LOGS = 10
 SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 END_TIMEOUT_S = 10.0

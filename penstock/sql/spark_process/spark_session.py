@@ -28,22 +28,6 @@ from penstock.connector.spark.internals import jvm_of, set_default
 from penstock.sql.settings import SUBSTITUTION
 from penstock.sql.spark_process.java_environment import java_environment
 
-__all__ = [
-    "DEFAULT_MASTER",
-    "FOR_PEOPLE",
-    "OVERRIDE",
-    "PRIVATE_UMASK",
-    "TESTED_DELTA",
-    "TESTED_SPARK",
-    "UMASK",
-    "check_releases",
-    "check_versions",
-    "is_running",
-    "leave_variables",
-    "refuse_connect",
-    "start_spark",
-]
-
 _MODULE = "pyspark.sql.connect."
 
 

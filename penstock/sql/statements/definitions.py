@@ -15,30 +15,6 @@ from penstock.catalog.model.table import Table, View
 from penstock.sql.errors.locate import position_of_option
 from penstock.sql.statements.dml import InsertInto
 
-__all__ = [
-    "AlterCatalog",
-    "AlterDatabase",
-    "AlterFunction",
-    "AlterSecret",
-    "AlterTable",
-    "AlterView",
-    "CallProcedure",
-    "ChangeMaterializedTable",
-    "CreateCatalog",
-    "CreateDatabase",
-    "CreateFunction",
-    "CreateMaterializedTable",
-    "CreateSecret",
-    "DropCatalog",
-    "DropDatabase",
-    "DropFunction",
-    "DropMaterializedTable",
-    "DropSecret",
-    "MaterializedChange",
-    "ShowCreateCatalog",
-    "locate_option",
-]
-
 
 def locate_option(
     error: InputError,

@@ -11,15 +11,6 @@ from penstock.catalog.errors import Span
 from penstock.catalog.model.identifier import Identifier
 from penstock.sql.script.splitter import StatementText
 
-__all__ = [
-    "Conflict",
-    "ConflictAction",
-    "DeleteRows",
-    "InsertInto",
-    "TruncateTable",
-    "UpdateRows",
-]
-
 
 class ConflictAction(StrEnum):
     """What an INSERT does with several rows of its query that have one PRIMARY KEY of the target (FLIP-558)."""

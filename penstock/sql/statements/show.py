@@ -9,19 +9,6 @@ from enum import StrEnum
 from penstock.catalog.errors import Span
 from penstock.catalog.model.identifier import Identifier
 
-__all__ = [
-    "AddJar",
-    "DescribeCatalog",
-    "DescribeDatabase",
-    "DescribeFunction",
-    "DescribeJob",
-    "LikePattern",
-    "ShowList",
-    "Shown",
-    "StopJob",
-    "UseModules",
-]
-
 
 class Shown(StrEnum):
     """What SHOW lists, beside tables and views."""

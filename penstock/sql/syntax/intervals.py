@@ -12,8 +12,6 @@ from itertools import pairwise
 
 from sqlglot import exp
 
-__all__ = ["UNITS", "IntervalValue", "interval_value", "read_interval"]
-
 DAY_TIME = {
     "DAY": 86_400_000_000,
     "HOUR": 3_600_000_000,

@@ -12,17 +12,6 @@ from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-__all__ = [
-    "CLAUSES",
-    "LATE",
-    "OTHERS",
-    "WINDOWS",
-    "mistaken_join",
-    "nearest_keyword",
-    "nearest_word",
-    "suspect",
-]
-
 CLAUSES = (
     "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "JOIN", "LEFT", "RIGHT", "INNER",
     "OUTER", "FULL", "CROSS", "UNION", "INTERSECT", "EXCEPT", "SELECT", "VALUES", "LATERAL",

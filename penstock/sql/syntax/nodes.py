@@ -6,31 +6,6 @@ from typing import Any, ClassVar
 
 from sqlglot import exp
 
-__all__ = [
-    "SCAN_PARTS",
-    "AlterElements",
-    "AlterFunctionStatement",
-    "AlterMaterializedTableStatement",
-    "AnalyzeTable",
-    "CallProcedureStatement",
-    "CreateFunctionStatement",
-    "CreateMaterializedTableStatement",
-    "Distribution",
-    "DropFunctionStatement",
-    "DropMaterializedTableStatement",
-    "ExplainStatement",
-    "JarStatement",
-    "ModuleStatement",
-    "PartitionSpec",
-    "RefusedStatement",
-    "ReplaceTable",
-    "ResourceProperty",
-    "ScanTable",
-    "SecretStatement",
-    "StatementSetBlock",
-    "StopJobStatement",
-]
-
 
 class PartitionSpec(exp.Expression):
     """PARTITION (column = value, column): a Property for each with a value, an Identifier for each without."""

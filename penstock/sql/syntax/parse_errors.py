@@ -15,16 +15,6 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parser import SENTINEL_NONE, Parser
 from sqlglot.tokenizer_core import Token, TokenType
 
-__all__ = [
-    "OPTIMIZER_ERRORS",
-    "FlinkParseError",
-    "NodeError",
-    "ReportingParser",
-    "is_refusal",
-    "quoted",
-    "refusals_ignored",
-]
-
 EXPECTED = re.compile(r"^Expect(?:ed|ing) (?P<what>.+?)(?: but got .*| after CAST)?$", re.DOTALL)
 NAMED = {
     "TYPE": "a type",

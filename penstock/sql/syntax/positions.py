@@ -21,18 +21,6 @@ from penstock.catalog.masking import without_secrets
 from penstock.catalog.options.redaction import is_secret
 from penstock.sql.syntax.traversal import all_nodes
 
-__all__ = [
-    "LineMap",
-    "LineOrigin",
-    "Source",
-    "attach",
-    "extent",
-    "mark",
-    "position_as",
-    "source_of",
-    "span_of",
-]
-
 Node = TypeVar("Node", bound=exp.Expr)
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from penstock.catalog.errors import Span, UnsupportedError
 
-__all__ = ["Refusal"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:

@@ -11,8 +11,6 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-__all__ = ["LEAVES", "all_nodes", "copies", "copy_tree", "find_nodes", "whole_copies"]
-
 Node = TypeVar("Node", bound=exp.Expr)
 
 LEAVES = frozenset({exp.Identifier, exp.Literal})

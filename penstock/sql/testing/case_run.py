@@ -39,8 +39,6 @@ from penstock.sql.testing.sources import NamedTables, Sources, name_tables
 from penstock.sql.testing.statements import Statements
 from penstock.sql.testing.substitutes import FixedClock, TableSubstitutes, read_clock
 
-__all__ = ["SPARK_CONF", "CaseResult", "CaseRunner", "check_case", "check_suite", "run_suite"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:

@@ -10,20 +10,6 @@ from typing import Any
 from penstock.catalog.errors import Span
 from penstock.connector.testing.values import InputRow
 
-__all__ = [
-    "Case",
-    "Expectation",
-    "ExpectedError",
-    "ExpectedRow",
-    "ExpectedTable",
-    "InputTable",
-    "LocatedRow",
-    "Step",
-    "TestFile",
-    "ThenBlock",
-    "chosen",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedRow:

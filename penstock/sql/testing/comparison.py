@@ -27,22 +27,6 @@ from penstock.connector.testing.values import plain_text, read_value
 from penstock.sql.testing.cases import Case, ExpectedError, ExpectedRow, ExpectedTable
 from penstock.sql.testing.queries import ActualResults, ActualRow
 
-__all__ = [
-    "KIND",
-    "Cells",
-    "Difference",
-    "DifferenceLine",
-    "Mark",
-    "Problem",
-    "RowsDiffer",
-    "ValueDiffers",
-    "WrongError",
-    "align",
-    "check_expected",
-    "compare",
-    "expected_columns",
-]
-
 Cells = Mapping[str, Any]
 """A row: values by column."""
 

@@ -15,8 +15,6 @@ from penstock.connector.testing.values import MARKS, InputRow
 from penstock.sql.testing.cases import InputTable, LocatedRow
 from penstock.sql.testing.yaml_nodes import YamlNode
 
-__all__ = ["read_input_tables"]
-
 _KINDS = {kind.short: kind for kind in RowKind}
 
 

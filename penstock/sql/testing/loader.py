@@ -21,8 +21,6 @@ from penstock.sql.testing.cases import (
 from penstock.sql.testing.input_rows import read_input_tables
 from penstock.sql.testing.yaml_nodes import YamlNode, read_yaml
 
-__all__ = ["PATTERNS", "find_files", "load_files", "read_test_file"]
-
 PATTERNS = ("*_test.yaml", "*_test.yml", "test_*.yaml", "test_*.yml")
 """The names of test files."""
 

@@ -30,14 +30,6 @@ from penstock.sql.testing.substitutes import local_store_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "ActualResults",
-    "ActualRow",
-    "RunningQuery",
-    "dead_letters",
-    "rows_of",
-    "watermark_of",
-]
 
 STEP_TIMEOUT_S = 300
 """A step that takes longer never ends."""

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-__all__ = ["headline", "problem_document", "problem_text", "write_junit"]
 
 WIDTH = 100_000
 

@@ -33,12 +33,6 @@ from penstock.sql.statements.dml import DeleteRows, TruncateTable, UpdateRows
 from penstock.sql.testing.cases import Case, LocatedRow, Step
 from penstock.sql.testing.substitutes import TableSubstitutes, all_tables, local_store_of
 
-__all__ = [
-    "NamedTables",
-    "Sources",
-    "name_tables",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedTables:

@@ -27,8 +27,6 @@ from penstock.sql.statements.statement import ResetOption, SetOption, Statement,
 from penstock.sql.testing.queries import RunningQuery
 from penstock.sql.testing.substitutes import FixedClock, TableSubstitutes
 
-__all__ = ["Statements"]
-
 
 @dataclass(slots=True, kw_only=True)
 class Statements:

@@ -34,14 +34,6 @@ from penstock.sql.dialect import parse_query, to_text
 from penstock.sql.expressions.expression import find_nondeterministic, parse_expression
 from penstock.sql.plan.analysed import AnalysedQuery
 
-__all__ = [
-    "FixedClock",
-    "TableSubstitutes",
-    "all_tables",
-    "local_store_of",
-    "read_clock",
-]
-
 _INSTANT = "CAST('{0}' AS TIMESTAMP_LTZ(3))"
 _LOCAL = "CAST('{0}' AS TIMESTAMP(3))"
 _DATE = "CAST('{1}' AS DATE)"

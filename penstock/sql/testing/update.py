@@ -13,8 +13,6 @@ from penstock.sql.testing.cases import Expectation, ExpectedTable, TestFile
 from penstock.sql.testing.comparison import KIND, LETTER_COLUMNS, expected_columns
 from penstock.sql.testing.queries import ActualResults, ActualRow
 
-__all__ = ["updated_text"]
-
 STEP = 2
 
 

@@ -14,8 +14,6 @@ import yaml
 
 from penstock.catalog.errors import ConfigError, Span, did_you_mean
 
-__all__ = ["YamlNode", "read_yaml"]
-
 T = TypeVar("T")
 # YAML 1.1 reads 12:30:00 as a number, 2024-01-01 as a date and `on` as true
 _DROPPED = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool", "tag:yaml.org,2002:int")

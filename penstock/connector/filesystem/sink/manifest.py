@@ -20,18 +20,6 @@ from penstock.connector.contract import MicroBatch
 from penstock.connector.filesystem.table.location import is_hidden
 from penstock.connector.spark.sink.last_batch import LastBatch
 
-__all__ = [
-    "LEDGER_FOLDER",
-    "Manifest",
-    "StagedFile",
-    "batch_of",
-    "done_name",
-    "manifest_of",
-    "newest",
-    "staging_name",
-    "writer_name",
-]
-
 LEDGER_FOLDER = "_penstock"
 """Inside the table's folder; what begins with _ is no part of a table, for us, Spark, Flink and DuckDB alike."""
 

@@ -16,14 +16,6 @@ from penstock.connector.spark import hadoop_files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "PublishFolders",
-    "ReplacedPartitions",
-    "partitions_of",
-    "publish",
-    "visible_files",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ReplacedPartitions:

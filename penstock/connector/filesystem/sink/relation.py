@@ -16,8 +16,6 @@ from penstock.connector.spark.types import spark_type
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["WrittenFiles"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFiles:

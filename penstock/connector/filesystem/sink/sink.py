@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
-__all__ = ["FilesystemSink"]
 
 INSERT = "insert-"
 """Writers of INSERT .. VALUES, which have no checkpoint."""

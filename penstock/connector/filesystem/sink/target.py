@@ -20,18 +20,6 @@ from penstock.connector.filesystem.table.location import is_hidden
 from penstock.connector.filesystem.table.table import partitioning_of, read_settings
 from penstock.connector.formats import Fields, find_format
 
-__all__ = [
-    "WRITTEN_ONLY",
-    "FileFormat",
-    "FileTarget",
-    "SinkOptions",
-    "file_format",
-    "is_written_only",
-    "read_sink_options",
-    "read_target",
-    "written_options",
-]
-
 WRITTEN_ONLY = ("csv", "orc", "parquet")
 """Formats that are not read here."""
 

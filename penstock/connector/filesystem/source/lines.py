@@ -20,18 +20,6 @@ from penstock.connector.filesystem.table.location import (
 )
 from penstock.connector.filesystem.table.split import FileSplit
 
-__all__ = [
-    "CompressedLines",
-    "LineSource",
-    "Piece",
-    "PlainLines",
-    "find_newline",
-    "line_position",
-    "line_positions",
-    "read_at",
-    "split_lines",
-]
-
 PIECE_BYTES = 8 << 20
 """Large enough that the cost per call vanishes, small enough to decode while the next piece is read."""
 

@@ -34,13 +34,6 @@ from penstock.connector.filesystem.table.table import FilesystemTable
 from penstock.connector.formats import Decoded
 from penstock.connector.source.split import Discovery, SplitOffsets
 
-__all__ = [
-    "FileMetadataClient",
-    "last_lines",
-    "last_lines_of_stream",
-    "peek",
-]
-
 Candidates = Iterator[tuple[int, bytes]]
 """Lines from the last to the first, each with its position."""
 

@@ -31,8 +31,6 @@ from penstock.connector.formats.decoders import collecting_errors, rows_without_
 from penstock.connector.source.records import BadRecord, RawRecord, RecordsWithSplitIds, Stage
 from penstock.connector.source.split import Split
 
-__all__ = ["FileSplitReader", "LineDecoder", "open_lines"]
-
 
 class LineDecoder:
     """Decodes lines into the columns asked for, and nothing else."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from penstock.connector.filesystem.source.metadata_client import FileMetadataClient
     from penstock.connector.filesystem.source.reader import FileSplitReader
 
-__all__ = ["FilesystemSource"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesystemSource(SplitSource):

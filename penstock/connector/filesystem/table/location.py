@@ -27,20 +27,6 @@ from penstock.catalog.errors import (
 from penstock.catalog.options.redaction import redact
 from penstock.connector.urls import split_url
 
-__all__ = [
-    "FoundFile",
-    "Location",
-    "TableFolder",
-    "corrupt",
-    "explained",
-    "line_too_long",
-    "locate",
-    "not_readable",
-    "rewritten",
-    "shortened",
-    "vanished",
-]
-
 _KEEP = (
     "keep files as they are until they are read, and give new ones new names; start over with --from-scratch, "
     "which sets the checkpoint aside, or under another SET 'pipeline.name'"

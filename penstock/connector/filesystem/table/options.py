@@ -20,32 +20,6 @@ from penstock.catalog.options.option import (
     optional,
 )
 
-__all__ = [
-    "AUTO_COMPACTION",
-    "COMMIT_CLASS",
-    "COMMIT_DELAY",
-    "COMMIT_POLICY",
-    "COMMIT_TRIGGER",
-    "COMPACTION_SIZE",
-    "CONNECTOR",
-    "DEFAULT_PARTITION",
-    "FILE_SIZE",
-    "FORMAT",
-    "MAX_BYTES",
-    "MAX_ROWS_PER_FILE",
-    "MONITOR_INTERVAL",
-    "OPTIONS",
-    "PARALLELISM",
-    "PARTITION_TIME",
-    "PATH",
-    "PATH_PATTERN",
-    "ROLLING_TIMES",
-    "SHUFFLE_BY_PARTITION",
-    "SINK_OPTIONS",
-    "SINK_PARALLELISM",
-    "SUCCESS_FILE",
-]
-
 MIB = 1 << 20
 
 

@@ -20,15 +20,6 @@ from penstock.connector.arrow import cast_metadata
 from penstock.connector.filesystem.table.location import not_readable
 from penstock.connector.source.split import Split
 
-__all__ = [
-    "COMPRESSED_STOP",
-    "METADATA_TYPES",
-    "FileSplit",
-    "codec_of",
-    "metadata_value",
-    "positions_in",
-]
-
 COMPRESSED_STOP = 1 << 62
 """Past every decompressed byte."""
 

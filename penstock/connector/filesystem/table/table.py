@@ -38,15 +38,6 @@ from penstock.connector.options.watermark import (
     read_watermark_settings,
 )
 
-__all__ = [
-    "FilesystemSettings",
-    "FilesystemTable",
-    "Partitioning",
-    "partitioning_of",
-    "read_settings",
-    "read_table",
-]
-
 _TYPES = (
     t.CharType,
     t.VarCharType,

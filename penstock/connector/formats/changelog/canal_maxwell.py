@@ -49,14 +49,6 @@ from penstock.connector.formats.json.options import JsonSettings
 from penstock.connector.formats.json.text import parse
 from penstock.connector.java_pattern import java_pattern
 
-__all__ = [
-    "CanalEnvelopeDecoder",
-    "CanalJsonFormat",
-    "CanalLayout",
-    "MaxwellJsonFormat",
-    "lists_old_value",
-]
-
 FIELD = "old"
 
 

@@ -41,13 +41,6 @@ from penstock.connector.formats.contract import Decoder, Fields
 from penstock.connector.formats.json.columns import read_timestamps
 from penstock.connector.formats.json.options import JsonSettings
 
-__all__ = [
-    "DebeziumEnvelopeDecoder",
-    "DebeziumJsonFormat",
-    "DebeziumLayout",
-    "OggJsonFormat",
-]
-
 BEFORE, AFTER = "before", "after"
 REPLICA_IDENTITY = "a table of PostgreSQL needs ALTER TABLE ... REPLICA IDENTITY FULL"
 

@@ -33,19 +33,6 @@ from penstock.connector.formats.json.decoder import JsonDecoder
 from penstock.connector.formats.json.lines import Mask
 from penstock.connector.formats.json.options import JsonSettings
 
-__all__ = [
-    "ChangeRows",
-    "EnvelopeDecoder",
-    "EnvelopeRows",
-    "Indexes",
-    "Operation",
-    "Operations",
-    "SchemaFilterDecoder",
-    "change_rows",
-    "images",
-    "operations_of",
-]
-
 
 class Operation(IntEnum):
     """What an event says happened to a row. UNKNOWN: not said, or nothing that is known; NOTHING: to no row."""

@@ -35,22 +35,6 @@ from penstock.connector.formats.json.options import (
 )
 from penstock.connector.formats.json.text import excerpt
 
-__all__ = [
-    "STRING",
-    "STRINGS",
-    "ChangeFormat",
-    "CheckedEnvelopes",
-    "Envelope",
-    "EnvelopeReader",
-    "Envelopes",
-    "Fault",
-    "MetadataField",
-    "instants",
-    "missing_image",
-    "row_of",
-    "unknown_operation",
-]
-
 STRING = t.VarCharType(length=t.MAX_LENGTH)
 STRINGS = t.MapType(key=STRING, value=STRING)
 

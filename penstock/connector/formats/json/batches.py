@@ -43,14 +43,6 @@ from penstock.connector.formats.json.lines import (
 )
 from penstock.connector.formats.json.options import JsonSettings
 
-__all__ = [
-    "VALUE",
-    "BatchReader",
-    "LineReader",
-    "is_batchable",
-    "read_map",
-]
-
 VALUE = "v"
 """The name of the one field in the lines made of a map's values."""
 

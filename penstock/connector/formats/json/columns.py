@@ -19,19 +19,6 @@ from penstock.connector.arrow import arrow_field, arrow_type
 from penstock.connector.formats.json.lines import Mask
 from penstock.connector.formats.json.options import JsonSettings, TimestampStandard
 
-__all__ = [
-    "Path",
-    "Wire",
-    "has_swap",
-    "is_map",
-    "read_base64",
-    "read_dates",
-    "read_times",
-    "read_timestamps",
-    "to_column",
-    "wire_type",
-]
-
 SECONDS = len("yyyy-MM-dd HH:mm:ss")
 MAX_OFFSET_HOURS = 18
 # What Arrow's cast takes, but for the lengths of months: keeps the search by halves to those

@@ -35,12 +35,6 @@ from penstock.connector.formats.json.text import (
     parse,
 )
 
-__all__ = [
-    "JsonDecoder",
-    "RecordReader",
-    "Rows",
-]
-
 Convert = Callable[[Any], Any]
 _MISSING = object()
 

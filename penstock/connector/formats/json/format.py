@@ -13,8 +13,6 @@ from penstock.connector.checks import check_record_type
 from penstock.connector.formats.contract import Decoder, Fields
 from penstock.connector.formats.json.options import json_options, json_settings
 
-__all__ = ["JsonFormat", "check_keys"]
-
 
 class JsonFormat:
     """The format `json`."""

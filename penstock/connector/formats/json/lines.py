@@ -14,22 +14,6 @@ from pyarrow import json as pa_json
 
 from penstock.connector.arrow import query
 
-__all__ = [
-    "INTEGER",
-    "NUMBER",
-    "Lines",
-    "Mask",
-    "UnreadableError",
-    "has_long_decimal",
-    "has_minus_zero",
-    "is_json",
-    "kinds_at",
-    "looks_like_object",
-    "map_entries",
-    "read_lines",
-    "to_lines",
-]
-
 Lines: TypeAlias = pa.BinaryArray
 """JSON texts, each with a newline behind it, in one buffer; slices share the buffer."""
 

@@ -12,15 +12,6 @@ from typing import Any
 from penstock.catalog.errors import OptionError
 from penstock.catalog.options.option import BOOLEAN, STRING, Option, Resolved, enum_type
 
-__all__ = [
-    "JsonSettings",
-    "TimestampStandard",
-    "envelope_options",
-    "envelope_settings",
-    "json_options",
-    "json_settings",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampStandard:

@@ -19,8 +19,6 @@ from penstock.catalog.model import types as t
 from penstock.connector.formats.json.options import TimestampStandard
 from penstock.connector.formats.json.text import Float, Integer, NotJson, TypeMismatch, tree_text
 
-__all__ = ["date_days", "scalar_converter", "time_ms", "timestamp_us"]
-
 # DateTimeFormatter reads ASCII digits only. Years of more than four digits carry a sign (SignStyle.EXCEEDS_PAD).
 _DATE = r"([0-9]{4}|-[0-9]{4,10}|\+[0-9]{5,10})-([0-9]{2})-([0-9]{2})"
 

@@ -7,19 +7,6 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Any, Self
 
-__all__ = [
-    "Float",
-    "Integer",
-    "MalformedError",
-    "NotJson",
-    "NotNullViolation",
-    "Problem",
-    "TypeMismatch",
-    "excerpt",
-    "parse",
-    "tree_text",
-]
-
 
 class Integer(str):
     """The text of a JSON number without fraction and exponent."""

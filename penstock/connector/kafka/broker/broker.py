@@ -32,8 +32,6 @@ from penstock.connector.kafka.broker.record import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["EmbeddedBroker", "broker_jar_set", "broker_jars"]
-
 
 def broker_jar_set() -> JarSet:
     """Kafka 4.2.0 with all it needs, and log4j's binding so that the broker's log can be read."""

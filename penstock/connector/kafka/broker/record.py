@@ -13,16 +13,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-__all__ = [
-    "HOST",
-    "BrokerRecord",
-    "record_path",
-    "running_broker",
-    "serves",
-    "stop_broker",
-    "write_record",
-]
-
 HOST = "127.0.0.1"
 """The embedded broker serves this machine only."""
 

@@ -35,13 +35,6 @@ from penstock.connector.kafka.client.connection import (
 )
 from penstock.connector.kafka.client.errors import partition_unknown, topic_changed
 
-__all__ = [
-    "PATIENCE_S",
-    "CommittedOffsets",
-    "KafkaAdmin",
-    "existing_bounds",
-]
-
 SLICE_S = 1.0
 _NOT_YET = {KafkaError._TIMED_OUT, KafkaError._WAIT_COORD}  # noqa: SLF001  public codes
 _OF_PRODUCERS = ("transactional.id", "transaction.timeout.ms")

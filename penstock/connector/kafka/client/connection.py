@@ -15,24 +15,6 @@ from penstock.connector.source.split import Split
 if TYPE_CHECKING:
     from confluent_kafka import Message  # noqa: TC004  at run time only `client` may
 
-__all__ = [
-    "Connection",
-    "Denied",
-    "EndOfPartition",
-    "Event",
-    "Fetched",
-    "KafkaSplit",
-    "LogBounds",
-    "OffsetUnavailable",
-    "Start",
-    "TopicInfo",
-    "TopicPartition",
-    "TopicUnknown",
-    "admin_connection",
-    "peek_connection",
-    "read_connection",
-]
-
 
 class TopicPartition(NamedTuple):
     """A partition of a topic; also a dictionary key and, as `topic-partition`, a split id (Flink's spelling)."""

@@ -27,12 +27,6 @@ from penstock.connector.kafka.client.connection import (
     TopicUnknown,
 )
 
-__all__ = [
-    "CONSUMERS",
-    "ConsumerPool",
-    "KafkaConsumer",
-]
-
 _END = KafkaError._PARTITION_EOF  # noqa: SLF001  a public code, whatever its name
 # with auto.offset.reset=error the client reports these in place of jumping elsewhere
 _UNAVAILABLE = {

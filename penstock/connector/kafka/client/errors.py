@@ -13,17 +13,6 @@ from penstock.catalog.errors import (
 from penstock.connector.kafka.client.connection import TopicPartition
 from penstock.connector.source.split import SplitOffsets
 
-__all__ = [
-    "access_denied",
-    "broker_unavailable",
-    "deleted_records",
-    "missing_topics",
-    "partition_unknown",
-    "stalled_read",
-    "topic_changed",
-    "truncated_log",
-]
-
 _START_ANEW = "start over with --from-scratch, which sets the checkpoint aside, or under another SET 'pipeline.name'"
 
 

@@ -12,19 +12,6 @@ from pathlib import PurePath
 
 from penstock.catalog.errors import OptionError, did_you_mean
 
-__all__ = [
-    "IGNORED",
-    "PASSED_ON",
-    "PRODUCED",
-    "PRODUCER_DECIDES",
-    "PRODUCER_ONLY",
-    "PRODUCER_RENAMED",
-    "REFERENCES",
-    "REFUSED",
-    "RENAMED",
-    "client_configuration",
-]
-
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())

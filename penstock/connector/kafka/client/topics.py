@@ -20,16 +20,6 @@ from penstock.catalog.errors import ObjectExistsError, OptionError, UnknownObjec
 from penstock.connector.kafka.client.admin import KafkaAdmin
 from penstock.connector.kafka.client.client import REQUEST_TIMEOUT_S
 
-__all__ = [
-    "TopicPlan",
-    "add_partitions",
-    "alter_config",
-    "create_topic",
-    "delete_topic",
-    "partition_counts",
-    "unknown_topic",
-]
-
 _REFUSED = frozenset(
     {
         KafkaError.INVALID_CONFIG,

@@ -36,19 +36,6 @@ from penstock.connector.kafka.client.errors import missing_topics
 from penstock.connector.kafka.sink.settings import Delivery, KafkaSinkSettings
 from penstock.connector.kafka.table.settings import Subscription, TopicList
 
-__all__ = [
-    "DEFAULT_TRANSACTION_TIMEOUT_MS",
-    "Commit",
-    "RecordProducer",
-    "SinkAdmin",
-    "check_topics",
-    "check_transactions",
-    "marker_partition",
-    "producer_connection",
-    "transaction_timeout_ms",
-    "transactional",
-]
-
 DEFAULT_TRANSACTION_TIMEOUT_MS = 300_000
 """Time for one slot's part of a batch. Flink's hour is more than brokers allow (FLINK-35870); what a dead runner
 left open holds up read_committed readers no longer than this."""

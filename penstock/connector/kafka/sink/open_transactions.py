@@ -14,8 +14,6 @@ from penstock.connector.kafka.client.connection import Connection, TopicPartitio
 from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin, transactional
 from penstock.connector.kafka.sink.protocol import Marker
 
-__all__ = ["BlockedPartition", "Slot", "abort", "blocked_partitions", "slots"]
-
 ABORT_TIMEOUT_MS = 60_000
 """Of the transaction that is started to end another; nothing is written in it."""
 

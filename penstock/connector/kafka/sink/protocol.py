@@ -27,17 +27,6 @@ from penstock.connector.failpoints import reach
 from penstock.connector.kafka.client.connection import Connection, TopicPartition, admin_connection
 from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin, transactional
 
-__all__ = [
-    "BatchCommit",
-    "Destination",
-    "Marker",
-    "SlotNames",
-    "SlotWriter",
-    "last_changes",
-    "may_write",
-    "read_marker",
-]
-
 _OF_A_RECORD = ("key", "value", "timestamp", "headers")
 BY_KEY = -1
 """What the client takes for "choose the partition yourself"."""

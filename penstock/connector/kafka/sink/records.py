@@ -41,19 +41,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-__all__ = [
-    "ORDER",
-    "SLOT",
-    "check_order",
-    "check_topic_given",
-    "check_writable",
-    "record_expressions",
-    "records_of",
-    "single_topic",
-    "slotted",
-    "writable_as",
-    "writes_changes",
-]
 
 SLOT = "__slot"
 ORDER = "__order"

@@ -21,8 +21,6 @@ from penstock.connector.kafka.sink.client import (
 from penstock.connector.kafka.sink.settings import KafkaSinkSettings
 from penstock.connector.source.records import RawRecord
 
-__all__ = ["ClusterReplay", "replay_records"]
-
 RECORDS_A_CALL = 1000
 BY_KEY = -1
 """What the client takes for "choose the partition yourself"."""

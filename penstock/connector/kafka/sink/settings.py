@@ -12,8 +12,6 @@ from penstock.catalog.options.option import Resolved
 from penstock.connector.kafka.client.properties import PRODUCED, PRODUCER_DECIDES, PRODUCER_RENAMED
 from penstock.connector.kafka.table import options as o
 
-__all__ = ["Delivery", "KafkaSinkSettings", "Partitioner", "Staging", "read_sink_settings"]
-
 logger = logging.getLogger(__name__)
 
 LONGEST_PREFIX = 64_000

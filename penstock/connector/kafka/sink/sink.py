@@ -67,15 +67,6 @@ from penstock.connector.spark.sink.micro_batch import (
 )
 from penstock.connector.spark.sink.target_rows import check_complete
 
-__all__ = [
-    "KafkaSink",
-    "check_remembered",
-    "evaluate_batch",
-    "first_attempt_ms",
-    "marker_lasts_ms",
-    "stage_records",
-]
-
 RETENTION = "offsets.retention.minutes"
 DEFAULT_RETENTION_MIN = 10_080
 """Kafka's own, assumed where the broker's settings may not be seen."""

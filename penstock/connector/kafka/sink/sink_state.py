@@ -20,20 +20,6 @@ from penstock.connector.storage import open_folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "BEGAN",
-    "FOLDER",
-    "KnownSlot",
-    "KnownSlots",
-    "SinkState",
-    "check_unchanged",
-    "next_batch",
-    "parse_sink_state",
-    "read_sink_state",
-    "read_slots",
-    "record_sink_state",
-    "set_marker",
-]
 
 FOLDER = "kafka-sinks"
 """In the checkpoint, beside Spark's own."""

@@ -24,8 +24,6 @@ from penstock.connector.kafka.sink.protocol import (
 from penstock.connector.kafka.sink.records import SLOT
 from penstock.connector.spark.errors import readable_by_spark
 
-__all__ = ["REPORT", "SlotTask", "Transactions", "Writing", "write_plainly", "write_slot"]
-
 REPORT = "slot INT, rows BIGINT, written BOOLEAN"
 _REPORT = pa.schema([("slot", pa.int32()), ("rows", pa.int64()), ("written", pa.bool_())])
 

@@ -34,13 +34,6 @@ from penstock.connector.kafka.table.fields import (
 )
 from penstock.connector.source.records import BadRecord, RawRecord
 
-__all__ = [
-    "DecodedRecords",
-    "KafkaRecordDecoder",
-    "Tombstones",
-    "UpsertDecoder",
-]
-
 Rows: TypeAlias = npt.NDArray[np.int64]
 
 

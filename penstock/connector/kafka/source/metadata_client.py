@@ -32,8 +32,6 @@ from penstock.connector.kafka.table.settings import KafkaSettings, TopicList, To
 from penstock.connector.kafka.table.startup import Earliest, resolve_start, resolve_stop
 from penstock.connector.source.split import Discovery, SplitOffsets
 
-__all__ = ["GroupCommitter", "KafkaMetadataClient"]
-
 logger = logging.getLogger(__name__)
 
 

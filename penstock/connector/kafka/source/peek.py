@@ -31,8 +31,6 @@ from penstock.connector.kafka.client.consumer import KafkaConsumer
 from penstock.connector.kafka.source.decode import KafkaRecordDecoder
 from penstock.connector.kafka.source.records import Records
 
-__all__ = ["Peeker"]
-
 FIRST_WINDOW = 4
 """Offsets: the record before a transaction's marker is in it, and a fetch returns so many in any case."""
 

@@ -28,12 +28,6 @@ from penstock.connector.kafka.client.connection import (
 from penstock.connector.kafka.client.errors import deleted_records, stalled_read, truncated_log
 from penstock.connector.source.split import SplitOffsets
 
-__all__ = [
-    "LogCheck",
-    "RangeProgress",
-    "by_partition",
-]
-
 
 @dataclass(slots=True)
 class RangeProgress:

@@ -30,8 +30,6 @@ from penstock.connector.kafka.source.records import Records
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Split
 
-__all__ = ["KafkaSplitReader"]
-
 RECORDS_A_FETCH = 20_000
 """Large enough that the cost per call vanishes, small enough to decode while the next ones come."""
 

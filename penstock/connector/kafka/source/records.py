@@ -17,8 +17,6 @@ from penstock.connector.kafka.client.connection import TopicPartition
 from penstock.connector.kafka.table.fields import METADATA_TYPES
 from penstock.connector.source.records import BadRecord, RawRecord, Stage
 
-__all__ = ["LARGEST_MS", "Records", "as_bytes", "bad_records", "by_split", "metadata_array"]
-
 LARGEST_MS = (2**63 - 1) // 1000 - 3 * 86_400_000
 """The largest timestamp that is distinguished, and with a minus the smallest: it is a time in every time zone."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from penstock.connector.kafka.source.metadata_client import KafkaMetadataClient
     from penstock.connector.kafka.source.reader import KafkaSplitReader
 
-__all__ = ["KafkaSource", "java_hash", "split_owner"]
-
 
 def java_hash(text: str) -> int:
     """Return Java's String.hashCode: 31-ary over UTF-16 units, in 32 signed bits."""

@@ -27,22 +27,6 @@ from penstock.connector.formats.contract import FieldProjecting
 from penstock.connector.kafka.table import options as o
 from penstock.connector.kafka.table.settings import KafkaSettings
 
-__all__ = [
-    "METADATA_TYPES",
-    "WRITABLE",
-    "Field",
-    "FormatChoice",
-    "KafkaTable",
-    "Projection",
-    "TableFormats",
-    "check_insert_only",
-    "check_primary_key",
-    "format_metadata_key",
-    "formats_of",
-    "metadata_of",
-    "project",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatChoice:

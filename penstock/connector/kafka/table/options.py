@@ -21,42 +21,6 @@ from penstock.catalog.options.option import (
 )
 from penstock.connector.kafka.client.properties import REFERENCES
 
-__all__ = [
-    "BOOTSTRAP_SERVERS",
-    "BOUNDED_MODE",
-    "BOUNDED_OFFSETS",
-    "BOUNDED_TIMESTAMP",
-    "BUFFER_INTERVAL",
-    "BUFFER_ROWS",
-    "CONNECTOR",
-    "DELIVERY_GUARANTEE",
-    "DISCOVERY_INTERVAL",
-    "FORMAT",
-    "GROUP_ID",
-    "KEY_FIELDS",
-    "KEY_FIELDS_PREFIX",
-    "KEY_FORMAT",
-    "MAX_RECORDS",
-    "ON_DATA_LOSS",
-    "OPTIONS",
-    "PARALLELISM",
-    "PARTITIONER",
-    "PROPERTIES",
-    "SEMANTIC",
-    "SINK_OPTIONS",
-    "SINK_PARALLELISM",
-    "STAGING",
-    "STARTUP_MODE",
-    "STARTUP_OFFSETS",
-    "STARTUP_TIMESTAMP",
-    "TOPIC",
-    "TOPIC_PATTERN",
-    "TRANSACTIONAL_ID_PREFIX",
-    "UPSERT_OPTIONS",
-    "VALUE_FIELDS_INCLUDE",
-    "VALUE_FORMAT",
-]
-
 MODES = ("earliest-offset", "latest-offset", "group-offsets", "timestamp", "specific-offsets")
 
 

@@ -39,16 +39,6 @@ from penstock.connector.options.watermark import (
     read_watermark_settings,
 )
 
-__all__ = [
-    "KafkaSettings",
-    "Subscription",
-    "TopicList",
-    "TopicPattern",
-    "is_topic_name",
-    "read_settings",
-    "topic_pattern",
-]
-
 # kept by the brokers for themselves; a pattern does not match them (Kafka's ListTopics leaves them out)
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")

@@ -13,20 +13,6 @@ from typing import Protocol, assert_never
 from penstock.catalog.errors import DataLossError, OptionError
 from penstock.connector.kafka.client.connection import TopicPartition
 
-__all__ = [
-    "AtTimestamp",
-    "BoundedMode",
-    "Earliest",
-    "GroupOffsets",
-    "Latest",
-    "OffsetLookup",
-    "SpecificOffsets",
-    "StartupMode",
-    "parse_specific_offsets",
-    "resolve_start",
-    "resolve_stop",
-]
-
 Offsets = Mapping[TopicPartition, int]
 
 

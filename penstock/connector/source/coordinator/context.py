@@ -23,8 +23,6 @@ from penstock.connector.source.coordinator.events import (
 from penstock.connector.source.segments import SegmentFiles
 from penstock.connector.source.split import Split
 
-__all__ = ["SourceCoordinatorContext", "SplitAssignmentTracker"]
-
 
 class SplitAssignmentTracker:
     """Assignments of one coordinator, kept apart by the first checkpoint that holds them. Not part of its state."""

@@ -43,14 +43,6 @@ from penstock.connector.source.coordinator.events import (
 from penstock.connector.source.enumerator import HINT, EnumeratorState, MakeEnumerator, check_keys
 from penstock.connector.source.segments import SegmentFiles
 
-__all__ = [
-    "CoordinatorSettings",
-    "CoordinatorState",
-    "SourceCoordinator",
-    "enumerator_state",
-    "no_segment_files",
-]
-
 VERSION = 1
 
 CoordinatorState = Mapping[str, Any]

@@ -28,7 +28,6 @@ from penstock.connector.source.split import Discovery, Split
 if TYPE_CHECKING:
     from penstock.connector.contract import SplitMetadataClient
 
-__all__ = ["DiscoveringEnumerator", "SplitStops"]
 
 KIND = "discovering"
 VERSION = 1

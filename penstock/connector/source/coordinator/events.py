@@ -13,33 +13,6 @@ from typing import Any
 from penstock.connector.source.enumerator import EnumeratorState
 from penstock.connector.source.split import Split
 
-__all__ = [
-    "AddSplits",
-    "AlignmentDue",
-    "CallCompleted",
-    "CheckpointCompleted",
-    "CheckpointTaken",
-    "CheckpointTriggered",
-    "CoordinatorEffect",
-    "CoordinatorEvent",
-    "FailJob",
-    "IsProcessingBacklog",
-    "NoMoreSplits",
-    "PublishGroupWatermark",
-    "ReaderEvent",
-    "ReaderFailed",
-    "ReaderRegistered",
-    "ReaderReset",
-    "ReportedWatermark",
-    "ScheduleCall",
-    "SendToReader",
-    "SourceEvent",
-    "SourceEventReceived",
-    "SplitRequested",
-    "WatermarkAlignment",
-]
-
-
 # --- to a reader ---
 
 

@@ -26,8 +26,6 @@ from penstock.connector.source.enumerator import (
 )
 from penstock.connector.source.split import Split
 
-__all__ = ["ChunksFinished", "PhasedEnumerator", "PhasedMetadataClient"]
-
 KIND = "phased"
 VERSION = 1
 KEYS = ("listed", "unassigned", "assigned", "finished", "log", "log_assigned")

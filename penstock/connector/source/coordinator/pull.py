@@ -29,7 +29,6 @@ from penstock.connector.source.split import Discovery, Split
 if TYPE_CHECKING:
     from penstock.connector.contract import SplitMetadataClient
 
-__all__ = ["PullingEnumerator", "SeenSplits", "WaitingReaders"]
 
 _INLINE = 8  # bytes of a hash in the checkpoint itself, which may have come into a file later
 

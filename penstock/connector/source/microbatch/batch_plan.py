@@ -10,15 +10,6 @@ from dataclasses import dataclass, field, replace
 
 from penstock.connector.source.state import SplitState
 
-__all__ = [
-    "MOST_ROUNDS",
-    "BatchPlan",
-    "OffsetSearch",
-    "Peeked",
-    "SplitPlan",
-    "split_quotas",
-]
-
 MOST_ROUNDS = 24
 """Peeks of one search: twelve halvings between twelve interpolations; the best cut so far is taken then."""
 

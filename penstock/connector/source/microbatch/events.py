@@ -11,23 +11,6 @@ from dataclasses import dataclass, field
 from penstock.connector.source.split import SplitOffsets
 from penstock.connector.source.state import SourceState
 
-__all__ = [
-    "AlignmentGroupFetched",
-    "AlignmentGroupPublished",
-    "BatchPlanned",
-    "Effect",
-    "Event",
-    "EventTimesPeeked",
-    "FetchAlignmentGroup",
-    "FetchSplitOffsets",
-    "NoNewRecords",
-    "PeekEventTimes",
-    "PlanRequested",
-    "PublishToAlignmentGroup",
-    "ReportDataLoss",
-    "SplitOffsetsFetched",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequested:

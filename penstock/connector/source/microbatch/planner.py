@@ -51,8 +51,6 @@ from penstock.connector.source.microbatch.watermark import (
 from penstock.connector.source.split import Split, SplitOffsets
 from penstock.connector.source.state import DiscoveredSplit, SourceState, SplitState, instant_text
 
-__all__ = ["BatchPlanner", "BatchPlannerSettings"]
-
 
 class _Phase(Enum):
     """What peeks are for: the ends that the read limit allows, those that the group allows, or the next batch's."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CONFIRMED_AFTER_MS", "LARGEST_STEP_MS", "PlanningClock"]
-
 LARGEST_STEP_MS = 60_000
 """How far the wall clock may be from where it should be by the steady clock: what time servers correct in a step."""
 

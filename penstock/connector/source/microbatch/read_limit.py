@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["SplitRange", "pack", "share"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitRange:

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 
 from penstock.connector.source.state import MAX_WATERMARK_MS, SplitState
 
-__all__ = ["IdlenessTimers", "combined_watermark", "is_idle"]
-
 
 class IdlenessTimers:
     """Remembers when splits were first seen without new records, by a clock that never steps (`now_ms`)."""

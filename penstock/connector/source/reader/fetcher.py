@@ -19,18 +19,6 @@ from penstock.connector.contract import FetcherModel, SplitReader
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Split
 
-__all__ = [
-    "CLOSE_TIMEOUT_S",
-    "QUEUE_CAPACITY",
-    "ElementsQueue",
-    "FetcherExecution",
-    "FetcherState",
-    "FetcherTask",
-    "FetcherThreads",
-    "SplitFetcher",
-    "SplitFetcherManager",
-]
-
 QUEUE_CAPACITY = 2
 """Fetches that wait for the reader (Flink: source.reader.element.queue.capacity): decoding and delivering overlap."""
 

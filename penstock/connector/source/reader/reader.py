@@ -22,15 +22,6 @@ from penstock.connector.source.reader.fetcher import (
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Split
 
-__all__ = [
-    "EndOfInput",
-    "NothingAvailable",
-    "PausedRecords",
-    "Polled",
-    "ReaderProgress",
-    "SourceReader",
-]
-
 
 class ReaderProgress:
     """The unfinished splits of a reader, each with the position after the last batch that was delivered."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 from penstock.connector.source.state import MAX_WATERMARK_MS
 
-__all__ = ["PauseOrResume", "SourceOperator", "SplitOutput"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseOrResume:

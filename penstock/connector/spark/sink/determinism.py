@@ -15,7 +15,6 @@ from penstock.connector.spark.internals import analyzed_plan
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["nondeterminism", "nondeterministic_functions"]
 
 _ROW_BY_ROW = frozenset({
     "CollectMetrics", "EventTimeWatermark", "Expand", "Filter", "Generate", "LocalRelation", "LogicalRDD",

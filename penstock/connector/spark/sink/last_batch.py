@@ -15,7 +15,6 @@ from penstock.catalog.errors import StateMismatchError
 if TYPE_CHECKING:
     from penstock.connector.contract import MicroBatch
 
-__all__ = ["LastBatch", "is_written"]
 
 _ANEW = (
     "to start over, empty the target and run with --from-scratch, or SET another 'pipeline.name'"

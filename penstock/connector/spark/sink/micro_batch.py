@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-__all__ = [
-    "BatchInterruptedError",
-    "WriteBatch",
-    "batch_digest",
-    "discard_batch",
-    "micro_batch_query",
-    "saved_query_id",
-    "translate_interruptions",
-    "with_settings",
-]
 
 _INTERRUPTIONS = (
     "java.lang.InterruptedException",

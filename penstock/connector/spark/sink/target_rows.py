@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 
     from penstock.catalog.model.table import PhysicalColumn, Schema
 
-__all__ = [
-    "IS_DELETE",
-    "check_complete",
-    "last_changes",
-    "target_expressions",
-    "target_rows",
-]
 
 IS_DELETE = "__delete"
 """Name of the BOOLEAN column that says that a key is gone."""

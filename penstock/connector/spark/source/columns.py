@@ -33,8 +33,6 @@ from penstock.connector.scan import ARRIVED, ARRIVED_FIELDS, Scan
 from penstock.connector.spark.source.offsets import BatchWatermarks
 from penstock.connector.spark.types import spark_type
 
-__all__ = ["SKIPPED", "WATERMARK", "WATERMARK_BEFORE", "Came", "RowFramer", "scan_schema"]
-
 WATERMARK = "__watermark"
 WATERMARK_BEFORE = "__watermark_before"
 SKIPPED = "__skipped"

@@ -40,8 +40,6 @@ from penstock.connector.source.coordinator.events import (
 from penstock.connector.source.microbatch.planner import BatchPlanner
 from penstock.connector.source.segments import SegmentFiles
 
-__all__ = ["CoordinatorDriver"]
-
 READER = 0
 """Spark's batches are the one reader; what its tasks read is decided batch by batch."""
 

@@ -36,17 +36,6 @@ from penstock.connector.spark.source.planning import PlanningExecutor
 from penstock.connector.spark.source.stream import SplitStreamReader
 from penstock.connector.spark.source.task import read_partition
 
-__all__ = [
-    "SCAN_OPTION",
-    "TABLE_OPTION",
-    "ScanDataSource",
-    "SnapshotReader",
-    "SplitBatchReader",
-    "TableDataSource",
-    "bind_table_source",
-    "plan_read",
-]
-
 
 class SplitBatchReader(DataSourceReader):
     """Reads a scan once: to its stops where it is bounded, else to the ends seen at planning."""

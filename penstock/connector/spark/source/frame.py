@@ -15,8 +15,6 @@ from penstock.connector.spark.source.columns import ROW, SKIPPED, WATERMARK_BEFO
 from penstock.connector.spark.source.data_source import SCAN_OPTION, ScanDataSource
 from penstock.connector.spark.source.watermark import carry_watermark, mark
 
-__all__ = ["ScanFrame", "read_scan_frame", "skipped_metric"]
-
 
 def skipped_metric(view: str) -> str:
     """Return the name of the observed metric that counts the bad records left out by the source behind `view`."""

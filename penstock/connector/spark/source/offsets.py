@@ -18,8 +18,6 @@ from penstock.connector.source.microbatch.read_limit import SplitRange, pack
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import SourceState, encode_state
 
-__all__ = ["INITIAL_OFFSET", "BatchWatermarks", "TaskPartition", "plan_partitions"]
-
 INITIAL_OFFSET: dict[str, Any] = encode_state(SourceState())
 
 

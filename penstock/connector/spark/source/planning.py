@@ -40,11 +40,6 @@ from penstock.connector.source.state import SourceState, highest_allowed_ms
 from penstock.connector.spark.source.coordinator_driver import CoordinatorDriver
 from penstock.connector.spark.source.segment_folder import open_segment_folder
 
-__all__ = [
-    "AlignmentExchange",
-    "PlanningExecutor",
-]
-
 
 class AlignmentExchange:
     """The board as one member sees it. Driver side; small local files, hardly blocking."""

@@ -17,15 +17,6 @@ from typing import TypeVar
 
 from penstock.catalog.errors import BrokerUnavailableError
 
-__all__ = [
-    "Outage",
-    "OutageFile",
-    "RetryPolicy",
-    "current_outage",
-    "outage_file",
-    "retry_while_unavailable",
-]
-
 _CLIENTS_REASON = re.compile(r"failed: (?P<reason>[^(]+?)\s*(?:\(|$)")
 """The reason in librdkafka's words: `host:9092/1: Connect to .. failed: Connection refused (after ..)`."""
 

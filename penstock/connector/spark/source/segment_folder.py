@@ -19,8 +19,6 @@ from penstock.connector.source.segments import Segment, SegmentFiles, SegmentNam
 from penstock.connector.spark import durable_files
 from penstock.connector.storage import Folder, open_folder
 
-__all__ = ["FOLDER", "open_segment_folder"]
-
 log = logging.getLogger(__name__)
 
 FOLDER = "seen-files"

@@ -31,8 +31,6 @@ from penstock.connector.spark.source.planning import PlanningExecutor
 from penstock.connector.spark.source.retry import OutageFile, RetryPolicy, retry_while_unavailable
 from penstock.connector.spark.source.task import read_partition
 
-__all__ = ["SplitStreamReader"]
-
 # Spark asks an idle query again after 10 ms; a short wait here keeps planner and broker quiet
 IDLE_WAIT_S = 0.05
 

@@ -25,8 +25,6 @@ from penstock.connector.spark.errors import readable_by_spark
 from penstock.connector.spark.source.columns import Came, RowFramer
 from penstock.connector.spark.source.offsets import TaskPartition
 
-__all__ = ["read_partition"]
-
 _BATCH_ID = "streaming.sql.batchId"
 _LETTERS = "where its bad records belong"
 _ORDER = "which rows came first"

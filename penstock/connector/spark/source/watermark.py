@@ -12,8 +12,6 @@ from pyspark.sql import functions as F  # noqa: N812  the name that all of Spark
 
 from penstock.connector.spark.source.columns import WATERMARK, WATERMARK_BEFORE
 
-__all__ = ["carry_watermark", "mark", "unmark"]
-
 # org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark.delayKey
 DELAY_KEY = "spark.watermarkDelayMs"
 

@@ -18,8 +18,6 @@ from pyspark.sql.types import TimestampNTZType
 from penstock.connector.spark.source.columns import WATERMARK_BEFORE
 from penstock.connector.spark.source.watermark import mark, unmark
 
-__all__ = ["Cumulate", "Hop", "Tumble", "WindowFunction", "assign_windows", "late_metric"]
-
 _PANE = "__pane"
 _WINDOW = "__window"
 

@@ -31,8 +31,6 @@ from penstock.sql.cli.commands import (
 from penstock.sql.cli.output.report import Context, reporting, say
 from penstock.sql.script.project import load_dotenv
 
-__all__ = ["app", "main"]
-
 COLLECTED_AFTER = (100_000, 20, 50)
 """Thresholds of the garbage collector (`gc.set_threshold`), of which Python's own are 700, 10 and 10."""
 

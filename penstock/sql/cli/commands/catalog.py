@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from penstock.catalog.model.table import Table, View
     from penstock.catalog.store.sql_catalog import SqlCatalog
 
-__all__ = [
-    "app",
-    "log",
-    "open_catalog",
-    "purge_history",
-    "upgrade",
-]
 
 app = typer.Typer(
     name="catalog", help="Look at the tables and views that are defined.", no_args_is_help=True

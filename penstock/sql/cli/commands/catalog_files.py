@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     from penstock.sql.lineage.graph import Direction, Graph
     from penstock.sql.statements.statement import Statement
 
-__all__ = [
-    "apply",
-    "lineage",
-]
-
 
 def apply(  # noqa: PLR0917  typer passes options by name
     context: typer.Context,

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from penstock.sql.checkpoint.choice import KnownCheckpoint
     from penstock.sql.checkpoint.search import OpenFiles
 
-__all__ = ["app"]
 
 app = typer.Typer(
     name="checkpoint",

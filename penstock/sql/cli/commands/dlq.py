@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     Letters = DeadLetterFiles | DeadLetterStore
 
-__all__ = ["Variables", "app", "check_known", "pipelines_of"]
 
 app = typer.Typer(
     name="dlq",

@@ -32,15 +32,6 @@ if TYPE_CHECKING:
     from penstock.catalog.store.sql_catalog import SqlCatalog
     from penstock.connector.jvm.jars import JarSet
 
-__all__ = [
-    "Finding",
-    "Level",
-    "doctor",
-    "errors",
-    "examine",
-    "print_version",
-    "version",
-]
 
 MINIMUM_PYTHON = (3, 11)
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from penstock.connector.inference.inferred_table import InferredTable
     from penstock.connector.inference.location import Location, Topic
 
-__all__ = ["infer"]
 
 BOOTSTRAP = "bootstrap.servers"
 VARIABLE = "bootstrap"

@@ -10,8 +10,6 @@ import typer
 
 from penstock.sql.cli.output.report import print_lines, reporting
 
-__all__ = ["init"]
-
 
 def init(
     context: typer.Context,

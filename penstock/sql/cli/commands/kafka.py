@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from penstock.connector.kafka.broker.broker import EmbeddedBroker
     from penstock.connector.kafka.client.admin import KafkaAdmin
 
-__all__ = ["app", "topics_app"]
 
 topics_app = typer.Typer(
     name="topics",

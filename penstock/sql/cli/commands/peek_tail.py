@@ -45,10 +45,6 @@ if TYPE_CHECKING:
     from penstock.connector.local.split_status import LocalJobStatus
     from penstock.sql.cli.table_scan import SplitScan
 
-__all__ = [
-    "peek",
-    "tail",
-]
 
 PEEK_TAKE_S = 0.05
 PEEK_LOOK_INTERVAL_MS = 300

@@ -47,11 +47,6 @@ if TYPE_CHECKING:
     from penstock.sql.runner.replay import Replayed
     from penstock.sql.statements.statement import Explain
 
-__all__ = [
-    "explain",
-    "plan",
-]
-
 
 def plan(  # noqa: PLR0917  typer passes options by name
     context: typer.Context,

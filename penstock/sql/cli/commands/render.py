@@ -25,11 +25,6 @@ from penstock.sql.cli.output.report import print_lines, reporting, say
 from penstock.sql.errors.render import ErrorFormat
 from penstock.sql.script.files import ScriptFile, write_script
 
-__all__ = [
-    "format_files",
-    "render",
-]
-
 
 def render(  # noqa: PLR0917  typer passes options by name
     context: typer.Context,

@@ -27,8 +27,6 @@ from penstock.sql.cli.output.progress import LOG_INTERVAL_MS, ProgressMode
 from penstock.sql.cli.output.report import OutputFormat, reporting
 from penstock.sql.errors.render import ErrorFormat
 
-__all__ = ["run"]
-
 
 def run(  # noqa: PLR0917  typer passes options by name
     context: typer.Context,

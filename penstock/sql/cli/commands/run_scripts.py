@@ -56,12 +56,6 @@ if TYPE_CHECKING:
     from penstock.sql.jobs.job import Job
     from penstock.sql.runner.replay import Replayed
 
-__all__ = [
-    "RunOptions",
-    "run_scripts",
-    "show_samples",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from penstock.sql.check.script_check import CheckedScript
     from penstock.sql.execution.context import SessionContext
 
-__all__ = ["ScriptInput", "read_input", "read_scripts"]
 
 STDIN = Path("-")
 CATALOG_VARIABLE = "PENSTOCK_CATALOG"

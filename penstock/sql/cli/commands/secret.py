@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from penstock.catalog.secrets.store import SecretInfo
     from penstock.catalog.store.sql_catalog import SqlCatalog
 
-__all__ = ["app"]
 
 app = typer.Typer(
     name="secret",

@@ -24,8 +24,6 @@ from penstock.sql.cli.options import (
 )
 from penstock.sql.cli.output.report import OutputFormat, print_lines, reporting, say
 
-__all__ = ["app", "users_app"]
-
 users_app = typer.Typer(
     name="users", help="Who may log in: the password file.", no_args_is_help=True
 )

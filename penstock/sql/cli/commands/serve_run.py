@@ -25,8 +25,6 @@ from penstock.sql.serve.settings import Anyone, ServeSettings, jdbc_url, sqlalch
 from penstock.sql.session.session import connect
 from penstock.sql.spark_process.jvm import end_jvm
 
-__all__ = ["serve_catalog"]
-
 
 def serve_catalog(
     settings: ServeSettings,

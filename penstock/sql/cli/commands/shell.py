@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from penstock.sql.shell.completion import Names
     from penstock.sql.shell.session import ShellSession
 
-__all__ = ["shell"]
-
 
 def shell(  # noqa: PLR0917  typer passes options by name
     context: typer.Context,

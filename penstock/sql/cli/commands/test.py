@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from penstock.sql.testing.case_run import CaseResult
     from penstock.sql.testing.cases import Case, TestFile
 
-__all__ = ["run_tests"]
 
 MASTER = "local[2]"
 

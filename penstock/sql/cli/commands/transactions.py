@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from penstock.connector.kafka.sink.open_transactions import BlockedPartition, Slot
     from penstock.connector.kafka.sink.protocol import Marker
 
-__all__ = ["app", "slots_document", "slots_lines"]
-
 
 def slots_document(found: Sequence[Slot], held: Sequence[BlockedPartition]) -> object:
     """Write them for programs. `rows` is null where the marker was set by hand."""

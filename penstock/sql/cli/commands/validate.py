@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from penstock.sql.execution.context import SessionContext
     from penstock.sql.runner.replay import Replayed
 
-__all__ = ["Depth", "validate"]
-
 
 class Depth(StrEnum):
     """How thoroughly files are checked: only texts, external systems too, or rows through every query."""

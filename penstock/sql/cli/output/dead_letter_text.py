@@ -14,7 +14,6 @@ from penstock.sql.runner.summary import plain
 if TYPE_CHECKING:
     from penstock.connector.dead_letters.table import DeadLetterCount
 
-__all__ = ["counts_document", "counts_lines", "letter_document", "letter_lines"]
 
 BYTES = ("key", "value")
 

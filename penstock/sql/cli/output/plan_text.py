@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     from penstock.sql.checkpoint.search import OpenFiles
     from penstock.sql.jobs.startable_query import CheckpointedQuery
 
-__all__ = [
-    "StatementPlan",
-    "is_incompatible",
-    "plan_document",
-    "plan_lines",
-    "plans_of",
-    "show_plans",
-]
 
 MOST_SPLITS = 20
 """Splits of a table that the text shows; JSON has all of them."""

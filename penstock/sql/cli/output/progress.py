@@ -34,16 +34,6 @@ if TYPE_CHECKING:
     from penstock.connector.spark.source.retry import Outage
     from penstock.sql.jobs.job import Job
 
-__all__ = [
-    "LOG_INTERVAL_MS",
-    "JobBoard",
-    "ProgressLog",
-    "ProgressMode",
-    "log_line",
-    "progress_table",
-    "showing",
-    "summary_lines",
-]
 
 LOG_INTERVAL_MS = 5_000
 UNCHANGED_INTERVAL_MS = 60_000

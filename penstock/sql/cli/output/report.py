@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from penstock.sql.errors.render import ErrorFormat
     from penstock.sql.runner.summary import ResultRows
 
-__all__ = [
-    "Context",
-    "OutputFormat",
-    "print_json",
-    "print_lines",
-    "print_rows",
-    "reporting",
-    "say",
-    "say_warnings",
-]
 
 _CONTROLS = re.compile(r"[\x7f-\x9f]")
 UNLIMITED_WIDTH = 100_000

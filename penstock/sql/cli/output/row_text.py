@@ -11,8 +11,6 @@ from typing import Any
 
 from penstock.sql.runner.summary import plain
 
-__all__ = ["RowFormat", "RowLines", "RowWriter"]
-
 _CONTROLS = re.compile("[\x7f-\x9f]")
 
 WIDEST = 40

@@ -15,20 +15,6 @@ if TYPE_CHECKING:
 
     from penstock.connector.local.split_status import LocalJobStatus, SplitStatus
 
-__all__ = [
-    "count_text",
-    "duration_text",
-    "instant_text",
-    "lag_text",
-    "late_text",
-    "looked_at_lines",
-    "split_line",
-    "split_table",
-    "state_text",
-    "terminal_text",
-    "timeless_text",
-    "watermark_text",
-]
 
 # everything but line ends, tabs and colours, which are our own as well
 _CONTROLS = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")

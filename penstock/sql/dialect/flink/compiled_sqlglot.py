@@ -13,8 +13,6 @@ from sqlglot import generator, parser, tokenizer_core
 
 from penstock.catalog.errors import ConfigError, InputError
 
-__all__ = ["CompiledSqlglotError", "refuse_compiled_build"]
-
 REMEDY = (
     "remove it and put the plain one back: "
     "pip uninstall -y sqlglotc && pip install --force-reinstall --no-deps sqlglot"

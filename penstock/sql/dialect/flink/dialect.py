@@ -16,8 +16,6 @@ from penstock.sql.dialect.functions.table import FUNCTIONS, result_argument  # n
 from penstock.sql.dialect.generator.flink_generator import FlinkGenerator  # noqa: E402
 from penstock.sql.dialect.parser.flink_parser import FlinkParser  # noqa: E402
 
-__all__ = ["Flink"]
-
 
 def _annotate_function(annotator: TypeAnnotator, node: exp.Expr) -> exp.Expr:
     """The type of a function's result, from the table of functions."""

@@ -7,8 +7,6 @@ from typing import ClassVar
 from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
-__all__ = ["FlinkTokenizer"]
-
 # The words that Flink's grammar treats as keywords, out of the many of sqlglot's base: a word that
 # is a keyword elsewhere only (ENUM, PIVOT, ...) can name a column here.
 WORDS = (

@@ -11,8 +11,6 @@ from penstock.sql.dialect.windows.group_windows import translate_group_windows
 from penstock.sql.syntax.positions import attach
 from penstock.sql.syntax.traversal import LEAVES, copy_tree
 
-__all__ = ["FLINK", "named_tables", "parse_query", "table_options", "to_text"]
-
 FLINK = Flink()
 """The dialect as one object: sqlglot makes one for each call that is given the class."""
 

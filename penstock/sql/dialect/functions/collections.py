@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from penstock.sql.dialect.functions.row import FIRST, Family, FunctionRow, method, native, row
 
-__all__ = ["ROWS"]
-
 C = Family.COLLECTION
 # 0 and anything before the beginning is the first element, anything behind the end the last one
 # (ArraySliceFunction); a NULL among the arguments makes the result NULL.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from penstock.sql.dialect.functions.row import FIRST, Family, FunctionRow, method, native, row
 
-__all__ = ["ROWS"]
-
 A = Family.ARITHMETIC
 LOGARITHM = (
     "CASE WHEN {{0}} > 0 OR isnan({{0}}) THEN {0} "

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from penstock.sql.dialect.functions.row import Family, FunctionRow, aggregate, method, refused, row
 
-__all__ = ["ROWS"]
-
 # What Double.parseDouble takes (SqlFunctionUtils.isDecimal), hexadecimal numbers apart.
 NUMBER = r"'^\\s*[+-]?(NaN|Infinity|([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)\\s*$'"
 LEGACY_WINDOW = (

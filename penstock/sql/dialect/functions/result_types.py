@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
-__all__ = ["field_name", "interval_type", "made_type", "row_type"]
-
 YEARS = ("YEAR", "QUARTER", "MONTH")
 
 

@@ -11,18 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-__all__ = [
-    "FIRST",
-    "LAST",
-    "Family",
-    "FunctionRow",
-    "aggregate",
-    "method",
-    "native",
-    "refused",
-    "row",
-]
-
 FIRST, LAST = "<first>", "<last>"
 """`returns` of a function whose result has the type of its first, or last, argument."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from penstock.sql.dialect.functions.row import LAST, Family, FunctionRow, method, native, row
 
-__all__ = ["ROWS"]
-
 S = Family.STRING
 BAD_PATTERN = "a pattern that is no regular expression fails the query (Flink: NULL)"
 

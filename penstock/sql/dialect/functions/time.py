@@ -8,17 +8,6 @@ from __future__ import annotations
 
 from penstock.sql.dialect.functions.row import LAST, Family, FunctionRow, method, row
 
-__all__ = [
-    "LTZ_PATTERN",
-    "LTZ_PLAIN",
-    "LTZ_ZONE",
-    "MAX_MILLIS",
-    "MAX_SECONDS",
-    "MIN_MILLIS",
-    "MIN_SECONDS",
-    "ROWS",
-]
-
 T = Family.TEMPORAL
 
 # Epoch range in which Flink's TO_TIMESTAMP_LTZ has a result: years 0000 to 9999

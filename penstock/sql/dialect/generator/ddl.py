@@ -12,23 +12,6 @@ from penstock.sql.syntax.nodes import (
     ReplaceTable,
 )
 
-__all__ = [
-    "addpartition_sql",
-    "alter_sql",
-    "alterelements_sql",
-    "alterrename_sql",
-    "alterset_sql",
-    "columnposition_sql",
-    "create_sql",
-    "distribution_sql",
-    "drop_sql",
-    "droppartition_sql",
-    "likeproperty_sql",
-    "property_sql",
-    "renamecolumn_sql",
-    "schema_sql",
-]
-
 
 def create_sql(generator: Generator, expression: exp.Create) -> str:
     """CREATE of a table, view, database or catalog."""

@@ -12,38 +12,6 @@ from sqlglot.generator import Generator
 
 from penstock.sql.dialect.parser.table_functions import ORDER_ARGUMENT, PARTITION_ARGUMENT
 
-__all__ = [
-    "anonymous_sql",
-    "array_sql",
-    "bracket_sql",
-    "columndef_sql",
-    "computedcolumnconstraint_sql",
-    "datatype_sql",
-    "extract_sql",
-    "groupconcat_sql",
-    "hint_sql",
-    "ignorenulls_sql",
-    "interval_sql",
-    "json_sql",
-    "jsonexists_sql",
-    "jsonextract_sql",
-    "jsonkeyvalue_sql",
-    "jsonvalue_sql",
-    "lateral_sql",
-    "matchrecognize_sql",
-    "oncondition_sql",
-    "primarykey_sql",
-    "primarykeycolumnconstraint_sql",
-    "propertyeq_sql",
-    "respectnulls_sql",
-    "strposition_sql",
-    "subquery_sql",
-    "table_sql",
-    "trim_sql",
-    "unnest_sql",
-    "version_sql",
-]
-
 
 def hint_sql(generator: Generator, expression: exp.Hint) -> str:
     """/*+ NAME('k'='v') */, with the space that parts it from the word in front."""

@@ -11,8 +11,6 @@ from sqlglot.generator import Generator
 from penstock.sql.dialect.generator import ddl, expressions, statements
 from penstock.sql.syntax import nodes
 
-__all__ = ["FlinkGenerator"]
-
 
 class FlinkGenerator(Generator):
     """The generator of the dialect `flink`."""

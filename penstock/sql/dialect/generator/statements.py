@@ -10,30 +10,6 @@ from sqlglot.generator import Generator
 from penstock.sql.syntax import nodes
 from penstock.sql.syntax.nodes import AlterElements
 
-__all__ = [
-    "alterfunctionstatement_sql",
-    "altermaterializedtablestatement_sql",
-    "analyzetable_sql",
-    "callprocedurestatement_sql",
-    "createfunctionstatement_sql",
-    "creatematerializedtablestatement_sql",
-    "describe_sql",
-    "dropfunctionstatement_sql",
-    "dropmaterializedtablestatement_sql",
-    "explainstatement_sql",
-    "insert_sql",
-    "jarstatement_sql",
-    "modulestatement_sql",
-    "partitionspec_sql",
-    "refusedstatement_sql",
-    "resourceproperty_sql",
-    "secretstatement_sql",
-    "set_sql",
-    "show_sql",
-    "statementsetblock_sql",
-    "stopjobstatement_sql",
-]
-
 TABLE_ACTIONS = (AlterElements, exp.AlterRename, exp.Drop, exp.RenameColumn)
 """Actions of ALTER TABLE that ALTER MATERIALIZED TABLE has too."""
 

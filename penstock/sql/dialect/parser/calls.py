@@ -33,17 +33,6 @@ from penstock.sql.syntax.intervals import FINER, UNITS
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = [
-    "NODES",
-    "PARSED",
-    "SYNTAX",
-    "built_in_functions",
-    "closed",
-    "is_built_in",
-    "parse_lambda",
-    "parse_map_constructor",
-]
-
 EXISTS_ON_ERROR = ("TRUE", "FALSE", "UNKNOWN", "ERROR")
 
 QUERY_ON = ("NULL", "ERROR", "EMPTY ARRAY", "EMPTY OBJECT")

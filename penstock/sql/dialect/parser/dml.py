@@ -27,15 +27,6 @@ from penstock.sql.syntax.nodes import AnalyzeTable, CallProcedureStatement
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = [
-    "parse_analyze_table",
-    "parse_call",
-    "parse_delete_from",
-    "parse_insert",
-    "parse_truncate",
-    "parse_update_table",
-]
-
 SOURCE_STARTS = (*QUERY_STARTS, TokenType.L_PAREN)
 
 CONFLICT_ACTIONS = (("DO", "NOTHING"), ("DO", "ERROR"), ("DO", "DEDUPLICATE"))

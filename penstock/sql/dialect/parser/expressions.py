@@ -26,21 +26,6 @@ from penstock.sql.syntax.intervals import FINER, UNITS, read_interval
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = [
-    "parse_alias",
-    "parse_between",
-    "parse_bitwise",
-    "parse_case",
-    "parse_id_var",
-    "parse_in",
-    "parse_interval",
-    "parse_is",
-    "parse_number_literal",
-    "parse_pieces",
-    "parse_unicode_string",
-    "parse_window_spec",
-]
-
 NUMBER = re.compile(r"\d+(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 
 

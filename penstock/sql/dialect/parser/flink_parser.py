@@ -31,8 +31,6 @@ from penstock.sql.dialect.parser.parts import parse_item
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = ["FlinkParser"]
-
 T = TypeVar("T")
 
 NO_COLUMNS = {

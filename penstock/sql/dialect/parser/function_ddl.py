@@ -44,8 +44,6 @@ from penstock.sql.syntax.nodes import (
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = ["parse_other_alter", "parse_other_create", "parse_other_drop"]
-
 
 def _parse_secret(parser: ReportingParser, action: str) -> SecretStatement | None:
     """What follows CREATE, ALTER or DROP where that is about a secret; else None, and nothing is passed over."""

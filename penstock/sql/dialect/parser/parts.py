@@ -16,37 +16,6 @@ from penstock.sql.syntax.nodes import PartitionSpec, RefusedStatement
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = [
-    "HINTS",
-    "QUERY_STARTS",
-    "WORD_EXCLUDED",
-    "expect_words",
-    "is_word",
-    "match_one_of",
-    "match_word",
-    "may_be_name",
-    "name_before_paren",
-    "parse_comment_clause",
-    "parse_hint",
-    "parse_item",
-    "parse_list",
-    "parse_name",
-    "parse_name_list",
-    "parse_option_keys",
-    "parse_options",
-    "parse_partition_spec",
-    "parse_quoted",
-    "parse_rest",
-    "parse_table_options",
-    "parse_target",
-    "properties_of",
-    "require_expression",
-    "require_object",
-    "require_query",
-    "require_string",
-    "require_words",
-]
-
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES)
 """What a query begins with that is not in parentheses."""
 

@@ -19,25 +19,6 @@ from penstock.sql.dialect.parser.relations import parse_table, parse_table_alias
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = [
-    "OF_ANY_QUERY",
-    "is_table_query",
-    "parse_cte",
-    "parse_ddl_select",
-    "parse_derived_table_values",
-    "parse_group",
-    "parse_limit",
-    "parse_offset",
-    "parse_partition_by",
-    "parse_qualify",
-    "parse_query_modifiers",
-    "parse_select_query",
-    "parse_set_operation",
-    "parse_value",
-    "parse_with",
-    "parse_wrapped_select",
-]
-
 CLAUSES = {
     "where": 1,
     "group": 2,

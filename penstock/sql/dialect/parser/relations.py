@@ -22,17 +22,6 @@ from penstock.sql.dialect.parser.parts import (
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = [
-    "parse_join",
-    "parse_lateral",
-    "parse_match_recognize",
-    "parse_table",
-    "parse_table_alias",
-    "parse_table_parts",
-    "parse_unnest",
-    "parse_version",
-]
-
 CONTAINED = {
     TokenType.L_PAREN: TokenType.R_PAREN,
     TokenType.L_BRACE: TokenType.R_BRACE,

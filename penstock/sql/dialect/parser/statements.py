@@ -44,25 +44,6 @@ from penstock.sql.syntax.nodes import (
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = [
-    "EXPLAIN_DETAILS",
-    "LISTED",
-    "STATEMENT_WORDS",
-    "parse_alter",
-    "parse_begin",
-    "parse_create",
-    "parse_describe",
-    "parse_drop",
-    "parse_execute",
-    "parse_load_module",
-    "parse_replace_table",
-    "parse_set",
-    "parse_show",
-    "parse_use",
-    "parse_worded_statement",
-    "without_inner_ends",
-]
-
 EXPLAIN_DETAILS = ("CHANGELOG_MODE", "ESTIMATED_COST", "JSON_EXECUTION_PLAN", "PLAN_ADVICE")
 """What EXPLAIN may be asked for beside the plan (Flink's ExplainDetail)."""
 

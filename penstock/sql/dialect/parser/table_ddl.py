@@ -34,20 +34,6 @@ from penstock.sql.syntax.nodes import AlterElements, Distribution, ReplaceTable
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = [
-    "parse_alter_container",
-    "parse_alter_table",
-    "parse_alter_view",
-    "parse_create_container",
-    "parse_create_table",
-    "parse_create_view",
-    "parse_distribution",
-    "parse_drop_container",
-    "parse_drop_object",
-    "parse_table_action",
-    "parse_table_element",
-]
-
 STRATEGIES = ("INCLUDING", "EXCLUDING", "OVERWRITING")
 
 FEATURES = {

@@ -21,22 +21,6 @@ from penstock.sql.dialect.parser.parts import (
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = [
-    "KEEPING",
-    "ORDER_ARGUMENT",
-    "PARTITION_ARGUMENT",
-    "WINDOW_FUNCTIONS",
-    "WRAPPER",
-    "calling_relation",
-    "is_always",
-    "is_left",
-    "keeping_name",
-    "parse_function_args",
-    "parse_table_function",
-    "table_call",
-    "takes_values",
-]
-
 WINDOW_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 
 PARTITION_ARGUMENT = "PARTITION BY"

@@ -24,8 +24,6 @@ from penstock.sql.dialect.parser.parts import (
 from penstock.sql.syntax.parse_errors import ReportingParser
 from penstock.sql.syntax.positions import mark
 
-__all__ = ["DECIMALS", "PLAIN", "SIZED", "TIMES", "parse_data_type", "parse_sizes", "parse_types"]
-
 MAX_LENGTH = 2_147_483_647
 
 PLAIN = {

@@ -12,8 +12,6 @@ from penstock.sql.dialect.windows.window_tables import (
     window_tables,
 )
 
-__all__ = ["rewrite_session_windows"]
-
 _WINDOW = "__session"
 
 

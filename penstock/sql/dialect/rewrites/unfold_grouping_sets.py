@@ -28,20 +28,6 @@ from penstock.sql.dialect.windows.grouping_sets import (
 from penstock.sql.syntax.positions import position_as, span_of
 from penstock.sql.syntax.traversal import all_nodes, copy_tree, find_nodes
 
-__all__ = [
-    "WHICH_SET",
-    "Instead",
-    "described_sets",
-    "grouping_calls",
-    "is_determined",
-    "key_text",
-    "replace_item",
-    "replace_nodes",
-    "telling_calls",
-    "unfold_group_ids",
-    "unfold_grouping_sets",
-]
-
 BELOW_GROUPS = (exp.AggFunc, exp.Filter, exp.WithinGroup, exp.Query, exp.DataType, exp.Interval)
 """What is not looked into: aggregates read rows that are not grouped yet."""
 

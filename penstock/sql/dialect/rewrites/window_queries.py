@@ -12,8 +12,6 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.identifier import quoted
 from penstock.sql.dialect.windows.window_tables import WindowKind, WindowTable, window_tables
 
-__all__ = ["to_spark_text"]
-
 
 def to_spark_text(query: exp.Expr, write: Callable[[exp.Expr], str]) -> str:
     """Write a query with its windowing functions as Spark SQL; `write` writes what has none. `query` is changed.

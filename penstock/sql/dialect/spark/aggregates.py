@@ -15,22 +15,6 @@ from penstock.sql.dialect.spark.json import json_item
 from penstock.sql.dialect.spark.types import INTEGERS, TYPES, decimal_of, number_kind, operand
 from penstock.sql.syntax.parse_errors import NodeError
 
-__all__ = [
-    "FUNCTION_WRITERS",
-    "aggregate_call",
-    "avg_sql",
-    "filter_sql",
-    "firstvalue_sql",
-    "groupconcat_sql",
-    "grouping_sql",
-    "ignorenulls_sql",
-    "jsonarrayagg_sql",
-    "jsonobjectagg_sql",
-    "respectnulls_sql",
-    "stddev_sql",
-    "window_sql",
-]
-
 MARK, NULLS = "\x00call\x00", "\x00nulls\x00"
 
 WRAPPERS = (exp.Filter, exp.Window, exp.IgnoreNulls, exp.RespectNulls)

@@ -30,8 +30,6 @@ from penstock.sql.dialect.spark.types import (
 )
 from penstock.sql.syntax.parse_errors import NodeError
 
-__all__ = ["CONSTRUCTED", "FUNCTION_WRITERS", "MICROS", "cast_sql", "dpipe_sql"]
-
 CONSTRUCTED = (exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT)
 
 OTHER_TEXTS = (

@@ -19,19 +19,6 @@ from penstock.catalog.model.identifier import spark_literal
 from penstock.sql.dialect.spark.types import TEXTS, kind_of, let, operand
 from penstock.sql.syntax.parse_errors import NodeError
 
-__all__ = [
-    "FUNCTION_WRITERS",
-    "JsonPath",
-    "is_sql",
-    "json_item",
-    "jsonarray_sql",
-    "jsonexists_sql",
-    "jsonextract_sql",
-    "jsonobject_sql",
-    "jsonvalue_sql",
-    "read_json_path",
-]
-
 MODE = re.compile(
     r"^\s*(?:(?P<mode>strict|lax)\s+)?(?P<steps>\$.*?)\s*$", re.IGNORECASE | re.DOTALL
 )

@@ -23,8 +23,6 @@ from penstock.sql.dialect.spark.types import (
 )
 from penstock.sql.syntax.parse_errors import NodeError
 
-__all__ = ["FUNCTION_WRITERS", "div_sql", "mod_sql", "rounded"]
-
 WHOLE_NAMES = "'tinyint', 'smallint', 'int', 'bigint'"
 
 BY_ZERO = (

@@ -14,15 +14,6 @@ from sqlglot.generators.spark import SparkGenerator
 from penstock.sql.dialect.spark.types import INTEGERS, kind_of, let, operand
 from penstock.sql.syntax.parse_errors import NodeError
 
-__all__ = [
-    "FUNCTION_WRITERS",
-    "escape_sql",
-    "overlay_sql",
-    "similarto_sql",
-    "strposition_sql",
-    "substring_sql",
-]
-
 SUBSTRING = (
     "CASE WHEN {2} < 0 THEN NULL WHEN {1} < -char_length({0}) THEN '' "
     "ELSE substring({0}, {1}, {2}) END"

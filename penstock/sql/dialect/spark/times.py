@@ -25,8 +25,6 @@ from penstock.sql.dialect.spark.numbers import rounded
 from penstock.sql.dialect.spark.types import TEXTS, TYPES, kind_of, let, operand
 from penstock.sql.syntax.parse_errors import NodeError
 
-__all__ = ["FUNCTION_WRITERS", "ceil_sql", "extract_sql", "floor_sql", "overlaps_sql"]
-
 SECONDS = "extract(SECOND FROM {0})"
 
 EXTRACTED = {

@@ -45,8 +45,6 @@ from penstock.sql.syntax.parse_errors import (
 )
 from penstock.sql.syntax.traversal import copy_tree
 
-__all__ = ["flink_to_spark"]
-
 SHOWN = 80
 """Characters of a node's text that a message has."""
 

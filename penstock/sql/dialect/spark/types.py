@@ -12,30 +12,6 @@ from penstock.catalog.model.identifier import UNREAD
 from penstock.sql.dialect.parser.table_functions import is_always, is_left, keeping_name, table_call
 from penstock.sql.syntax.parse_errors import NodeError
 
-__all__ = [
-    "FRACTIONS",
-    "INTEGERS",
-    "TEXTS",
-    "TYPES",
-    "datatype_sql",
-    "decimal_of",
-    "hint_sql",
-    "interval_sql",
-    "join_sql",
-    "kind_of",
-    "lateral_sql",
-    "let",
-    "like_sql",
-    "literal_sql",
-    "matchrecognize_sql",
-    "number_kind",
-    "operand",
-    "precision_of",
-    "type_of",
-    "version_sql",
-    "with_sql",
-]
-
 INTEGERS = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
 
 FRACTIONS = (exp.DType.FLOAT, exp.DType.DOUBLE)

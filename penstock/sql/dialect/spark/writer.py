@@ -26,17 +26,6 @@ from penstock.sql.syntax.parse_errors import NodeError
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.traversal import copy_tree
 
-__all__ = [
-    "FUNCTION_WRITERS",
-    "VALUE",
-    "SparkWriter",
-    "to_spark_query",
-    "unnest_sql",
-    "unnested_columns",
-    "write_spark",
-    "write_unnest",
-]
-
 VALUE, ORDINALITY = "EXPR$0", "ORDINALITY"
 """How Flink names an element, and its number, where the query does not."""
 

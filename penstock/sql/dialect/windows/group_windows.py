@@ -30,8 +30,6 @@ from penstock.sql.syntax.intervals import interval_value
 from penstock.sql.syntax.positions import position_as, span_of
 from penstock.sql.syntax.traversal import all_nodes, find_nodes
 
-__all__ = ["CALLS", "GROUP_WINDOW", "has_group_windows", "translate_group_windows"]
-
 GROUP_WINDOW = "penstock.group_window"
 """On the call of a windowing function that stands for a group window."""
 

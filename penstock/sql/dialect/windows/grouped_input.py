@@ -13,15 +13,6 @@ from sqlglot import exp
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
 from penstock.sql.syntax.positions import extent
 
-__all__ = [
-    "GroupedInput",
-    "is_same_column",
-    "own_columns",
-    "own_nodes",
-    "placed_column",
-    "relations_of",
-]
-
 MOVED = ("hint", "from_", "joins", "laterals", "where")
 """The clauses that come before GROUP BY, and go into the query in FROM."""
 

@@ -17,16 +17,6 @@ from penstock.sql.dialect.windows.grouped_input import is_same_column, relations
 from penstock.sql.dialect.windows.window_tables import WindowKind, WindowTable
 from penstock.sql.syntax.positions import span_of
 
-__all__ = [
-    "GROUP_ID",
-    "SEVERAL_SETS",
-    "GroupingSets",
-    "beside_sessions",
-    "grouping_sets_of",
-    "is_grouping_call",
-    "session_error",
-]
-
 SEVERAL_SETS = (exp.GroupingSets, exp.Rollup, exp.Cube)
 """The nodes in GROUP BY that stand for several sets of columns."""
 

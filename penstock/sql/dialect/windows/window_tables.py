@@ -23,8 +23,6 @@ from penstock.sql.syntax.intervals import interval_value
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = ["WINDOW_COLUMNS", "WindowKind", "WindowTable", "is_windowing", "window_tables"]
-
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 """Columns that a windowing function adds: the bounds, and the last millisecond (a time attribute)."""
 
