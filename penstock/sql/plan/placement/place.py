@@ -6,9 +6,12 @@ sink does not take what it gives, stages run the query, over what Spark streams 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.logical.nodes import (
@@ -30,7 +33,10 @@ from penstock.sql.plan.placement.stage import StageTraits
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.joins import in_processing_time, unequal_joins
 from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
+from penstock.sql.syntax.nodes import ScanTable
+from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
+from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = [
     "Engine",
@@ -203,7 +209,9 @@ def _streamed(
         return flow
     if plan.hints or (flow.mechanism is not None and options.state_ttl_ms != 0):
         return None
-    if (refusal := None if options.sink is None else sink_refusal(flow, options.sink)) is not None:
+    refusal = None if options.sink is None else sink_refusal(flow, options.sink)
+    refusal = refusal or _refuse_unfollowed(plan, options)
+    if refusal is not None:
         return refusal
     root = on_spark(plan.root, spark)
     return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark)
@@ -225,10 +233,37 @@ def place_on_stages(
     if refusal is not None:
         return refusal
     flow = rows.flow if not rows.native else Flow(columns=rows.columns)
-    if (refusal := None if options.sink is None else sink_refusal(flow, options.sink)) is not None:
+    refusal = None if options.sink is None else sink_refusal(flow, options.sink)
+    refusal = refusal or _refuse_unfollowed(plan, options)
+    if refusal is not None:
         return refusal
     root = _on_stages(plan.root, stages, spark)
     return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark, stages=stages)
+
+
+def _refuse_unfollowed(plan: Plan, options: PlacementOptions) -> Refusal | None:
+    """Refuse a table that no operator of the plan reads, but for one that is read as it is."""
+    scans = [node for node in walk(plan.root) if isinstance(node, Scan)]
+    read = Counter(scan.index for scan in scans)
+    places = {id(scan.place) for scan in scans}
+    named = [
+        node for node in find_nodes(plan.inlined, ScanTable) if node.scan not in options.at_rest
+    ]
+    missing = {
+        index for index, count in Counter(n.scan for n in named).items() if count > read[index]
+    }
+    unread = [node for node in named if node.scan in missing and id(node) not in places]
+    if not unread:
+        return None
+    # operators of queries in WHERE are of copies
+    found = next((node for node in unread if node.find_ancestor(exp.Where) is None), unread[0])
+    return Refusal(
+        message=f"the rows of {plan.scans[found.scan].table} cannot be followed here: in a query inside an expression, "
+        "in LATERAL (SELECT ...) or in a join in brackets",
+        hint="join it in FROM, without brackets: FROM a JOIN b ON a.x = b.x; or FROM a JOIN (SELECT ...) AS b ON "
+        "a.x = b.x",
+        span=span_of(found),
+    )
 
 
 def _refuse_lookup(scan: Scan) -> Refusal:

@@ -1133,19 +1133,6 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                                              ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
 -- [79] case sub
---   plan:
---     Project (SELECT COUNT(*) FROM bid AS bid) [spark] [I,UB,UA,D]
---       Scan cdc (kafka) [spark] [I,UB,UA,D]
---   flow: all, columns (), key unknown, kinds
---   reads:
---     bid (), rowtime dateTime, marked
---     cdc (__row_kind), marked
---   query:
---     SELECT (SELECT COUNT(*) FROM bid AS `bid`), `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
---   checkpoint: bid, cdc
---     GROUP BY () COMPUTE COUNT(*) FROM bid AS `bid`
---   digest: 9a095ae61da5b875
--- [80] sink: append
 --   error:
 --     error[PEN-5001]: a query inside an expression over rows that are updated or deleted is not supported
 --      --> case.sql:1:16
@@ -1153,6 +1140,8 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     1 | SELECT (SELECT COUNT(*) FROM bid) FROM cdc
 --       |                ^^^^^^^^^^^^^^^^^
 --       = help: join it in FROM; or write x IN (SELECT ...) or EXISTS (SELECT ...) as a condition of its own
+-- [80] sink: append
+--   as [79]
 -- [81] agg over alias list
 --   plan:
 --     Aggregate by a1: COUNT(*) [spark update mode] [I,UA,D]

@@ -428,17 +428,13 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --   digest: a21c66d8ca8eca9f
 -- [13] scalar subquery
---   plan:
---     Project (SELECT MAX(id) FROM people AS people) AS m [spark] [I]
---       Values [spark] [I]
---   flow: insert-only, columns (m), key unknown
---   reads:
---     people (id), marked
---   query:
---     SELECT (SELECT MAX(id) FROM people AS `people`) AS m
---   checkpoint: people
---     GROUP BY () COMPUTE MAX(id) FROM people AS `people`
---   digest: 1bf21d05e8cf7a89
+--   error:
+--     error[PEN-5001]: the rows of default_catalog.default_database.people cannot be followed here: in a query inside an expression, in LATERAL (SELECT ...) or in a join in brackets
+--      --> case.sql:1:29
+--       |
+--     1 | SELECT (SELECT MAX(id) FROM people) AS m
+--       |                             ^^^^^^
+--       = help: join it in FROM, without brackets: FROM a JOIN b ON a.x = b.x; or FROM a JOIN (SELECT ...) AS b ON a.x = b.x
 -- [14] view
 --   plan:
 --     Project auction [spark] [I]

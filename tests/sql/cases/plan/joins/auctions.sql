@@ -498,18 +498,13 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       |                               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: x IN (SELECT ...), EXISTS (SELECT ...) and NOT EXISTS (SELECT ...) are, with AND between them; or join the query in FROM
 -- [28] scalar subq select
---   plan:
---     Project id, (SELECT MAX(id) FROM nowm AS n) [spark] [I]
---       Scan orders AS o (kafka) [spark] [I]
---   flow: insert-only, columns (id, ), key unknown
---   reads:
---     nowm (id), marked
---     orders (id), rowtime ts, marked
---   query:
---     SELECT id, (SELECT MAX(id) FROM nowm AS n) FROM orders AS o
---   checkpoint: nowm, orders
---     GROUP BY () COMPUTE MAX(id) FROM nowm AS n
---   digest: 89e8816c6f6588ab
+--   error:
+--     error[PEN-5001]: the rows of default_catalog.default_database.nowm cannot be followed here: in a query inside an expression, in LATERAL (SELECT ...) or in a join in brackets
+--      --> case.sql:1:33
+--       |
+--     1 | SELECT id, (SELECT MAX(id) FROM nowm n) FROM orders o
+--       |                                 ^^^^^^
+--       = help: join it in FROM, without brackets: FROM a JOIN b ON a.x = b.x; or FROM a JOIN (SELECT ...) AS b ON a.x = b.x
 -- [29] unnest cdc
 --   plan:
 --     Project id, x [spark] [I,UB,UA,D]

@@ -82,23 +82,12 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --     LEFT JOIN person AS p ON p.id = b.bidder
 --   digest: 668c433edb7642f0
 -- [2] query inside ON
---   plan:
---     Project b.auction [spark] [I]
---       Join INNER on b.auction = a.id AND a.seller IN (SELECT id FROM person AS person) [spark] [I]
---       - state: the rows of both sides
---       - bound: none
---         Scan bid AS b (kafka) [spark] [I]
---         Scan auction AS a (kafka) [spark] [I]
---   flow: insert-only, columns (auction), key unknown
---   reads:
---     bid (auction), rowtime dateTime, marked
---     auction (id, seller), rowtime dateTime, marked
---     person (id), rowtime dateTime, marked
---   query:
---     SELECT b.auction FROM bid AS b JOIN auction AS a ON b.auction = a.id AND a.seller IN (SELECT id FROM person AS `person`)
---   checkpoint: bid, auction, person
---     JOIN auction AS a ON b.auction = a.id AND a.seller IN (SELECT id FROM person AS `person`)
---   digest: 748f2efff3eca285
+--   error:
+--     error[PEN-5001]: a query inside ON is not supported
+--      --> case.sql:1:32
+--       |
+--     1 | SELECT b.auction FROM bid AS b JOIN auction AS a ON b.auction = a.id AND a.seller IN (SELECT id FROM person)
+--       |                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 -- [3] same under DISTINCT
 --   error:
 --     error[PEN-5001]: a query inside ON is not supported

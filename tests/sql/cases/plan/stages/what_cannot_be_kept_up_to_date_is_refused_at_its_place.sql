@@ -142,19 +142,6 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc
 --       |                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: x IN (SELECT ...), EXISTS (SELECT ...) and NOT EXISTS (SELECT ...) are, with AND between them; or join the query in FROM
 -- [13] another
---   plan:
---     Project id, (SELECT MAX(x) FROM events AS events) [spark] [I,UB,UA,D]
---       Scan cdc (kafka) [spark] [I,UB,UA,D]
---   flow: all, columns (id, ), key (id), kinds
---   reads:
---     events (id, x), rowtime ts, marked
---     cdc (id, __row_kind), marked
---   query:
---     SELECT id, (SELECT MAX(x) FROM events AS `events`), `__row_kind` AS `__row_kind` FROM cdc AS `cdc`
---   checkpoint: events, cdc
---     GROUP BY () COMPUTE MAX(x) FROM events AS `events`
---   digest: f97798f321ac7be4
--- [14] sink: append
 --   error:
 --     error[PEN-5001]: a query inside an expression over rows that are updated or deleted is not supported
 --      --> case.sql:1:20
@@ -162,6 +149,8 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc
 --     1 | SELECT id, (SELECT MAX(x) FROM events) FROM cdc
 --       |                    ^^^^^^^^^^^^^^^^^^
 --       = help: join it in FROM; or write x IN (SELECT ...) or EXISTS (SELECT ...) as a condition of its own
+-- [14] sink: append
+--   as [13]
 -- [15] another
 --   error:
 --     error[PEN-5001]: ROW_NUMBER over a stream needs a bound, else every row that comes renumbers all others

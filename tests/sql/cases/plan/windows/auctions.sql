@@ -486,20 +486,13 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --   checkpoint: bid, auction
 --   digest: ffc416dbf4add30d
 -- [31] anti window not in
---   plan:
---     Project * [spark] [I]
---       Filter NOT auction IN (SELECT id FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS R WHERE L.window_start = R.window_start AND L.window_end = R.window_end) [spark] [I]
---         SubqueryAlias L [spark] [I]
---           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
---             Scan bid (kafka) [spark] [I]
---   flow: insert-only, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time), key unknown
---   reads:
---     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
---     auction (id, dateTime), rowtime dateTime, marked
---   query:
---     SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS L WHERE NOT auction IN (SELECT id FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS R WHERE L.window_start = R.window_start AND L.window_end = R.window_end)
---   checkpoint: bid, auction
---   digest: c53a1075597b8927
+--   error:
+--     error[PEN-5001]: the rows of default_catalog.default_database.auction cannot be followed here: in a query inside an expression, in LATERAL (SELECT ...) or in a join in brackets
+--      --> case.sql:1:142
+--       |
+--     1 | ...N (SELECT id FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) R WHERE L.window_start=...
+--       |                                         ^^^^^^^
+--       = help: join it in FROM, without brackets: FROM a JOIN b ON a.x = b.x; or FROM a JOIN (SELECT ...) AS b ON a.x = b.x
 -- [32] window join one col
 --   plan:
 --     Project L.auction [spark] [I]

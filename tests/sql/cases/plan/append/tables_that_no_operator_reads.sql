@@ -1,0 +1,92 @@
+-- a join in brackets
+-- tables: auctions
+SELECT id FROM (cdc JOIN latest USING (id))
+-- and: a query in the SELECT list
+SELECT auction, (SELECT MAX(price) FROM bid) AS m FROM bid
+-- and: in the SELECT list of what stages read
+SELECT m, COUNT(*) AS c FROM (SELECT auction, (SELECT MAX(id) FROM auction) AS m FROM bid) GROUP BY m
+-- and: in HAVING
+SELECT auction, COUNT(*) AS c FROM bid GROUP BY auction HAVING COUNT(*) > (SELECT COUNT(*) FROM latest)
+-- and: in LATERAL
+SELECT b.auction, x.id FROM bid AS b CROSS JOIN LATERAL (SELECT id FROM latest WHERE id = b.auction) AS x
+-- and: a query of WHERE is a join
+SELECT id FROM cdc WHERE id IN (SELECT auction FROM bid)
+-- and: a table that is read as it is
+SELECT auction, (SELECT MAX(id) FROM shop) AS m FROM bid
+-- ----- expected
+-- [1] a join in brackets
+--   error:
+--     error[PEN-5001]: the rows of default_catalog.default_database.cdc cannot be followed here: in a query inside an expression, in LATERAL (SELECT ...) or in a join in brackets
+--      --> case.sql:1:17
+--       |
+--     1 | SELECT id FROM (cdc JOIN latest USING (id))
+--       |                 ^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: join it in FROM, without brackets: FROM a JOIN b ON a.x = b.x; or FROM a JOIN (SELECT ...) AS b ON a.x = b.x
+-- [2] a query in the SELECT list
+--   error:
+--     error[PEN-5001]: the rows of default_catalog.default_database.bid cannot be followed here: in a query inside an expression, in LATERAL (SELECT ...) or in a join in brackets
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT auction, (SELECT MAX(price) FROM bid) AS m FROM bid
+--       |                                         ^^^
+--       = help: join it in FROM, without brackets: FROM a JOIN b ON a.x = b.x; or FROM a JOIN (SELECT ...) AS b ON a.x = b.x
+-- [3] in the SELECT list of what stages read
+--   error:
+--     error[PEN-5001]: the rows of default_catalog.default_database.auction cannot be followed here: in a query inside an expression, in LATERAL (SELECT ...) or in a join in brackets
+--      --> case.sql:1:68
+--       |
+--     1 | SELECT m, COUNT(*) AS c FROM (SELECT auction, (SELECT MAX(id) FROM auction) AS m FROM bid) GROUP BY m
+--       |                                                                    ^^^^^^^
+--       = help: join it in FROM, without brackets: FROM a JOIN b ON a.x = b.x; or FROM a JOIN (SELECT ...) AS b ON a.x = b.x
+-- [4] in HAVING
+--   error:
+--     error[PEN-5001]: the rows of default_catalog.default_database.latest cannot be followed here: in a query inside an expression, in LATERAL (SELECT ...) or in a join in brackets
+--      --> case.sql:1:97
+--       |
+--     1 | SELECT auction, COUNT(*) AS c FROM bid GROUP BY auction HAVING COUNT(*) > (SELECT COUNT(*) FROM latest)
+--       |                                                                                                 ^^^^^^
+--       = help: join it in FROM, without brackets: FROM a JOIN b ON a.x = b.x; or FROM a JOIN (SELECT ...) AS b ON a.x = b.x
+-- [5] in LATERAL
+--   error:
+--     error[PEN-5001]: the rows of default_catalog.default_database.latest cannot be followed here: in a query inside an expression, in LATERAL (SELECT ...) or in a join in brackets
+--      --> case.sql:1:73
+--       |
+--     1 | SELECT b.auction, x.id FROM bid AS b CROSS JOIN LATERAL (SELECT id FROM latest WHERE id = b.auction) AS x
+--       |                                                                         ^^^^^^
+--       = help: join it in FROM, without brackets: FROM a JOIN b ON a.x = b.x; or FROM a JOIN (SELECT ...) AS b ON a.x = b.x
+-- [6] a query of WHERE is a join
+--   plan:
+--     Project id [stage join_0] [I,UB,UA,D]
+--       Join SEMI on id = __inner.auction [stage join_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Project auction [spark, feed_1] [I]
+--           Scan bid (kafka) [spark] [I]
+--   flow: all, columns (id), key (id), kinds, join
+--   reads:
+--     cdc (id, __row_kind)
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`) AS `__feed1` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction`
+--   checkpoint: cdc, bid
+--     FEED feed_0 (id)
+--     FEED feed_1 (auction)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction`
+--   digest: e2a416a6ad252494
+-- [7] a table that is read as it is
+--   plan:
+--     Project auction, (SELECT MAX(id) FROM shop AS shop) AS m [spark] [I]
+--       Scan bid (kafka) [spark] [I]
+--   flow: insert-only, columns (auction, m), key unknown
+--   reads:
+--     shop (id), looked up, marked
+--     bid (auction), rowtime dateTime, marked
+--   query:
+--     SELECT auction, (SELECT MAX(id) FROM shop AS `shop`) AS m FROM bid AS `bid`
+--   checkpoint: bid
+--     GROUP BY () COMPUTE MAX(id) FROM shop AS `shop`
+--   digest: f60c211dbd8b313a
