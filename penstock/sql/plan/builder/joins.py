@@ -212,7 +212,6 @@ def semi_join_node(
         kind=query.kind,
         pairs=tuple(pairs),
         rest=tuple(rest),
-        bound=block.bound,
         text=f"{query.kind} JOIN",
         block=block,
     )

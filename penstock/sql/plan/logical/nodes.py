@@ -65,7 +65,7 @@ class Block:
     """The SELECT that operators are built from, which is never changed in place.
 
     `relations` are the names in its FROM, from left to right. `bound` is the interval of time, or the window, that its
-    joins or its WHERE compare. `has_query`: its WHERE has a query without such a comparison.
+    joins or its WHERE compare. `has_query`: its WHERE has a query.
     """
 
     select: exp.Select = field(compare=False, repr=False)

@@ -79,13 +79,9 @@ def _tables(select: exp.Select) -> list[exp.Join]:
 
 
 def has_inner_query(select: exp.Select) -> bool:
-    """Return whether the WHERE of a SELECT has a query that compares no interval and no window."""
+    """Return whether the WHERE of a SELECT has a query: Spark streams none in an expression, whatever it compares."""
     where = select.args.get("where")
-    if where is None:
-        return False
-    inner = where.find(exp.Query)
-    found = inner.unnest() if inner is not None else None
-    return found is not None and not (isinstance(found, exp.Select) and _is_bounded(found))
+    return where is not None and where.find(exp.Query) is not None
 
 
 def bound_of(select: exp.Select) -> JoinBound:

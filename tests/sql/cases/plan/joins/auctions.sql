@@ -553,21 +553,27 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       = help: write ON a.x = b.x, and COALESCE(a.x, b.x) in the SELECT
 -- [33] semi interval exists
 --   plan:
---     Project auction [spark] [I]
---       Join SEMI on b.auction = __inner.id AND b.dateTime BETWEEN __inner.dateTime AND __inner.expires; bounded by an interval [spark] [I]
---       - state: rows of both sides that may still match
+--     Project auction [stage rows_1] [I]
+--       Join SEMI on b.auction = __inner.id AND b.dateTime BETWEEN __inner.dateTime AND __inner.expires [stage join_0] [I]
+--       - state: the rows of both sides (SEMI join)
 --       - bound: none
---         Scan bid AS b (kafka) [spark] [I]
---         Project a.id, a.dateTime, a.expires [spark] [I]
+--         Scan bid AS b (kafka) [spark, feed_0] [I]
+--         Project a.id, a.dateTime, a.expires [spark, feed_1] [I]
 --           Scan auction AS a (kafka) [spark] [I]
---   flow: insert-only, columns (auction), key unknown
+--   flow: insert-only, columns (auction), key unknown, join
 --   reads:
---     bid (auction, dateTime), marked
---     auction (id, dateTime, expires), marked
+--     bid (auction, dateTime)
+--     auction (id, dateTime, expires)
 --   query:
---     SELECT auction FROM bid AS b WHERE EXISTS(SELECT 1 FROM auction AS a WHERE a.id = b.auction AND b.dateTime BETWEEN a.dateTime AND a.expires)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'dateTime', `dateTime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `dateTime` AS `dateTime` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'dateTime', `dateTime`, 'expires', `expires`) AS `__feed1` FROM (SELECT a.id AS `id`, a.dateTime AS `dateTime`, a.expires AS `expires` FROM auction AS a) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`__row_kind` FROM join_0
 --   checkpoint: bid, auction
---   digest: 785d179ebfff476e
+--     FEED feed_0 (auction, dateTime)
+--     FEED feed_1 (id, dateTime, expires)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
+--   digest: 0c5a6221ab00a0cb
 -- [34] agg over interval
 --   plan:
 --     Aggregate by seller: COUNT(*) [stage group_0] [I,UB,UA,D]

@@ -466,33 +466,38 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --   digest: 810365c3ba2ac184
 -- [30] left semi window
 --   plan:
---     Project * [spark] [I]
---       Join SEMI on L.auction = __inner.id AND L.window_start = __inner.window_start AND L.window_end = __inner.window_end; bounded by windows [spark] [I]
---       - state: rows of open windows of both sides
---       - bound: the lowest watermark of bid, auction
---         SubqueryAlias L [spark] [I]
+--     Project * [stage join_0] [I]
+--       Join SEMI on L.auction = __inner.id AND L.window_start = __inner.window_start AND L.window_end = __inner.window_end [stage join_0] [I]
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         SubqueryAlias L [spark, feed_0] [I]
 --           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --             Scan bid (kafka) [spark] [I]
---         Project R.id, R.window_start, R.window_end [spark] [I]
+--         Project R.id, R.window_start, R.window_end [spark, feed_1] [I]
 --           SubqueryAlias R [spark] [I]
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan auction (kafka) [spark] [I]
---   flow: insert-only, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time), key unknown
+--   flow: insert-only, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time), key unknown, join
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
 --     auction (id, dateTime), rowtime dateTime, marked
 --   query:
---     SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS L WHERE EXISTS(SELECT 1 FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS R WHERE L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.window_end)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`, 'window_start', `window_start`, 'window_end', `window_end`, 'window_time', `window_time`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS L) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'window_start', `window_start`, 'window_end', `window_end`) AS `__feed1` FROM (SELECT R.id AS `id`, R.window_start AS `window_start`, R.window_end AS `window_end` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS R) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction, window_start, window_end) rows; feed_1 BY (id, window_start, window_end) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`bidder` AS `bidder`, `feed_0`.`price` AS `price`, `feed_0`.`channel` AS `channel`, `feed_0`.`dateTime` AS `dateTime`, `feed_0`.`window_start` AS `window_start`, `feed_0`.`window_end` AS `window_end`, `feed_0`.`window_time` AS `window_time` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`window_start` = `feed_1`.`window_start` AND `feed_0`.`window_end` = `feed_1`.`window_end`
 --   checkpoint: bid, auction
---   digest: ffc416dbf4add30d
+--     FEED feed_0 (auction, bidder, price, channel, dateTime, window_start, window_end, window_time)
+--     FEED feed_1 (id, window_start, window_end)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction, window_start, window_end) rows; feed_1 BY (id, window_start, window_end) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`bidder` AS `bidder`, `feed_0`.`price` AS `price`, `feed_0`.`channel` AS `channel`, `feed_0`.`dateTime` AS `dateTime`, `feed_0`.`window_start` AS `window_start`, `feed_0`.`window_end` AS `window_end`, `feed_0`.`window_time` AS `window_time` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`window_start` = `feed_1`.`window_start` AND `feed_0`.`window_end` = `feed_1`.`window_end`
+--   digest: b992b2cfc780f4a1
 -- [31] anti window not in
 --   error:
---     error[PEN-5001]: the rows of default_catalog.default_database.auction cannot be followed here: in a query inside an expression, in LATERAL (SELECT ...) or in a join in brackets
---      --> case.sql:1:142
+--     error[PEN-5001]: NOT IN (SELECT ...) over streams is not supported: one NULL in the query would take all rows away
+--      --> case.sql:1:92
 --       |
---     1 | ...N (SELECT id FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) R WHERE L.window_start=...
---       |                                         ^^^^^^^
---       = help: join it in FROM, without brackets: FROM a JOIN b ON a.x = b.x; or FROM a JOIN (SELECT ...) AS b ON a.x = b.x
+--     1 | ...ime), INTERVAL '10' SECOND)) L WHERE auction NOT IN (SELECT id FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTim...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write NOT EXISTS (SELECT 1 FROM t WHERE t.x = ...)
 -- [32] window join one col
 --   plan:
 --     Project L.auction [spark] [I]

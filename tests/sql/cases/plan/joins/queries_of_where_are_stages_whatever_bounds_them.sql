@@ -1,0 +1,53 @@
+-- an interval
+-- tables: auctions
+SELECT b.auction FROM bid AS b WHERE EXISTS (SELECT 1 FROM auction AS a WHERE a.id = b.auction AND a.dateTime BETWEEN b.dateTime - INTERVAL '1' HOUR AND b.dateTime)
+-- and: none of an interval
+SELECT b.auction FROM bid AS b WHERE NOT EXISTS (SELECT 1 FROM auction AS a WHERE a.id = b.auction AND a.dateTime BETWEEN b.dateTime - INTERVAL '1' HOUR AND b.dateTime)
+-- ----- expected
+-- [1] an interval
+--   plan:
+--     Project b.auction [stage rows_1] [I]
+--       Join SEMI on b.auction = __inner.id AND __inner.dateTime BETWEEN b.dateTime - INTERVAL '1' HOUR AND b.dateTime [stage join_0] [I]
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan bid AS b (kafka) [spark, feed_0] [I]
+--         Project a.id, a.dateTime [spark, feed_1] [I]
+--           Scan auction AS a (kafka) [spark] [I]
+--   flow: insert-only, columns (auction), key unknown, join
+--   reads:
+--     bid (auction, dateTime)
+--     auction (id, dateTime)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'dateTime', `dateTime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `dateTime` AS `dateTime` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'dateTime', `dateTime`) AS `__feed1` FROM (SELECT a.id AS `id`, a.dateTime AS `dateTime` FROM auction AS a) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` - INTERVAL '1' HOUR AND `feed_0`.`dateTime`)
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction, dateTime)
+--     FEED feed_1 (id, dateTime)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` - INTERVAL '1' HOUR AND `feed_0`.`dateTime`)
+--   digest: 0007eabec42ea0e0
+-- [2] none of an interval
+--   plan:
+--     Project b.auction [stage rows_1] [I,D]
+--       Join ANTI on b.auction = __inner.id AND __inner.dateTime BETWEEN b.dateTime - INTERVAL '1' HOUR AND b.dateTime [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (ANTI join)
+--       - bound: none
+--         Scan bid AS b (kafka) [spark, feed_0] [I]
+--         Project a.id, a.dateTime [spark, feed_1] [I]
+--           Scan auction AS a (kafka) [spark] [I]
+--   flow: all, columns (auction), key unknown, kinds, join
+--   reads:
+--     bid (auction, dateTime)
+--     auction (id, dateTime)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'dateTime', `dateTime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `dateTime` AS `dateTime` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'dateTime', `dateTime`) AS `__feed1` FROM (SELECT a.id AS `id`, a.dateTime AS `dateTime` FROM auction AS a) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime` FROM feed_0 LEFT ANTI JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` - INTERVAL '1' HOUR AND `feed_0`.`dateTime`)
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction, dateTime)
+--     FEED feed_1 (id, dateTime)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime` FROM feed_0 LEFT ANTI JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` - INTERVAL '1' HOUR AND `feed_0`.`dateTime`)
+--   digest: 427c884822efb2fc
