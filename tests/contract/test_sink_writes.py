@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +16,11 @@ from penstock.catalog.model.table import Schema
 from penstock.connector.changelog import RowKind
 from penstock.connector.memory.tables import clear_tables
 from tests.contract.sink_writes import SinkWritesContract, Target
+from tests.postgres_server import USER
+
+if TYPE_CHECKING:
+    from tests.kafka_server import KafkaServer
+    from tests.postgres_server import PostgresServer
 
 NESTED = (
     "ARRAY<INT>",
@@ -19,6 +28,27 @@ NESTED = (
     "MULTISET<STRING>",
     "ROW<x INT, y ARRAY<STRING>>",
 )
+NUMBERS = count()
+
+
+class TestDelta(SinkWritesContract):
+    """`delta` without a key."""
+
+    @pytest.fixture
+    def target(self) -> Target:
+        """Rows are appended."""
+        options = {"connector": "delta", "path": "orders", "delta.columnMapping.mode": "name"}
+        return Target(options=options)
+
+
+class TestKeyedDelta(SinkWritesContract):
+    """`delta` with a PRIMARY KEY."""
+
+    @pytest.fixture
+    def target(self) -> Target:
+        """Rows are merged."""
+        refused = ("two words", "a,b", "(a)")
+        return Target(options={"connector": "delta", "path": "orders"}, key=("id",), names=refused)
 
 
 class TestFiles(SinkWritesContract):
@@ -46,6 +76,71 @@ class TestSqlite(SinkWritesContract):
 
         options = {"connector": "jdbc", "url": f"jdbc:sqlite:{path}", "table-name": "orders"}
         return Target(options=options, create=create, types=NESTED)
+
+
+class TestPostgres(SinkWritesContract):
+    """`jdbc` with a PRIMARY KEY, in PostgreSQL."""
+
+    @pytest.fixture
+    def target(self, postgres: PostgresServer) -> Iterator[Target]:
+        """Each in a schema of its own."""
+        with postgres.schema() as schema:
+            yield Target(
+                options={
+                    "connector": "jdbc",
+                    "url": f"jdbc:{postgres.url}?currentSchema={schema}",
+                    "username": USER,
+                    "password": "any",
+                    "table-name": "orders",
+                },
+                key=("id",),
+                create=partial(create_in_postgres, postgres, schema),
+                types=NESTED,
+            )
+
+
+class TestTopic(SinkWritesContract):
+    """`kafka`, at least once."""
+
+    @pytest.fixture
+    def target(self, kafka: KafkaServer) -> Target:
+        """Two partitions."""
+        return topic_target(kafka, partitions=2)
+
+
+class TestTopicOnce(SinkWritesContract):
+    """`kafka`, exactly once."""
+
+    @pytest.fixture
+    def target(self, kafka: KafkaServer) -> Target:
+        """In two slots."""
+        options = {
+            "sink.delivery-guarantee": "exactly-once",
+            "sink.transactional-id-prefix": f"contract-{next(NUMBERS)}",
+            "sink.parallelism": "2",
+        }
+        return topic_target(kafka, options, partitions=2)
+
+
+class TestTopicOfChanges(SinkWritesContract):
+    """`kafka` in a format of changes."""
+
+    @pytest.fixture
+    def target(self, kafka: KafkaServer) -> Target:
+        """In one partition, whose order is that of the changes."""
+        return topic_target(kafka, {"format": "debezium-json", "sink.parallelism": "1"})
+
+
+class TestUpsertTopic(SinkWritesContract):
+    """`upsert-kafka`."""
+
+    @pytest.fixture
+    def target(self, kafka: KafkaServer) -> Target:
+        """The last record of a key counts."""
+        made = topic_target(kafka, partitions=2)
+        options = {k: v for k, v in made.options.items() if k != "format" and "startup" not in k}
+        formats = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json"}
+        return replace(made, options={**options, **formats}, key=("id",))
 
 
 class TestMemory(SinkWritesContract):
@@ -83,6 +178,25 @@ class TestBlackhole(SinkWritesContract):
         return Target(options={"connector": "blackhole"}, seen=list, keeps=False)
 
 
+def topic_target(
+    kafka: KafkaServer, options: Mapping[str, str] | None = None, *, partitions: int = 1
+) -> Target:
+    """A topic of its own, read from its beginning to its end."""
+
+    def create(schema: Schema) -> Mapping[str, str]:
+        return {"topic": kafka.create_topic(partitions=partitions)}
+
+    plain = {
+        "connector": "kafka",
+        "topic": "t",
+        "properties.bootstrap.servers": kafka.bootstrap,
+        "format": "json",
+        "scan.startup.mode": "earliest-offset",
+        "scan.bounded.mode": "latest-offset",
+    }
+    return Target(options={**plain, **(options or {})}, create=create)
+
+
 def printed(lines: Sequence[str]) -> list[tuple[RowKind, tuple[int, str]]]:
     """The changes that lines say, as in `+I[1, a]`."""
     kinds: Mapping[str, RowKind] = {kind.short: kind for kind in RowKind}
@@ -93,3 +207,24 @@ def printed(lines: Sequence[str]) -> list[tuple[RowKind, tuple[int, str]]]:
 def double_quoted(name: str) -> str:
     """A name in the databases' own quotes."""
     return '"' + name.replace('"', '""') + '"'
+
+
+POSTGRES_TYPES = {
+    "TINYINT": "SMALLINT",
+    "FLOAT": "REAL",
+    "DOUBLE": "DOUBLE PRECISION",
+    "STRING": "TEXT",
+    "BYTES": "BYTEA",
+    "TIMESTAMP_LTZ(3)": "TIMESTAMPTZ",
+}
+
+
+def create_in_postgres(postgres: PostgresServer, schema: str, columns: Schema) -> Mapping[str, str]:
+    """Make the table `orders` by its key `id`."""
+    types = [
+        f"{double_quoted(c.name)} {POSTGRES_TYPES.get(kind, kind)}"
+        for c in columns.physical
+        for kind in [str(replace(c.type, nullable=True))]
+    ]
+    postgres.execute(f"CREATE TABLE orders ({', '.join(types)}, PRIMARY KEY (id))", schema=schema)
+    return {}

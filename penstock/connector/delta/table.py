@@ -22,6 +22,7 @@ from penstock.catalog.errors import (
     DefinitionError,
     InputError,
     OptionError,
+    QueryFailedError,
     SinkError,
     StateMismatchError,
     decode_failure,
@@ -34,6 +35,11 @@ from penstock.connector.spark.types import spark_schema
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+[A-Z][\w$]*:\s*")
 _BROKEN_RULE = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
+_STATE = re.compile(r"SQLSTATE: (\w{2})\w{3}")
+_ROWS_REFUSED = frozenset({"21", "22", "23", "P0"})
+"""SQLSTATE classes of rows that are refused each time: cardinality, data, constraints, raised by the query itself."""
+_DEEPEST_CAUSE = 20
+"""Bound of a chain of causes; a longer one is a cycle."""
 _NO_FILE_SYSTEM = re.compile(
     r"No FileSystem for scheme|ClassNotFoundException: Class \S*FileSystem"
 )
@@ -44,8 +50,9 @@ def translate_errors(location: str) -> Iterator[None]:
     """Translate what Spark raises about the table at `location`.
 
     Raises OptionError for a property, ConfigError for a missing file system, StateMismatchError for files in the way,
-    DefinitionError for what Delta cannot hold, SinkError for a row that breaks NOT NULL and for transient errors; and
-    Penstock's own errors as they were, where a task raised them.
+    DefinitionError for what Delta cannot hold, SinkError for a row that breaks NOT NULL and for transient errors,
+    QueryFailedError for a row that a task could not compute; and Penstock's own errors as they were, where a task
+    raised them.
     """
     try:
         yield
@@ -67,9 +74,25 @@ def translate_errors(location: str) -> Iterator[None]:
                 f"Spark has no file system for {location}",
                 hint="add its jars, such as --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:<Hadoop's version>",
             ) from error
+        failure = _query_failure(error)
+        if failure is not None:
+            raise failure from error
         raise SinkError(
             f"the Delta table at {location} cannot be reached: {_sentence(text)}"
         ) from error
+
+
+def _query_failure(error: Py4JJavaError) -> QueryFailedError | None:
+    """Return the reason why rows could not be computed: a job that writes says that it failed, its causes say why."""
+    cause = error.java_exception
+    for _ in range(_DEEPEST_CAUSE):
+        if cause is None:
+            return None
+        text = str(cause.toString())
+        if _ROWS_REFUSED & set(_STATE.findall(text)):
+            return QueryFailedError(_sentence(text), permanent=True)
+        cause = cause.getCause()
+    return None
 
 
 def _refusal(error: PySparkException, location: str) -> InputError:

@@ -82,22 +82,6 @@ def only_slot_1(batches: Any, *, task: Any) -> Any:
         yield from write_slot(batches, task=task)
 
 
-def test_a_replayed_batch_is_not_written_again(
-    spark: SparkSession, kafka: KafkaServer, topic: Callable[..., str], tmp_path: Path
-) -> None:
-    """Empty slots have markers too; the driver that comes back has another sink object."""
-    name = topic(partitions=2)
-    sink = once(kafka, name)
-    sink.prepare(spark, rows(spark, 0).schema)
-    sink.write_batch(rows(spark, 0, 1), batch_of(spark, tmp_path, 0))
-    sink.write_batch(rows(spark, 1), batch_of(spark, tmp_path, 1))
-    once(kafka, name).write_batch(rows(spark, 1), batch_of(spark, tmp_path, 1))
-    sink.write_batch(rows(spark, 21, 0), batch_of(spark, tmp_path, 2))
-    sink.write_batch(rows(spark, 21), batch_of(spark, tmp_path, 3))
-
-    assert ids(kafka, name) == list(range(41))
-
-
 def test_slots_that_are_committed_are_passed_over_and_the_others_written(
     spark: SparkSession,
     kafka: KafkaServer,
