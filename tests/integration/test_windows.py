@@ -242,3 +242,88 @@ def test_distinct_values_of_a_window_are_counted_once(
     assert all(n == (303, 100)[part] for (part, *_), n in sums.items())
     assert len(sums) == (2 if "SESSION" in function else 18)
     assert dropped == 0
+
+
+PER_PART = """(SELECT part, window_start AS starttime, window_end AS endtime, COUNT(*) AS num
+  FROM TABLE(HOP(TABLE ticks, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND))
+  GROUP BY part, window_start, window_end)"""
+ROWS = """(SELECT part, window_start AS starttime, window_end AS endtime
+  FROM TABLE(HOP(TABLE ticks, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)) {where})"""
+
+
+def uneven_records(seed: int) -> list[tuple[int, float]]:
+    """Draw records out of order, now more of one partition, now of the other, and at times as many."""
+    draw = random.Random(seed)
+    found = []
+    for second in range(120):
+        counts = ((1, 2), (2, 1), (1, 1))[second // 20 % 3]
+        found += [(p, second + draw.uniform(-2, 0)) for p in range(2) for _ in range(counts[p])]
+    return found
+
+
+def test_q5_of_nexmark_gives_the_busiest_of_each_window_once(
+    spark: SparkSession, kafka: KafkaServer, project: Path
+) -> None:
+    """As published: two windowed aggregates joined by bounds under other names; the sink takes inserts only."""
+    records = uneven_records(seed=5)
+    half = len(records) // 2
+    query = f"""INSERT INTO result SELECT Counts.part, Counts.starttime, Counts.endtime, Counts.num
+      FROM {PER_PART} AS Counts
+      JOIN (SELECT MAX(Inner_.num) AS maxn, Inner_.starttime, Inner_.endtime FROM {PER_PART} AS Inner_
+            GROUP BY Inner_.starttime, Inner_.endtime) AS Highest
+      ON Counts.starttime = Highest.starttime AND Counts.endtime = Highest.endtime AND Counts.num >= Highest.maxn"""
+    busiest, dropped = run(spark, kafka, [records[:half], records[half:]], query, disorder=3)
+    counts = Counter((p, *bounds) for p, s in records for bounds in hop(s, 5, 10))
+    highest = {
+        bounds: max(n for (_, *own), n in counts.items() if tuple(own) == bounds)
+        for bounds in {(start, end) for _, start, end in counts}
+    }
+
+    assert busiest == {key: n for key, n in counts.items() if n == highest[key[1:]]}
+    assert {part for part, *_ in busiest} == {0, 1}
+    assert len(busiest) > len(highest)  # there are windows with as many of both
+    assert dropped == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        pytest.param(
+            f"SELECT part, starttime, endtime, COUNT(*) FROM ({ROWS.format(where='WHERE part = 0')} UNION ALL "
+            f"{ROWS.format(where='WHERE part = 1')}) GROUP BY part, starttime, endtime",
+            lambda n: n,
+            id="group by over union all",
+        ),
+        pytest.param(
+            f"SELECT DISTINCT part, starttime, endtime, CAST(1 AS BIGINT) FROM {ROWS.format(where='')}",
+            lambda _: 1,
+            id="distinct",
+        ),
+        pytest.param(
+            "SELECT a.part, b.starttime, b.endtime, SUM(b.num) "
+            f"FROM {PER_PART} AS a JOIN {PER_PART} AS b ON a.part = b.part "
+            "AND a.starttime = b.starttime AND a.endtime = b.endtime GROUP BY a.part, b.starttime, b.endtime",
+            lambda n: n,
+            id="group by over a window join",
+        ),
+        pytest.param(
+            f"SELECT part, starttime, endtime, COUNT(DISTINCT part) FROM {ROWS.format(where='')} "
+            "GROUP BY part, starttime, endtime",
+            lambda _: 1,
+            id="distinct values",
+        ),
+    ],
+)
+def test_windows_close_under_other_names(
+    spark: SparkSession, kafka: KafkaServer, project: Path, query: str, number: Any
+) -> None:
+    """Spark runs a chain of operators over their bounds in append mode; each row comes once, over two runs."""
+    records = uneven_records(seed=6)
+    half = len(records) // 2
+    rows, dropped = run(
+        spark, kafka, [records[:half], records[half:]], f"INSERT INTO result {query}", disorder=3
+    )
+    counts = Counter((p, *bounds) for p, s in records for bounds in hop(s, 5, 10))
+
+    assert rows == {key: number(n) for key, n in counts.items()}
+    assert dropped == 0

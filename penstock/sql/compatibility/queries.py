@@ -258,6 +258,14 @@ WINDOWS: tuple[Row, ...] = (
          "INTERVAL '10' MINUTE))) AS l JOIN (SELECT * FROM TABLE(TUMBLE(TABLE "
          "auctions, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS r ON l.auction = r.id AND "
          "l.window_start = r.window_start AND l.window_end = r.window_end", Status.TRANSLATE),
+    _row("window join of aggregated windows, their bounds under other names",
+         "SELECT c.auction, c.num FROM (SELECT auction, COUNT(*) AS num, window_start AS starttime, window_end AS "
+         "endtime FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)) GROUP BY "
+         "auction, window_start, window_end) AS c JOIN (SELECT MAX(num) AS maxn, starttime, endtime FROM (SELECT "
+         "COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), "
+         "INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)) GROUP BY auction, window_start, window_end) GROUP BY starttime, "
+         "endtime) AS m ON c.starttime = m.starttime AND c.endtime = m.endtime AND c.num >= m.maxn",
+         Status.TRANSLATE, CLOSED),
     _row("window Top-N",
          "SELECT auction, price, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end "
          "ORDER BY price DESC) AS rn FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) "

@@ -98,6 +98,11 @@ class AnalysedQuery:
         return any(given.by_batch for given in inputs)
 
     @property
+    def follows_windows(self) -> bool:
+        """Whether an operator is one of windows, and the names of their bounds do not tell that."""
+        return self.plan is not None and self.plan.plan.follows_windows
+
+    @property
     def source_names(self) -> tuple[str, ...]:
         """Return the names of `followed`."""
         return tuple(str(leaf.table.identifier) for leaf in self.followed)

@@ -133,7 +133,8 @@ def analyse_or_refuse(
     """
     context = SyntaxContext(namespace=namespace, project=project, appends=appends, form=form)
     read, target = read_query(query, context), (sink or _APPENDS) if appends else None
-    plan = build(read.query, read.tables, read.lookups)
+    follows = form is PlanForm.WINDOWS_FOLLOWED
+    plan = build(read.query, read.tables, read.lookups, follows_windows=follows)
     options = PlacementOptions(
         sink=target,
         state_ttl_ms=state_ttl_ms,

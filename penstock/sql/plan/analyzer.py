@@ -20,7 +20,7 @@ from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery
 from penstock.sql.plan.analysis import analyse, analyse_or_refuse
 from penstock.sql.plan.rules.sink_changelog import (
     SinkTable,
-    check_conflict,
+    conflict_refusal,
     first_of_each_key,
     has_several_rows_of_a_key,
     keeps_first,
@@ -109,7 +109,7 @@ class Analyzer:
             key=key.columns if key is not None else (),
             wants_rows_before=sink.capabilities.needs_update_before,
         )
-        query, earlier = self._one_row_of_each_key(statement, into)
+        query, *earlier = self._analyse_forms(statement, into)
         if query.followed and sink.capabilities.bounded_only:
             raise UnsupportedError(
                 f"{target.identifier} takes no stream: a batch that is written again would be in it twice",
@@ -121,55 +121,70 @@ class Analyzer:
             target=target,
             query=query,
             sink=sink,
-            earlier=earlier,
+            earlier=tuple(earlier),
             pipeline=self.pipeline,
             base=self.checkpoint_base,
             run_for=self.run_for,
             state_ttl_ms=self.state_ttl_ms,
         )
 
+    def _analyse_forms(self, statement: InsertInto, into: SinkTable) -> tuple[AnalysedQuery, ...]:
+        """Analyse the query of an INSERT; the forms of earlier versions come behind it. Raises InputError."""
+        found = self._one_row_of_each_key(statement, into, PlanForm.CURRENT)
+        if isinstance(found, Refusal):
+            raise found.error()
+        if not any(query.follows_windows for query in found):
+            return found
+        named = self._one_row_of_each_key(statement, into, PlanForm.TIES_BROKEN)
+        return found if isinstance(named, Refusal) else (*found, *named)
+
     def _one_row_of_each_key(
-        self, statement: InsertInto, into: SinkTable
-    ) -> tuple[AnalysedQuery, tuple[AnalysedQuery, ...]]:
+        self, statement: InsertInto, into: SinkTable, form: PlanForm
+    ) -> tuple[AnalysedQuery, ...] | Refusal:
         """Analyse the query of an INSERT so that the sink keeps Flink's row of each key.
 
-        Returns the forms of earlier versions, too. Raises InputError.
+        The forms in which versions left more to the sink, or ties open, come behind it. Raises InputError.
         """
         asked, conflict = statement.query, statement.conflict
-        found = self._analyse_into(asked, into)
-        refusal = found if isinstance(found, Refusal) else None
-        if (
-            refusal is not None and into.key
-        ):  # by whatever key; what else is wrong is wrong here, too
-            found = self._analyse_into(asked, replace(into, key=()))
-        query = _accepted(found)
+        query = self._analyse_into(asked, into, form)
+        refusal = query if isinstance(query, Refusal) else None
+        if refusal is not None and into.key:
+            # by whatever key; what else is wrong is wrong here, too
+            query = self._analyse_into(asked, replace(into, key=()), form)
+        if isinstance(query, Refusal):
+            return query
         if conflict is not None:
-            check_conflict(conflict, query.flow, into, followed=bool(query.followed))
+            wrong = conflict_refusal(conflict, query.flow, into, followed=bool(query.followed))
+            if wrong is not None:
+                return wrong
             if keeps_first(conflict, query.flow, into):
                 asked, refusal = first_of_each_key(asked, into), None
-                query = _accepted(self._analyse_into(asked, into))
+                query = self._analyse_into(asked, into, form)
+                if isinstance(query, Refusal):
+                    return query
         if refusal is None:
-            return query, self._with_open_ties(asked, into, query)
+            return query, *self._with_open_ties(asked, into, query)
         if not has_several_rows_of_a_key(query.flow, into):
-            raise refusal.error()
-        materialized = self._analyse_into(last_of_each_key(asked, into), into)
+            return refusal
+        materialized = self._analyse_into(last_of_each_key(asked, into), into, form)
         if isinstance(materialized, Refusal):
-            raise (sink_refusal(query.flow, into) or refusal).error()
+            return sink_refusal(query.flow, into) or refusal
         if query.flow.key is not None:
-            return materialized, ()  # it was refused
+            return (materialized,)  # it was refused
         # the changes went into the sink as they came
-        earlier = self._with_open_ties(asked, replace(into, key=()), query)
-        return materialized, (query, *earlier)
+        return materialized, query, *self._with_open_ties(asked, replace(into, key=()), query)
 
     def _with_open_ties(
         self, asked: exp.Expr, into: SinkTable, query: AnalysedQuery
     ) -> tuple[AnalysedQuery, ...]:
-        if not query.breaks_ties:
+        """Return the form with open ties, in which the bounds of windows are known by their names."""
+        if not query.breaks_ties or query.follows_windows:
             return ()
-        return (_accepted(self._analyse_into(asked, into, PlanForm.TIES_OPEN)),)
+        found = self._analyse_into(asked, into, PlanForm.TIES_OPEN)
+        return () if isinstance(found, Refusal) else (found,)
 
     def _analyse_into(
-        self, query: exp.Expr, sink: SinkTable, form: PlanForm = PlanForm.CURRENT
+        self, query: exp.Expr, sink: SinkTable, form: PlanForm
     ) -> AnalysedQuery | Refusal:
         return analyse_or_refuse(
             query,
@@ -244,13 +259,6 @@ def filled_columns(
         or (isinstance(column, MetadataColumn) and not column.virtual)
     }
     return {name: writable[name] for name in statement.columns or writable}
-
-
-def _accepted(found: AnalysedQuery | Refusal) -> AnalysedQuery:
-    """Return an analysed query. Raises UnsupportedError where it was refused."""
-    if isinstance(found, Refusal):
-        raise found.error()
-    return found
 
 
 _SCREEN = SinkTable(name="the screen", accepts=ChangelogMode.ALL, columns=())

@@ -54,7 +54,9 @@ class PlanForm(StrEnum):
     """Ties in an order are left open."""
     TIES_BROKEN = "ties-broken"
     """They are broken by arrival."""
-    CURRENT = TIES_BROKEN
+    WINDOWS_FOLLOWED = "windows-followed"
+    """The bounds of windows are followed to where they have other names."""
+    CURRENT = WINDOWS_FOLLOWED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Checkpoints of versions that left ties of ROW_NUMBER open: their queries go on in the form whose state they hold."""
+"""Checkpoints of versions that planned a query otherwise: it goes on in the form whose state they hold."""
 
 from __future__ import annotations
 
@@ -61,6 +61,51 @@ def test_other_checkpoints_are_gone_on_from_by_the_rule(tmp_path: Path) -> None:
 
     for known in (None, insert_fingerprint(insert), other):
         assert as_checkpointed(insert, known) is insert
+
+
+WINDOWED = (
+    "SELECT a, COUNT(*) AS n, window_start AS s, window_end AS e "
+    "FROM TABLE(TUMBLE(TABLE timed, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY a, window_start, window_end"
+)
+TIMED = (
+    "CREATE TABLE timed (a BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'kafka', "
+    "'topic' = 't', 'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json', "
+    "'scan.startup.mode' = 'earliest-offset');\n"
+)
+HIGHEST = f"SELECT MAX(n) AS m, CAST(s AS STRING) AS b FROM ({WINDOWED}) GROUP BY s, e"
+
+
+def test_windows_under_other_names_go_on_being_updated(tmp_path: Path) -> None:
+    """Where their checkpoint has the stage that updated them; a new one has their windows."""
+    insert = analysed(tmp_path, f"{TIMED}INSERT INTO k {HIGHEST}")
+
+    assert insert.query.maintained is None
+    assert as_checkpointed(insert, None) is insert
+    assert insert.earlier, "one for each key of the table, and one without"
+    for before in insert.earlier:
+        resumed = as_checkpointed(insert, insert_fingerprint(replace(insert, query=before)))
+        assert before.maintained is not None
+        assert resumed.query is before
+
+
+def test_windows_that_no_version_wrote_into_a_table_have_one_form(tmp_path: Path) -> None:
+    """It takes rows that stay, and they were updated."""
+    appended = "CREATE TABLE l (a BIGINT, b STRING) WITH ('connector' = 'delta', 'path' = 'l');\n"
+
+    assert analysed(tmp_path, f"{TIMED}{appended}INSERT INTO l {HIGHEST}").earlier == ()
+
+
+def test_windows_with_ties_open_go_on_in_both_earlier_forms(tmp_path: Path) -> None:
+    """Top-N over them was updated, by ties broken and open."""
+    best = (
+        f"SELECT m, b FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY b ORDER BY m) AS r FROM ({HIGHEST})) "
+        "WHERE r = 1"
+    )
+    insert = analysed(tmp_path, f"{TIMED}INSERT INTO k {best}")
+    forms = {insert_fingerprint(replace(insert, query=query)) for query in insert.earlier}
+
+    assert insert_fingerprint(insert) not in forms
+    assert len(forms) == len(insert.earlier) >= 1
 
 
 def test_a_query_that_numbers_no_rows_has_one_form(tmp_path: Path) -> None:

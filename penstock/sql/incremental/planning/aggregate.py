@@ -24,7 +24,7 @@ from penstock.sql.incremental.planning.relation import (
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.stages import Measure, StageInput, WindowAggregate
-from penstock.sql.plan.logical.nodes import Aggregate
+from penstock.sql.plan.logical.facts import WindowTime
 from penstock.sql.plan.rules.aggregate import (
     WHOLE,
     is_listed,
@@ -41,7 +41,6 @@ __all__ = [
     "plan_distinct",
     "plan_set_operation",
     "when",
-    "window_watermark_sources",
     "with_windows",
 ]
 
@@ -71,24 +70,6 @@ def with_windows(
         like=rows,
         inserts=True,
     )
-
-
-def window_watermark_sources(
-    node: Aggregate, source: AppendSource | ChangelogSource
-) -> frozenset[int]:
-    """Return the leaves whose watermarks close the windows of a stage's rows that are grouped by; else none."""
-    if isinstance(source, AppendSource) or not source.rows.inserts:
-        return frozenset()
-    if not {key.value.name for key in node.keys} >= {_START, _END}:
-        return frozenset()
-    if node.block.select.args.get("joins"):
-        return frozenset()
-    return node.input.facts.sources(_TIME) or frozenset()
-
-
-def _window_time(select: exp.Select) -> exp.Column:
-    """Name the time of the windows that a SELECT groups by."""
-    return column(_TIME, select.args["from_"].this.alias_or_name or None)
 
 
 # --- aggregations ---
@@ -234,11 +215,11 @@ def plan_aggregate(
     source: AppendSource | ChangelogSource,
     stages: StageList,
     time_to_live_ms: int | None = None,
-    closes: frozenset[int] = frozenset(),
+    closed: WindowTime | None = None,
 ) -> ChangelogRelation:
     """Add the stage of an aggregation; `names` are those of its columns, `time_to_live_ms` is of the hint STATE_TTL.
 
-    `closes` are the scans whose watermarks close the windows that it groups by, where their rows come from a stage.
+    `closed` says what closes the windows that it groups by, where their rows come from a stage.
     """
     group = select.args.get("group")
     aggregates = own_aggregates(select)
@@ -250,8 +231,8 @@ def plan_aggregate(
     condition = None if having is None else columns.over(having.this)
     own = tuple(name for name, _ in columns.items[: len(keys)])
     place = group or select
-    time = columns.over(_window_time(select)).name if closes else None
-    found = None if closes else _as_measures(items, condition)
+    time = None if closed is None else columns.over(closed.column).name
+    found = _as_measures(items, condition) if closed is None else None
     rows = stages.staged(source.project(columns.items, narrow=found is None))
     measures: tuple[Measure, ...] = ()
     if found is None:
@@ -263,12 +244,12 @@ def plan_aggregate(
         query = _selected(rows.name, names, items, condition)
     told = [name for name, key in zip(own, keys, strict=True) if not is_determined(key)]
     key = _key(told, items, names)
-    if time is not None:
+    if closed is not None and time is not None:
         stage = WindowAggregate(
             name=stages.name("windows"),
             rows=rows.name,
             time=time,
-            waits_for=tuple(sorted(closes)),
+            waits_for=tuple(sorted(closed.sources)),
             query=query,
             key=key,
             mechanism=_mechanism(keys, "rows until the watermark has passed their window", place),

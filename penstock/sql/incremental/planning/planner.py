@@ -17,7 +17,6 @@ from penstock.sql.incremental.planning.aggregate import (
     plan_aggregate,
     plan_distinct,
     plan_set_operation,
-    window_watermark_sources,
     with_windows,
 )
 from penstock.sql.incremental.planning.join import join
@@ -350,9 +349,10 @@ class _StageWriter:
         rows: Relation
         match block.core:
             case nodes.Aggregate() as grouped:
-                closes = window_watermark_sources(grouped, source)
-                life = None if closes else grouped.state_ttl_ms
-                rows = plan_aggregate(select, names, source, self.stages, life, closes)
+                waits = isinstance(source, ChangelogSource) and source.rows.inserts
+                closed = grouped.closed if waits else None
+                life = None if closed else grouped.state_ttl_ms
+                rows = plan_aggregate(select, names, source, self.stages, life, closed)
             case nodes.Over() as over:
                 window = known(
                     read_window(select, over_calls(select), rowtimes_of(over), self._proctimes)

@@ -29,8 +29,10 @@ from penstock.sql.plan.builder.relations import (
     StateHints,
     aliased,
     function_node,
+    has_over,
     is_table,
     named_relation,
+    names_columns,
     read_select_list,
     scan_node,
     shown_columns,
@@ -38,6 +40,13 @@ from penstock.sql.plan.builder.relations import (
     window_node,
 )
 from penstock.sql.plan.builder.top_n import shows_number, top_n
+from penstock.sql.plan.builder.windows import (
+    BlockWindows,
+    block_windows,
+    closed_by,
+    closed_by_name,
+    reads_windows,
+)
 from penstock.sql.plan.clauses.over import over_calls
 from penstock.sql.plan.logical.facts import (
     Arrival,
@@ -46,6 +55,7 @@ from penstock.sql.plan.logical.facts import (
     facts_of_projection,
     facts_of_set_operation,
     facts_of_windowed_aggregate,
+    windows_of_union,
 )
 from penstock.sql.plan.logical.nodes import (
     Aggregate,
@@ -53,6 +63,7 @@ from penstock.sql.plan.logical.nodes import (
     Clause,
     Distinct,
     Filter,
+    JoinBound,
     Limit,
     Node,
     Over,
@@ -80,21 +91,28 @@ _LIMITS = ("order", "limit", "offset", "fetch")
 
 
 def build(
-    tree: exp.Expr, tables: Sequence[ScanFlow], lookups: frozenset[int] = frozenset()
+    tree: exp.Expr,
+    tables: Sequence[ScanFlow],
+    lookups: frozenset[int] = frozenset(),
+    *,
+    follows_windows: bool = True,
 ) -> Plan:
     """Build the plan of a query.
 
     `tree` has no views, and its table nodes have their number in `tables`; grouping sets are unfolded,
-    and the tables of lookup joins, `lookups`, are marked. It is not changed.
+    and the tables of lookup joins, `lookups`, are marked. It is not changed. Without `follows_windows` the bounds of
+    windows are known by their names alone.
     """
     own = inline_ctes(copy_tree(tree))
     hints = StateHints(own)
-    root = _PlanBuilder(tables, hints).query(own)
+    builder = _PlanBuilder(tables, hints, follows_windows=follows_windows)
+    root = builder.query(own)
     return Plan(
         root=root,
         scans=tuple(scan_node(index, table) for index, table in enumerate(tables)),
         lookups=lookups,
         hints=hints.hints,
+        follows_windows=builder.followed,
         tree=tree,
         inlined=own,
     )
@@ -102,16 +120,25 @@ def build(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """FROM and WHERE of a SELECT: the operator, and the names of its relations."""
+    """FROM and WHERE of a SELECT: the operator, the names of its relations, and the windows of its rows."""
 
     node: Node
     scope: Scope
+    windows: BlockWindows
+    block: Block
 
 
 class _PlanBuilder:
-    """Builds the operators of a query, in which no query has a name of its own (WITH)."""
+    """Builds the operators of a query, in which no query has a name of its own (WITH).
 
-    def __init__(self, tables: Sequence[ScanFlow], hints: StateHints) -> None:
+    `followed`: names alone do not tell that some operator is one of windows.
+    """
+
+    def __init__(
+        self, tables: Sequence[ScanFlow], hints: StateHints, *, follows_windows: bool
+    ) -> None:
+        self.followed = False
+        self._follows_windows = follows_windows
         self._tables = tables
         self._hints = hints
         self._proctimes = frozenset[str]().union(*(table.proctimes for table in tables))
@@ -144,30 +171,55 @@ class _PlanBuilder:
 
     # --- FROM ---
 
-    def _from(self, select: exp.Select, block: Block) -> tuple[_Source, exp.Where | None]:
+    def _from(self, select: exp.Select) -> tuple[_Source, exp.Where | None]:
         """Build a FROM clause; returns the WHERE without the bounds of queries that number rows, too."""
         from_, where = select.args.get("from_"), select.args.get("where")
         if from_ is None:
             none = Values(facts=Facts(columns=()), place=select, syntax=select)
-            return _Source(node=none, scope=Scope(relations=())), where
+            windows = BlockWindows()
+            block = self._block(select, windows, JoinBound.NONE)
+            return _Source(node=none, scope=windows.scope, windows=windows, block=block), where
         first, where = self._relation(from_.this, select, where)
+        rights: dict[int, tuple[SubqueryAlias, ScopedRelation]] = {}
+        tables: list[tuple[exp.Join, ScopedRelation]] = []
+        for join in _joins(select):
+            if isinstance(join, exp.Join) and is_table(join.this):
+                right, where = self._relation(join.this, select, where)
+                rights[id(join)] = right, named_relation(right)
+                tables.append((join, rights[id(join)][1]))
+        named = named_relation(first)
+        bound, windows = bound_of(select), block_windows(select, named, tables)
+        if windows.joins and bound is JoinBound.INTERVAL:
+            windows = BlockWindows(
+                scope=windows.scope
+            )  # Spark keeps no state behind an interval join
+        block = self._block(select, windows, bound)
         left: Node = first
-        scope = Scope(relations=(named_relation(first),))
+        scope = Scope(relations=(named,))
         joined = [first]
         for join in _joins(select):
-            inner = join.this if isinstance(join, exp.Join) else join
-            if not isinstance(join, exp.Join) or not is_table(inner):
+            if not isinstance(join, exp.Join) or id(join) not in rights:
                 unfolded = unnest_node(left, join, block)
                 left, scope = unfolded, scope.with_relation(named_relation(unfolded))
                 continue
-            right, where = self._relation(inner, select, where)
-            named = named_relation(right)
-            left = self._joined(
-                left, right, join, (scope, Scope(relations=(named,))), block, joined
-            )
+            right, named = rights[id(join)]
+            scopes = (scope, Scope(relations=(named,)))
+            left = self._joined(left, right, join, scopes, block, joined)
             scope = scope.with_relation(named)
             joined.append(right)
-        return _Source(node=left, scope=scope), where
+        return _Source(node=left, scope=scope, windows=windows, block=block), where
+
+    def _block(self, select: exp.Select, windows: BlockWindows, bound: JoinBound) -> Block:
+        if windows.joins and bound is JoinBound.NONE:
+            bound, self.followed = JoinBound.WINDOW, True
+        from_ = select.args.get("from_")
+        nodes = [] if from_ is None else [from_.this, *(_named(join) for join in _joins(select))]
+        return Block(
+            select=select,
+            relations=tuple(node.alias_or_name for node in nodes),
+            bound=bound,
+            has_query=has_inner_query(select),
+        )
 
     def _joined(
         self,
@@ -197,7 +249,7 @@ class _PlanBuilder:
             numbered = None if is_temporal(node) else find_row_number(where, node)
             inner = self.query(node.this) if numbered is None else self._numbered(numbered, reader)
             rest = where if numbered is None else numbered.rest
-            return aliased(inner, node, keeps_rowtimes=_names_columns(node.this)), rest
+            return aliased(inner, node, keeps_rowtimes=names_columns(node.this)), rest
         return aliased(self._table(node), node), where
 
     def _table(self, node: exp.Expr) -> Node:
@@ -211,18 +263,17 @@ class _PlanBuilder:
         if isinstance(read, exp.Subquery):
             given = self.query(read.this)
             if read.alias:
-                given = aliased(given, read, keeps_rowtimes=_names_columns(read.this))
+                given = aliased(given, read, keeps_rowtimes=names_columns(read.this))
         else:
             given = self._table(read)
             if read.alias:
                 given = aliased(given, read)
-        return window_node(window, given)
+        return window_node(window, given, follows=self._follows_windows)
 
     def _numbered(self, numbered: RowNumberQuery, reader: exp.Select) -> Node:
         select = numbered.select
-        block = _block(select)
-        source = self._source(select, block)
-        listed = read_select_list(select, source.scope)
+        source = self._source(select)
+        block, listed = source.block, read_select_list(select, source.scope)
         best = top_n(
             numbered,
             source.node,
@@ -230,7 +281,7 @@ class _PlanBuilder:
             block,
             shown=shows_number(reader, numbered),
             proctimes=self._proctimes,
-            keeps_rowtimes=not _reads_windows(select),
+            keeps_rowtimes=not reads_windows(select),
         )
         if best.ties or best.by_arrival or self._open:
             return best
@@ -238,10 +289,11 @@ class _PlanBuilder:
         by_record = alone and source.node.facts.arrival
         return replace(best, tie=winner(numbered, self._tables), by_record=by_record)
 
-    def _source(self, select: exp.Select, block: Block) -> _Source:
-        source, where = self._from(select, block)
+    def _source(self, select: exp.Select) -> _Source:
+        source, where = self._from(select)
         if where is None:
             return source
+        block = source.block
         plain, queries = query_conditions(where.this, source.scope)
         node = source.node
         if plain is not None:
@@ -253,18 +305,17 @@ class _PlanBuilder:
                 alias=INNER, columns=inner.facts.columns, shown=shown_columns(inner)
             )
             node = semi_join_node(node, inner, query, source.scope, right, block)
-        return _Source(node=node, scope=source.scope)
+        return replace(source, node=node)
 
     # --- SELECT ---
 
     def _select(self, select: exp.Select) -> Node:
-        block = _block(select)
-        source = self._source(select, block)
-        listed = read_select_list(select, source.scope)
+        source = self._source(select)
+        block, listed = source.block, read_select_list(select, source.scope)
         group, calls = select.args.get("group"), over_calls(select)
         node: Node
         if group is not None or own_aggregates(select):
-            node = self._aggregate(select, source.node, listed, block)
+            node = self._aggregate(select, source, listed)
         else:
             given = source.node
             having = select.args.get("having")
@@ -277,7 +328,7 @@ class _PlanBuilder:
                     clause=Clause.HAVING,
                     block=block,
                 )
-            node = _projected(select, given, listed, calls, block)
+            node = _projected(select, given, listed, calls, source)
         qualify = select.args.get("qualify")
         if qualify is not None:
             node = Filter(
@@ -289,27 +340,44 @@ class _PlanBuilder:
                 block=block,
             )
         if select.args.get("distinct") is not None:
+            windowed = self._is_distinct_by_windows(select, node)
+            windows = node.facts.windows if windowed else ()
             node = Distinct(
-                facts=Facts(columns=node.facts.columns),
+                facts=Facts(columns=node.facts.columns, windows=windows),
                 place=select,
                 input=node,
-                windowed=is_windowed(select.expressions),
+                windowed=windowed,
                 state_ttl_ms=None if isinstance(node, Aggregate) else self._life_alone(block),
                 block=block,
             )
         return _limited(node, select) or replace(node, syntax=select)
 
-    def _aggregate(
-        self, select: exp.Select, given: Node, listed: SelectList, block: Block
-    ) -> Aggregate:
+    def _is_distinct_by_windows(self, select: exp.Select, given: Node) -> bool:
+        if is_windowed(select.expressions):
+            return True
+        windowed = sum(len(window.ends) for window in given.facts.windows) == 1
+        self.followed = self.followed or windowed
+        return windowed
+
+    def _aggregate(self, select: exp.Select, source: _Source, listed: SelectList) -> Aggregate:
         group, having = select.args.get("group"), select.args.get("having")
         values = group.expressions if group is not None else []
+        given, block = source.node, source.block
         facts = Facts(columns=listed.columns)
-        windowed = is_windowed(values)
+        by_name, window = is_windowed(values), source.windows.grouped(values)
+        windowed = by_name or window is not None
         if windowed and len(block.relations) == 1:
             facts = facts_of_windowed_aggregate(
                 given.facts, listed.columns, listed.shown, block.first
             )
+        if windowed:
+            windows = source.windows.listed(listed.shown, closed=True)
+            facts = replace(facts, windows=windows)
+        closed = closed_by_name(select, given.facts, block.first)
+        if closed is None and window is not None and not select.args.get("joins"):
+            closed = closed_by(window)
+            self.followed = self.followed or closed is not None
+        self.followed = self.followed or (window is not None and not by_name)
         sets = [
             text
             for join in _joins(select)
@@ -324,6 +392,7 @@ class _PlanBuilder:
             items=listed.items,
             having=None if having is None else having.this,
             windowed=windowed,
+            closed=closed,
             grouping_sets=sets[0] if sets else None,
             state_ttl_ms=self._life_alone(block),
             star=listed.star,
@@ -335,17 +404,6 @@ class _PlanBuilder:
         if len(block.relations) != 1:
             return None
         return self._hints.of(block.select, block.first)
-
-
-def _block(select: exp.Select) -> Block:
-    from_ = select.args.get("from_")
-    nodes = [] if from_ is None else [from_.this, *(_named(join) for join in _joins(select))]
-    return Block(
-        select=select,
-        relations=tuple(node.alias_or_name for node in nodes),
-        bound=bound_of(select),
-        has_query=has_inner_query(select),
-    )
 
 
 def _joins(select: exp.Select) -> list[exp.Expr]:
@@ -362,15 +420,14 @@ def _projected(
     given: Node,
     listed: SelectList,
     calls: Sequence[exp.Window],
-    block: Block,
+    source: _Source,
 ) -> Project | Over:
+    block, in_time = source.block, not (reads_windows(select) and has_over(select))
     facts = facts_of_projection(
-        given.facts,
-        listed.columns,
-        listed.shown,
-        block.first,
-        keeps_rowtimes=not (_reads_windows(select) and _has_over(select)),
+        given.facts, listed.columns, listed.shown, block.first, keeps_rowtimes=in_time
     )
+    if in_time:
+        facts = replace(facts, windows=source.windows.listed(listed.shown))
     if calls:
         return Over(
             facts=facts,
@@ -381,7 +438,7 @@ def _projected(
             star=listed.star,
             block=block,
         )
-    arrival = given.facts.arrival and len(block.relations) == 1 and not _has_over(select)
+    arrival = given.facts.arrival and len(block.relations) == 1 and not has_over(select)
     return Project(
         facts=replace(facts, arrival=arrival),
         place=select,
@@ -399,7 +456,7 @@ def _limited(given: Node, query: exp.Expr) -> Limit | None:
     if place is None:
         return None
     return Limit(
-        facts=replace(given.facts, arrival=False),
+        facts=replace(given.facts, arrival=False, windows=()),
         place=place,
         syntax=query,
         input=given,
@@ -413,8 +470,10 @@ def _combined(node: exp.SetOperation, left: Node, right: Node) -> SetOp:
         type(node), SetKind.EXCEPT
     )
     plain = kind is SetKind.UNION and all_rows
-    named = plain and _names_columns(node.this) and _names_columns(node.expression)
+    named = plain and names_columns(node.this) and names_columns(node.expression)
     facts = facts_of_set_operation(left.facts, right.facts, keeps_rowtimes=named)
+    if plain:
+        facts = replace(facts, windows=windows_of_union(left.facts, right.facts))
     return SetOp(
         facts=replace(facts, arrival=plain and _carries_arrival(node, left, right)),
         place=node,
@@ -436,23 +495,3 @@ def _carries_arrival(node: exp.SetOperation, left: Node, right: Node) -> bool:
 
 def _scans(node: Node) -> set[int]:
     return {found.index for found in walk(node) if isinstance(found, Scan)}
-
-
-def _names_columns(query: exp.Expr) -> bool:
-    """Return whether a query names its columns, without a star."""
-    first = query
-    while not isinstance(first, exp.Select):
-        if not isinstance(first, exp.Subquery | exp.SetOperation):
-            return False
-        first = first.this
-    return not any(item.find(exp.Star) for item in first.expressions)
-
-
-def _reads_windows(select: exp.Select) -> bool:
-    """Return whether the first relation is a windowing function: its best rows come when windows close."""
-    from_ = select.args.get("from_")
-    return from_ is not None and is_windowing(from_.this)
-
-
-def _has_over(select: exp.Select) -> bool:
-    return any(item.find(exp.Window) for item in select.expressions)

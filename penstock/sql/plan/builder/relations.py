@@ -7,19 +7,20 @@ gives, and the hints STATE_TTL that name a relation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from sqlglot import exp
 
 from penstock.sql.binding.hints import StateTtl, bounds_state, state_ttls, take_state_ttl
-from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, WindowTable
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, WindowKind, WindowTable
 from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.facts import (
     Arrival,
     Column,
     Facts,
     Item,
+    Window,
     facts_of_alias,
     facts_of_scan,
     facts_of_unnest,
@@ -37,8 +38,10 @@ __all__ = [
     "StateHints",
     "aliased",
     "function_node",
+    "has_over",
     "is_table",
     "named_relation",
+    "names_columns",
     "read_select_list",
     "scan_node",
     "shown_columns",
@@ -51,12 +54,14 @@ __all__ = [
 class ScopedRelation:
     """A relation in FROM: its name, the columns that Spark's planner knows of it, and those that the text tells.
 
-    The second are more: UNNEST names its columns, of which Spark's planner knows nothing. None: unknown.
+    The second are more: UNNEST names its columns, of which Spark's planner knows nothing. None: unknown. `windows` are
+    those of its rows.
     """
 
     alias: str
     columns: tuple[Column, ...] | None
     shown: tuple[str, ...] | None
+    windows: tuple[Window[str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +199,21 @@ def is_table(node: exp.Expr) -> bool:
     return isinstance(node, exp.Table | exp.Subquery)
 
 
+def has_over(select: exp.Select) -> bool:
+    """Return whether values of a SELECT list have an OVER clause."""
+    return any(item.find(exp.Window) for item in select.expressions)
+
+
+def names_columns(query: exp.Expr) -> bool:
+    """Return whether a query names its columns, without a star."""
+    first = query
+    while not isinstance(first, exp.Select):
+        if not isinstance(first, exp.Subquery | exp.SetOperation):
+            return False
+        first = first.this
+    return not any(item.find(exp.Star) for item in first.expressions)
+
+
 def _alias_names(node: exp.Expr) -> tuple[str, ...]:
     """Return the names that a relation in FROM gives its columns; none where it gives no names."""
     alias = node.args.get("alias")
@@ -220,10 +240,11 @@ def scan_node(index: int, table: ScanFlow, place: exp.Expr | None = None) -> nod
     )
 
 
-def window_node(window: WindowTable, given: nodes.Node) -> nodes.WindowAssign:
-    """Return the operator of a windowing function over what it reads."""
+def window_node(window: WindowTable, given: nodes.Node, *, follows: bool) -> nodes.WindowAssign:
+    """Return the operator of a windowing function over what it reads; `follows` as in `facts_of_windows`."""
+    followed = follows and window.kind is not WindowKind.SESSION
     return nodes.WindowAssign(
-        facts=facts_of_windows(given.facts, window.time_column),
+        facts=facts_of_windows(given.facts, window.time_column, follows=followed),
         place=window.node.this,
         syntax=window.node,
         input=given,
@@ -262,6 +283,8 @@ def aliased(
         node, exp.Subquery
     ):
         facts = Facts(columns=None)  # a key is not sought among columns that only the text tells
+    if isinstance(given, nodes.WindowAssign) and names:
+        facts = replace(facts, windows=())  # Spark knows its columns by their own names
     return nodes.SubqueryAlias(
         facts=facts, place=node, syntax=node, input=given, alias=node.alias_or_name, names=names
     )
@@ -288,7 +311,12 @@ def named_relation(node: nodes.SubqueryAlias | nodes.Unnest) -> ScopedRelation:
     """Return a relation as expressions name it."""
     if isinstance(node, nodes.Unnest):
         return ScopedRelation(alias=node.alias, columns=None, shown=node.names or None)
-    return ScopedRelation(alias=node.alias, columns=node.facts.columns, shown=shown_columns(node))
+    return ScopedRelation(
+        alias=node.alias,
+        columns=node.facts.columns,
+        shown=shown_columns(node),
+        windows=node.facts.windows,
+    )
 
 
 # --- hints ---

@@ -6,10 +6,12 @@ projections, filters, UNNEST, UNION ALL, OVER, and on the left of temporal joins
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
+from typing import Generic, TypeVar
 
 from sqlglot import exp
 
@@ -31,6 +33,8 @@ __all__ = [
     "LookupRetry",
     "RowtimeColumn",
     "TieBreak",
+    "Window",
+    "WindowTime",
     "facts_of_alias",
     "facts_of_join",
     "facts_of_projection",
@@ -42,6 +46,7 @@ __all__ = [
     "facts_of_windows",
     "own_names",
     "unique_name",
+    "windows_of_union",
 ]
 
 
@@ -120,16 +125,53 @@ class RowtimeColumn:
     sources: frozenset[int]
 
 
+Name = TypeVar("Name", str, tuple[str, str])
+OtherName = TypeVar("OtherName", str, tuple[str, str])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window(Generic[Name]):
+    """A window that each row is of: the columns that are its start, its end and its time.
+
+    There are several of one where a query gives it several names, or joins rows of equal windows. `sources` are the
+    scans whose watermarks close it. None of them: rows of aggregated windows, which are closed.
+    """
+
+    starts: frozenset[Name]
+    ends: frozenset[Name]
+    times: frozenset[Name] = frozenset()
+    sources: frozenset[int] = frozenset()
+
+    def under(self, names: Callable[[Name], Iterable[OtherName]]) -> Window[OtherName] | None:
+        """Return the window under other names of its columns; None where a bound has none."""
+        starts, ends, times = (
+            frozenset(new for old in part for new in names(old))
+            for part in (self.starts, self.ends, self.times)
+        )
+        if not starts or not ends:
+            return None
+        return Window(starts=starts, ends=ends, times=times, sources=self.sources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowTime:
+    """The column by which windows are closed, and the scans whose watermarks close them."""
+
+    column: exp.Column
+    sources: frozenset[int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What is true of a relation's rows whichever engine runs it.
 
-    `columns` are None where Spark alone can tell them. `arrival`: each row is a row of one record, so that it can
-    carry the order in which records came.
+    `columns` are None where Spark alone can tell them. `windows` are those whose bounds are among them. `arrival`: each
+    row is a row of one record, so that it can carry the order in which records came.
     """
 
     columns: tuple[Column, ...] | None
     rowtimes: tuple[RowtimeColumn, ...] = ()
+    windows: tuple[Window[str], ...] = ()
     arrival: bool = False
 
     @property
@@ -197,17 +239,42 @@ def facts_of_alias(given: Facts, names: Sequence[str], *, keeps_rowtimes: bool) 
             sources = given.sources(column.name)
             if sources is not None and name not in names[:place]:
                 times.append(RowtimeColumn(column=name, sources=sources))
-    return Facts(columns=columns, rowtimes=tuple(times))
+    return Facts(columns=columns, rowtimes=tuple(times), windows=_windows_by_place(given, names))
 
 
-def facts_of_windows(given: Facts, time_column: str) -> Facts:
-    """Return the facts of the rows of a windowing function: their window_time is a rowtime, and no other is."""
+def _windows_by_place(given: Facts, names: Sequence[str]) -> tuple[Window[str], ...]:
+    """Return windows under other names of the columns, by position; none where these are not sure."""
+    known = given.names or ()
+    if not given.windows or len(known) != len(names):
+        return ()
+    new = {old: name for old, name in zip(known, names, strict=True) if known.count(old) == 1}
+    found = (w.under(lambda old: [new[old]] if old in new else []) for w in given.windows)
+    return tuple(window for window in found if window is not None)
+
+
+def facts_of_windows(given: Facts, time_column: str, *, follows: bool = True) -> Facts:
+    """Return the facts of the rows of a windowing function: their window_time is a rowtime, and no other is.
+
+    Without `follows` its bounds are known by their names alone, as are those of a time that no watermark follows.
+    """
     columns = None
     if given.columns is not None:
         columns = (*given.columns, *(Column(name=name) for name in WINDOW_COLUMNS))
     sources = given.sources(time_column)
-    times = () if sources is None else (RowtimeColumn(column=WINDOW_TIME, sources=sources),)
-    return Facts(columns=columns, rowtimes=times, arrival=given.arrival)
+    if sources is None:
+        return Facts(columns=columns, arrival=given.arrival)
+    window = Window(
+        starts=frozenset({_START}),
+        ends=frozenset({_END}),
+        times=frozenset({WINDOW_TIME}),
+        sources=sources,
+    )
+    return Facts(
+        columns=columns,
+        rowtimes=(RowtimeColumn(column=WINDOW_TIME, sources=sources),),
+        windows=(window,) if follows else (),
+        arrival=given.arrival,
+    )
 
 
 def facts_of_unnest(given: Facts, names: Sequence[str]) -> Facts:
@@ -215,7 +282,7 @@ def facts_of_unnest(given: Facts, names: Sequence[str]) -> Facts:
     columns = None
     if given.columns is not None and names:
         columns = (*given.columns, *(Column(name=name) for name in names))
-    return Facts(columns=columns, rowtimes=given.rowtimes)
+    return Facts(columns=columns, rowtimes=given.rowtimes, windows=given.windows)
 
 
 def facts_of_join(left: Facts, right: Facts) -> Facts:
@@ -262,14 +329,14 @@ def facts_of_windowed_aggregate(
     given: Facts, columns: tuple[Column, ...] | None, items: Sequence[Item], first: str
 ) -> Facts:
     """Return the facts of an aggregation by windows: their time comes behind the watermark, and waits for no scan."""
-    times: tuple[RowtimeColumn, ...] = ()
-    if given.sources(WINDOW_TIME) is not None:
-        names = dict.fromkeys(name for name, _ in items)
-        times = tuple(
-            RowtimeColumn(column=name, sources=frozenset())
-            for name in names
-            if _selected(items, name, first) == WINDOW_TIME
-        )
+    own = frozenset({WINDOW_TIME}).union(*(window.times for window in given.windows))
+    known = {name for name in own if given.sources(name) is not None}
+    names = dict.fromkeys(name for name, _ in items) if known else ()
+    times = tuple(
+        RowtimeColumn(column=name, sources=frozenset())
+        for name in names
+        if _selected(items, name, first) in known
+    )
     return Facts(columns=columns, rowtimes=times)
 
 
@@ -287,6 +354,22 @@ def facts_of_set_operation(left: Facts, right: Facts, *, keeps_rowtimes: bool) -
             if sources is not None and bool(sources) == bool(time.sources):
                 times.append(RowtimeColumn(column=time.column, sources=time.sources | sources))
     return Facts(columns=left.columns, rowtimes=tuple(times))
+
+
+def windows_of_union(left: Facts, right: Facts) -> tuple[Window[str], ...]:
+    """Return the windows of the rows of UNION ALL: both sides have their bounds in the same columns."""
+    other = _windows_by_place(right, left.names or ())
+    found: list[Window[str]] = []
+    for one, two in product(left.windows, other):
+        sources = one.sources | two.sources if one.sources and two.sources else frozenset[int]()
+        both = Window(
+            starts=one.starts & two.starts,
+            ends=one.ends & two.ends,
+            times=one.times & two.times,
+            sources=sources,
+        )
+        found += [both] if both.starts and both.ends else []
+    return tuple(found)
 
 
 def _selected(items: Sequence[Item], name: str, first: str) -> str | None:

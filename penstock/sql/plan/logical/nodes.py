@@ -15,38 +15,23 @@ from sqlglot import exp
 from penstock.catalog.errors import Span
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect.windows.window_tables import WindowKind
-from penstock.sql.plan.logical.facts import Arrival, Facts, GroupKey, Item, LookupRetry, TieBreak
+from penstock.sql.plan.logical.facts import (
+    Arrival,
+    Facts,
+    GroupKey,
+    Item,
+    LookupRetry,
+    TieBreak,
+    WindowTime,
+)
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
-    "Aggregate",
-    "Block",
-    "Clause",
-    "Distinct",
-    "Filter",
-    "Join",
-    "JoinBound",
-    "JoinType",
-    "Limit",
-    "LookupJoin",
-    "Node",
-    "Opaque",
-    "Operator",
-    "Over",
-    "Project",
-    "Refused",
-    "Scan",
-    "SetKind",
-    "SetOp",
-    "SubqueryAlias",
-    "TableFunction",
-    "TemporalJoin",
-    "TopN",
-    "Unnest",
-    "Values",
-    "WindowAssign",
-]
+    "Aggregate", "Block", "Clause", "Distinct", "Filter", "Join", "JoinBound", "JoinType", "Limit",
+    "LookupJoin", "Node", "Opaque", "Operator", "Over", "Project", "Refused", "Scan", "SetKind", "SetOp",
+    "SubqueryAlias", "TableFunction", "TemporalJoin", "TopN", "Unnest", "Values", "WindowAssign",
+]  # fmt: skip
 
 
 _SKELETON = ("from_", "joins", "laterals", "where", "hint")
@@ -264,8 +249,9 @@ class Project(Operator):
 class Aggregate(Operator):
     """GROUP BY, its SELECT list and HAVING; no keys: one row in all.
 
-    `windowed`: the bounds of a window are among the keys, by their names. `grouping_sets` is what the query wrote for
-    sets that are unfolded. `state_ttl_ms` is of the hint STATE_TTL.
+    `windowed`: the bounds of a window are among the keys, and `closed` says by which time that is closed where the rows
+    are not closed already. `grouping_sets` is what the query wrote for sets that are unfolded. `state_ttl_ms` is of the
+    hint STATE_TTL.
     """
 
     input: Node
@@ -273,6 +259,7 @@ class Aggregate(Operator):
     items: tuple[Item, ...]
     having: exp.Expr | None = None
     windowed: bool = False
+    closed: WindowTime | None = None
     grouping_sets: str | None = None
     state_ttl_ms: int | None = None
     star: bool = False
@@ -286,7 +273,7 @@ class Aggregate(Operator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distinct(Operator):
-    """Each row once. `windowed`: the bounds of a window are among its columns, by their names."""
+    """Each row once. `windowed`: the bounds of a window are among its columns."""
 
     input: Node
     windowed: bool = False

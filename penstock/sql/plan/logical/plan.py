@@ -27,14 +27,16 @@ class Plan:
     """A logical plan.
 
     `scans` are the tables in order of their first mention, also those that only queries inside expressions read;
-    `lookups` are the numbers of those that are looked up. `tree` is the query that the plan was built from, `inlined`
-    its copy without WITH, of whose nodes the operators are. Neither is changed in place.
+    `lookups` are the numbers of those that are looked up. `follows_windows`: an operator is one of windows, and the
+    names of their bounds do not tell that. `tree` is the query that the plan was built from, `inlined` its copy without
+    WITH, of whose nodes the operators are. Neither is changed in place.
     """
 
     root: nodes.Node
     scans: tuple[nodes.Scan, ...]
     lookups: frozenset[int] = frozenset()
     hints: tuple[StateHint, ...] = ()
+    follows_windows: bool = False
     tree: exp.Expr = field(compare=False, repr=False)
     inlined: exp.Expr = field(compare=False, repr=False)
 

@@ -43,7 +43,7 @@ from penstock.sql.expressions.expression import to_spark
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.lookup_keys import KeyLookup, lookup_strategy, lookups_in, write_lookup
 from penstock.sql.plan.rules.inline import inline_ctes
-from penstock.sql.plan.spark_text.changes import keep_distinct_in_windows
+from penstock.sql.plan.spark_text.changes import keep_distinct_of_streams
 from penstock.sql.settings import TIME_ZONE
 from penstock.sql.syntax.nodes import ScanTable
 
@@ -147,7 +147,9 @@ class FrameBuilder:
         if window_tables(query):
             query = inline_ctes(query)  # a function reads a query of its own, which knows no WITH
         if streaming:
-            keep_distinct_in_windows(query)
+            leaves = enumerate(analysed.leaves)
+            streams = frozenset(i for i, leaf in leaves if leaf.by_splits and not leaf.looked_up)
+            keep_distinct_of_streams(query, streams)
         query = rewrite_session_windows(query)
         # inner functions come after the outer ones in the tree, and have to be there first
         for index, window in enumerate(reversed(window_tables(query))):

@@ -187,7 +187,14 @@ def _going_on(
 ) -> AnalysedInsert:
     """Plan an INSERT as earlier versions did where its checkpoint is of one of those."""
     found = as_checkpointed(analysed, saved_shape(spark, place.location))
-    if found is not analysed:
+    if analysed.query.follows_windows and not found.query.follows_windows:
+        log.warning(
+            "%s resumes from a checkpoint of an earlier version: its results by windows whose bounds have other names "
+            "than window_start and window_end are updated, as before, and their state stays; --from-scratch starts "
+            "anew, with results that come once, when the watermark closes the window",
+            place.job,
+        )
+    elif found is not analysed:
         log.warning(
             "%s resumes from a checkpoint of an earlier version: which of rows with equal order ROW_NUMBER() takes, "
             "and what is left when one of several rows with the target's PRIMARY KEY is deleted, stays as it was; "

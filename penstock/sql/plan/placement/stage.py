@@ -12,7 +12,6 @@ from sqlglot import exp
 
 from penstock.sql.dialect.parser.table_functions import table_call
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import is_determined, key_text
-from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
 from penstock.sql.plan.builder.joins import INNER
 from penstock.sql.plan.clauses.joins import (
     conjuncts,
@@ -419,7 +418,7 @@ class StageTraits:
         select, items = block.select, block.core.items
         group = select.args.get("group")
         keys = list(group.expressions) if group is not None else []
-        closes = self._closes(block, source, keys)
+        closes = _closes(block, source)
         if not closes:
             self._keep_alone(block)
         for aggregate in own_aggregates(select):
@@ -451,20 +450,14 @@ class StageTraits:
             origin=place,
         )
 
-    def _closes(
-        self, block: QueryBlock, source: StageSource | Streamed, keys: Sequence[exp.Expr]
-    ) -> bool:
-        """Return whether watermarks close the windows of a stage's rows that a SELECT groups by."""
-        if isinstance(source, Streamed) or not source.stays:
-            return False
-        if not {key.name for key in keys} >= set(WINDOW_COLUMNS[:2]):
-            return False
-        if not block.relations or block.select.args.get("joins"):
-            return False
-        first = block.relations[0].node
-        return first is not None and bool(first.facts.sources(WINDOW_COLUMNS[-1]))
-
     def _keep_alone(self, block: QueryBlock) -> None:
         """Note that an operator keeps rows of the only relation in FROM."""
         if len(block.relations) == 1:
             self.kept.add(id(block.relations[0].place))
+
+
+def _closes(block: QueryBlock, source: StageSource | Streamed) -> bool:
+    """Return whether watermarks close the windows of a stage's rows that a SELECT groups by."""
+    if isinstance(source, Streamed) or not source.stays:
+        return False
+    return isinstance(block.core, nodes.Aggregate) and block.core.closed is not None

@@ -14,7 +14,6 @@ from typing import assert_never
 
 from sqlglot import exp
 
-from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.statements.dml import Conflict, ConflictAction
@@ -23,7 +22,7 @@ from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
     "SinkTable",
-    "check_conflict",
+    "conflict_refusal",
     "first_of_each_key",
     "has_several_rows_of_a_key",
     "keeps_first",
@@ -163,23 +162,23 @@ def _key_hint(flow: Flow, filled: Sequence[str]) -> str:
 NUMBER, ROWS = "__number", "__rows"
 
 
-def check_conflict(conflict: Conflict, flow: Flow, sink: SinkTable, *, followed: bool) -> None:
-    """Refuse an ON CONFLICT that the sink, or the query, cannot honour. `followed`: the query's tables are streams.
-
-    Raises UnsupportedError at the clause.
-    """
+def conflict_refusal(
+    conflict: Conflict, flow: Flow, sink: SinkTable, *, followed: bool
+) -> Refusal | None:
+    """Refuse an ON CONFLICT that the sink, or the query, cannot honour. `followed`: the query's tables are streams."""
     words = f"ON CONFLICT {conflict.action}"
     if sink.accepts is ChangelogMode.INSERT_ONLY:
-        raise UnsupportedError(
-            f"{words} is for tables that take updates by their PRIMARY KEY, and {sink.name} only takes rows that stay",
+        return Refusal(
+            message=f"{words} is for tables that take updates by their PRIMARY KEY, and {sink.name} only takes rows "
+            "that stay",
             hint="leave it out, or write into a Delta table, upsert-kafka or jdbc",
             span=conflict.span,
         )
     if _is_unique(flow, sink):
-        return
+        return None
     match conflict.action:
         case ConflictAction.DEDUPLICATE:
-            return  # rows that stay replace each other, changes are materialised
+            return None  # rows that stay replace each other, changes are materialised
         case ConflictAction.NOTHING:
             reason = "they are updated and deleted" if flow.is_changing else "they are read once"
             refused = flow.is_changing or not followed
@@ -189,11 +188,12 @@ def check_conflict(conflict: Conflict, flow: Flow, sink: SinkTable, *, followed:
         case _:
             assert_never(conflict.action)
     if refused:
-        raise UnsupportedError(
-            f"{words} is not supported over these rows: {reason}",
+        return Refusal(
+            message=f"{words} is not supported over these rows: {reason}",
             hint=_hint(conflict.action, flow, sink),
             span=conflict.span,
         )
+    return None
 
 
 def keeps_first(conflict: Conflict | None, flow: Flow, sink: SinkTable) -> bool:

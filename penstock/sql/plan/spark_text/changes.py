@@ -30,6 +30,7 @@ from penstock.sql.plan.rules.changelog_project import (
     is_computed,
 )
 from penstock.sql.plan.rules.flow import Flow
+from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
@@ -38,7 +39,7 @@ __all__ = [
     "delete",
     "expand_stars",
     "keep_distinct",
-    "keep_distinct_in_windows",
+    "keep_distinct_of_streams",
     "kind_literal",
     "project_changes",
     "write_aggregate",
@@ -168,14 +169,21 @@ def _add_kind(select: exp.Select, source: Flow, *, retracting: bool) -> None:
     add_kind(select, exp.Case(ifs=[kept], default=delete()))
 
 
-def keep_distinct_in_windows(query: exp.Expr) -> None:
-    """Rewrite the aggregates of DISTINCT values in a stream's windows. Raises UnsupportedError."""
+def keep_distinct_of_streams(query: exp.Expr, streams: frozenset[int]) -> None:
+    """Rewrite the aggregates of DISTINCT values in windows, and of the scans `streams`. Raises UnsupportedError."""
     for select in find_nodes(query, exp.Select):
         group = select.args.get("group")
-        if group is not None and is_windowed(group.expressions):
+        if group is None:
+            continue
+        if is_windowed(group.expressions) or _reads(select, streams):
             if (refusal := check_distinct(select)) is not None:
                 raise refusal.error()
             keep_distinct(select)
+
+
+def _reads(select: exp.Select, scans: frozenset[int]) -> bool:
+    from_ = select.args.get("from_")
+    return from_ is not None and any(n.scan in scans for n in find_nodes(from_, ScanTable))
 
 
 def keep_distinct(select: exp.Select) -> None:

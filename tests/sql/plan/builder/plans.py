@@ -45,7 +45,7 @@ CREATE VIEW first_bids AS SELECT auction AS a, price, ts FROM
 NAMESPACE = new_namespace(TABLES)
 
 
-def plan_of(sql: str, arrival: Arrival = Arrival.RECORD) -> Plan:
+def plan_of(sql: str, arrival: Arrival = Arrival.RECORD, *, follows_windows: bool = True) -> Plan:
     """Build the plan of a query over the tables above."""
     (statement,) = parse_script(sql, "query.sql", NAMESPACE)
     assert isinstance(statement, Select)
@@ -55,7 +55,7 @@ def plan_of(sql: str, arrival: Arrival = Arrival.RECORD) -> Plan:
     tables = [_input(leaf, arrival) for leaf in relations.leaves]
     lookups = take_lookups(relations.query, tables, bounded=False)
     unfold_grouping_sets(relations.query)
-    return build(relations.query, tables, lookups)
+    return build(relations.query, tables, lookups, follows_windows=follows_windows)
 
 
 def shape(node: Node) -> str:

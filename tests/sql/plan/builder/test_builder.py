@@ -83,19 +83,32 @@ def test_operators_are_built_from_the_tables_upwards(sql, written) -> None:
     assert shape(plan_of(sql).root) == written
 
 
-def test_q5_of_nexmark_has_no_windows_in_its_outer_aggregation() -> None:
-    """Windows are known by their names, which the inner query changes."""
-    counts = (
-        "SELECT auction, COUNT(*) AS num, window_start AS starttime, window_end AS endtime "
-        f"FROM {TUMBLE} GROUP BY auction, window_start, window_end"
-    )
-    plan = plan_of(
-        f"SELECT MAX(num) AS maxn, starttime FROM ({counts}) GROUP BY starttime, endtime"
-    )
+COUNTS = (
+    "SELECT auction, COUNT(*) AS num, window_start AS starttime, window_end AS endtime "
+    f"FROM {TUMBLE} GROUP BY auction, window_start, window_end"
+)
+HIGHEST = f"SELECT MAX(num) AS maxn, starttime FROM ({COUNTS}) GROUP BY starttime, endtime"
+
+
+def test_q5_of_nexmark_has_windows_in_its_outer_aggregation() -> None:
+    """Their bounds are followed to where they have other names."""
+    plan = plan_of(HIGHEST)
+
+    inner, outer = (node for node in walk(plan.root) if isinstance(node, Aggregate))
+    assert inner.windowed
+    assert outer.windowed
+    assert plan.follows_windows
+    assert not plan_of(COUNTS).follows_windows
+
+
+def test_bounds_that_are_known_by_their_names_are_not_followed() -> None:
+    """As in the versions whose checkpoints go on so."""
+    plan = plan_of(HIGHEST, follows_windows=False)
 
     inner, outer = (node for node in walk(plan.root) if isinstance(node, Aggregate))
     assert inner.windowed
     assert not outer.windowed
+    assert not plan.follows_windows
 
 
 def test_stars_are_written_out_under_unique_names() -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from penstock.sql.plan.logical.facts import (
     Column,
     Facts,
     facts_of_alias,
+    facts_of_join,
     facts_of_projection,
     facts_of_temporal_join,
     facts_of_unnest,
     facts_of_windowed_aggregate,
     facts_of_windows,
+    windows_of_union,
 )
 from tests.sql.plan.logical.operators import bid, join, project, union, values
 
@@ -74,6 +78,43 @@ def test_aggregated_windows_come_behind_the_watermark() -> None:
     assert times(facts_of_windowed_aggregate(by_time, columns, items, "w")) == {"closed": set()}
     by_price = facts_of_windows(bid().facts, "price")
     assert times(facts_of_windowed_aggregate(by_price, columns, items, "w")) == {}
+
+
+def bounds(facts: Facts) -> list[tuple[set[str], set[str], set[str]]]:
+    """The windows of rows: starts, ends, times."""
+    return [(set(w.starts), set(w.ends), set(w.times)) for w in facts.windows]
+
+
+OWN = ({"window_start"}, {"window_end"}, {"window_time"})
+
+
+def test_bounds_of_windows_keep_their_place_under_other_names() -> None:
+    """Where all columns are known; a window without one of its bounds is none."""
+    windows = facts_of_windows(bid().facts, "ts")
+    assert bounds(windows) == [OWN]
+    assert windows.windows[0].sources == {0}
+    assert bounds(facts_of_windows(bid().facts, "ts", follows=False)) == []
+    assert bounds(facts_of_windows(bid().facts, "price")) == []
+
+    assert bounds(facts_of_unnest(windows, ("tag",))) == [OWN]
+    named = facts_of_alias(windows, ("a", "p", "ts", "s", "e", "t"), keeps_rowtimes=False)
+    assert bounds(named) == [({"s"}, {"e"}, {"t"})]
+    assert bounds(facts_of_alias(windows, ("a", "p"), keeps_rowtimes=False)) == []
+    assert bounds(facts_of_join(windows, windows)) == []
+
+
+def test_windows_pass_union_all_where_both_sides_have_them_in_the_same_columns() -> None:
+    """Rows that are closed on one side wait for no watermark."""
+    windows = facts_of_windows(bid().facts, "ts")
+    other = facts_of_windows(bid(1).facts, "ts")
+    swapped = replace(other, columns=(*other.columns[:3], *other.columns[3:][::-1]))
+    closed = replace(other, windows=tuple(replace(w, sources=frozenset()) for w in other.windows))
+
+    (both,) = windows_of_union(windows, other)
+    assert both.sources == {0, 1}
+    assert windows_of_union(windows, closed)[0].sources == frozenset()
+    assert windows_of_union(windows, swapped) == ()
+    assert windows_of_union(windows, bid().facts) == ()
 
 
 def test_a_rowtime_passes_unnest_and_no_join() -> None:

@@ -220,41 +220,29 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       = help: JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN ... ON a.x = b.x are
 -- [12] windows renamed, left
 --   plan:
---     Project L.auction [stage rows_1] [I,D]
---       Join LEFT on L.auction = R.id AND L.s = R.s AND L.e = R.e [stage join_0] [I,D]
---       - key: none
---       - state: the rows of both sides (LEFT join)
---       - bound: none
---         SubqueryAlias L [spark, feed_0] [I]
+--     Project L.auction [spark] [I]
+--       Join LEFT on L.auction = R.id AND L.s = R.s AND L.e = R.e; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias L [spark] [I]
 --           Project auction, window_start AS s, window_end AS e [spark] [I]
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan bid (kafka) [spark] [I]
---         SubqueryAlias R [spark, feed_1] [I]
+--         SubqueryAlias R [spark] [I]
 --           Project id, window_start AS s, window_end AS e [spark] [I]
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan auction (kafka) [spark] [I]
---   flow: all, columns (auction), key unknown, kinds, join
+--   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
 --     auction (id, dateTime), rowtime dateTime, marked
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 's', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 's', `s`, 'e', `e`) AS `__feed1` FROM (SELECT id AS `id`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_1
---   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (auction, s, e) rows; feed_1 BY (id, s, e) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`id` AS `id`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`__row_kind` FROM join_0
+--     SELECT L.auction FROM (SELECT auction, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS L LEFT JOIN (SELECT id, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS R ON L.auction = R.id AND L.s = R.s AND L.e = R.e
 --   checkpoint: bid, auction
---     FEED feed_0 (auction, s, e)
---     FEED feed_1 (id, s, e)
---     MAINTAINED join_0 KEEP feed_0 BY (auction, s, e) rows; feed_1 BY (id, s, e) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`id` AS `id`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
---   digest: 229a673b2e564284
+--     LEFT JOIN (SELECT id, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS R ON L.auction = R.id AND L.s = R.s AND L.e = R.e
+--   digest: 65ed080f3fc4ab8f
 -- [13] sink: append
---   error:
---     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
---      --> case.sql:1:155
---       |
---     1 | ...eTime), INTERVAL '10' SECOND))) AS L LEFT JOIN (SELECT id, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TA...
---       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+--   as [12]
 -- [14] proctime interval, left
 --   error:
 --     error[PEN-5001]: a LEFT JOIN with an interval of processing time is not supported

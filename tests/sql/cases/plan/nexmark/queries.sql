@@ -279,59 +279,10 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       = help: the PRIMARY KEY has to be the columns filled by (category); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
 -- [13] q5
 --   plan:
---     Project AuctionBids.auction, AuctionBids.num [stage rows_2] [I,D]
---       Join INNER on AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn [stage join_1] [I,D]
---       - key: none
---       - state: the rows of both sides (INNER join)
---       - bound: none
---         SubqueryAlias AuctionBids [spark, feed_1] [I]
---           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
---           - state: groups of open windows
---           - bound: the watermark of bid
---             WindowAssign HOP dateTime, size 10 s, slide 2 s [spark] [I]
---               Scan bid (kafka) [spark] [I]
---         SubqueryAlias MaxBids [stage group_0] [I,UB,UA,D]
---           Aggregate by CountBids.starttime, CountBids.endtime: MAX(CountBids.num) [stage group_0] [I,UB,UA,D]
---           - key: starttime, endtime
---           - state: its rows
---           - bound: none
---             SubqueryAlias CountBids [spark, feed_0] [I]
---               Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
---               - state: groups of open windows
---               - bound: the watermark of bid
---                 WindowAssign HOP dateTime, size 10 s, slide 2 s [spark] [I]
---                   Scan bid (kafka), as above [spark] [I]
---   flow: all, columns (auction, num), key unknown, kinds, join
---   reads:
---     bid (auction, dateTime), rowtime dateTime, marked
---   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('starttime', `starttime`, 'endtime', `endtime`, 'num', `num`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT CountBids.starttime AS `starttime`, CountBids.endtime AS `endtime`, CountBids.num AS `num` FROM (SELECT COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS CountBids) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`, 'num', `num`, 'starttime', `starttime`, 'endtime', `endtime`) AS `__feed1` FROM (SELECT auction AS `auction`, COUNT(*) AS `num`, window_start AS `starttime`, window_end AS `endtime` FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS feed_1
---   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (starttime, endtime) rows COMPUTE SELECT MAX(`num`) AS `maxn`, `starttime` AS `starttime`, `endtime` AS `endtime` FROM feed_0 GROUP BY `starttime`, `endtime`
---     MAINTAINED join_1 KEEP feed_1 BY (starttime, endtime) rows; group_0 BY (starttime, endtime) rows COMPUTE SELECT `feed_1`.`auction` AS `auction`, `feed_1`.`num` AS `num`, `feed_1`.`starttime` AS `starttime`, `feed_1`.`endtime` AS `endtime`, `group_0`.`maxn` AS `maxn`, `group_0`.`starttime` AS `starttime__2`, `group_0`.`endtime` AS `endtime__2` FROM feed_1 JOIN group_0 ON `feed_1`.`starttime` = `group_0`.`starttime` AND `feed_1`.`endtime` = `group_0`.`endtime` AND (`feed_1`.`num` >= `group_0`.`maxn`)
---     MAINTAINED rows_2 ROWS SELECT `join_1`.`auction` AS `auction`, `join_1`.`num` AS `num`, `join_1`.`__row_kind` FROM join_1
---   checkpoint: bid
---     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
---     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
---     FEED feed_0 (starttime, endtime, num)
---     FEED feed_1 (auction, num, starttime, endtime)
---     MAINTAINED group_0 KEEP feed_0 BY (starttime, endtime) rows COMPUTE SELECT MAX(`num`) AS `maxn`, `starttime` AS `starttime`, `endtime` AS `endtime` FROM feed_0 GROUP BY `starttime`, `endtime`
---     MAINTAINED join_1 KEEP feed_1 BY (starttime, endtime) rows; group_0 BY (starttime, endtime) rows COMPUTE SELECT `feed_1`.`auction` AS `auction`, `feed_1`.`num` AS `num`, `feed_1`.`starttime` AS `starttime`, `feed_1`.`endtime` AS `endtime`, `group_0`.`maxn` AS `maxn`, `group_0`.`starttime` AS `starttime__2`, `group_0`.`endtime` AS `endtime__2` FROM feed_1 JOIN group_0 ON `feed_1`.`starttime` = `group_0`.`starttime` AND `feed_1`.`endtime` = `group_0`.`endtime` AND (`feed_1`.`num` >= `group_0`.`maxn`)
---   digest: 3e3bf1c51b383054
--- [14] sink: append
---   error:
---     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
---      --> case.sql:4:1
---       |
---     4 | JOIN (SELECT max(CountBids.num) AS maxn, CountBids.starttime, CountBids.endtime
---       | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
--- [15] sink: none
---   plan:
 --     Project AuctionBids.auction, AuctionBids.num [spark] [I]
---       Join INNER on AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn [spark] [I]
---       - state: the rows of both sides
---       - bound: none
+--       Join INNER on AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the watermark of bid
 --         SubqueryAlias AuctionBids [spark] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
 --           - state: groups of open windows
@@ -340,8 +291,43 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --               Scan bid (kafka) [spark] [I]
 --         SubqueryAlias MaxBids [spark] [I]
 --           Aggregate by CountBids.starttime, CountBids.endtime: MAX(CountBids.num) [spark] [I]
---           - state: every group
---           - bound: none
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             SubqueryAlias CountBids [spark] [I]
+--               Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--               - state: groups of open windows
+--               - bound: the watermark of bid
+--                 WindowAssign HOP dateTime, size 10 s, slide 2 s [spark] [I]
+--                   Scan bid (kafka), as above [spark] [I]
+--   flow: insert-only, columns (auction, num), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT AuctionBids.auction, AuctionBids.num FROM (SELECT auction, COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS AuctionBids JOIN (SELECT MAX(CountBids.num) AS maxn, CountBids.starttime, CountBids.endtime FROM (SELECT COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS CountBids GROUP BY CountBids.starttime, CountBids.endtime) AS MaxBids ON AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn
+--   checkpoint: bid
+--     JOIN (SELECT MAX(CountBids.num) AS maxn, CountBids.starttime, CountBids.endtime FROM (SELECT COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS CountBids GROUP BY CountBids.starttime, CountBids.endtime) AS MaxBids ON AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
+--     GROUP BY CountBids.starttime, CountBids.endtime COMPUTE COUNT(*), MAX(CountBids.num) FROM (SELECT COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS CountBids
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
+--   digest: 1406891fd746a011
+-- [14] sink: append
+--   as [13]
+-- [15] sink: none
+--   plan:
+--     Project AuctionBids.auction, AuctionBids.num [spark] [I]
+--       Join INNER on AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the watermark of bid
+--         SubqueryAlias AuctionBids [spark] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign HOP dateTime, size 10 s, slide 2 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias MaxBids [spark] [I]
+--           Aggregate by CountBids.starttime, CountBids.endtime: MAX(CountBids.num) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
 --             SubqueryAlias CountBids [spark] [I]
 --               Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
 --               - state: groups of open windows
@@ -408,9 +394,9 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 -- [18] q8
 --   plan:
 --     Project P.id, P.name, P.starttime [spark] [I]
---       Join INNER on P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime [spark] [I]
---       - state: the rows of both sides
---       - bound: none
+--       Join INNER on P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of person, auction
 --         SubqueryAlias P [spark] [I]
 --           Aggregate by id, name, window_start, window_end [spark] [I]
 --           - state: groups of open windows
@@ -437,9 +423,9 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 -- [19] sink: none
 --   plan:
 --     Project P.id, P.name, P.starttime [spark] [I]
---       Join INNER on P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime [spark] [I]
---       - state: the rows of both sides
---       - bound: none
+--       Join INNER on P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of person, auction
 --         SubqueryAlias P [spark] [I]
 --           Aggregate by id, name, window_start, window_end [spark] [I]
 --           - state: groups of open windows

@@ -219,32 +219,22 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --       = help: name the column of the table's WATERMARK in DESCRIPTOR(...)
 -- [13] group by window cols renamed
 --   plan:
---     Aggregate by auction, ws, we: COUNT(*) [stage group_0] [I,D]
---     - key: none
---     - state: COUNT(*)
---     - bound: none
---       Project auction, window_start AS ws, window_end AS we [spark, feed_0] [I]
+--     Aggregate by auction, ws, we: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       Project auction, window_start AS ws, window_end AS we [spark] [I]
 --         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --           Scan bid (kafka) [spark] [I]
---   flow: all, columns (auction, c, ws), key unknown, kinds, aggregate
+--   flow: insert-only, columns (auction, c, ws), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'ws', `ws`, 'we', `we`) AS `__feed0` FROM (SELECT auction AS `auction`, ws AS `ws`, we AS `we` FROM (SELECT auction, window_start AS ws, window_end AS we FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))) AS feed_0
---   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (auction, ws, we) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c`, `ws` AS `ws` FROM feed_0
+--     SELECT auction, COUNT(*) AS c, ws FROM (SELECT auction, window_start AS ws, window_end AS we FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY auction, ws, we
 --   checkpoint: bid
---     FEED feed_0 (auction, ws, we)
---     MAINTAINED group_0 KEEP feed_0 BY (auction, ws, we) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `c`, `ws` AS `ws` FROM feed_0
---   digest: 13c3a971341b1148
+--     GROUP BY auction, ws, we COMPUTE COUNT(*) FROM (SELECT auction, window_start AS ws, window_end AS we FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))
+--   digest: 32cfaf27c129eb57
 -- [14] sink: append
---   error:
---     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
---      --> case.sql:1:169
---       |
---     1 | ...ws, window_end we FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY auction, ws, we
---       |                                                                                                          ^^^^^^^^^^^^^^^
---       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+--   as [13]
 -- [15] with cte agg win
 --   plan:
 --     Project auction, c [spark] [I]

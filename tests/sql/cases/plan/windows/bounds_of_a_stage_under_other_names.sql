@@ -1,0 +1,200 @@
+-- windows of a stage's rows are closed by their time under any name
+-- tables: temporal
+SELECT s, SUM(amount) AS a FROM (SELECT window_start AS s, window_end AS e, window_time AS t, amount FROM TABLE(TUMBLE((SELECT o.*, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency), DESCRIPTOR(ts), INTERVAL '1' MINUTE))) GROUP BY s, e
+-- and: sink: append
+-- and: form: ties-broken
+-- and: by their end where the time is not selected
+SELECT s, e, SUM(amount) AS a FROM (SELECT window_start AS s, window_end AS e, amount FROM TABLE(TUMBLE((SELECT o.*, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency), DESCRIPTOR(ts), INTERVAL '1' MINUTE))) GROUP BY s, e
+-- and: sink: append
+-- and: also under their own names
+SELECT window_start, SUM(amount) AS a FROM (SELECT window_start, window_end, amount FROM TABLE(TUMBLE((SELECT o.*, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency), DESCRIPTOR(ts), INTERVAL '1' MINUTE))) GROUP BY window_start, window_end
+-- and: form: ties-broken
+-- and: windows of closed windows are refused as under their own names
+SELECT window_start, SUM(a) AS a FROM TABLE(TUMBLE((SELECT t, SUM(amount) AS a FROM (SELECT window_start AS s, window_end AS e, window_time AS t, amount FROM TABLE(TUMBLE((SELECT o.*, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency), DESCRIPTOR(ts), INTERVAL '1' MINUTE))) GROUP BY s, e, t), DESCRIPTOR(t), INTERVAL '1' HOUR)) GROUP BY window_start, window_end
+-- ----- expected
+-- [1] windows of a stage's rows are closed by their time under any name
+--   plan:
+--     Aggregate by s, e: SUM(amount) [stage windows_5] [I]
+--     - state: rows until the watermark has passed their window
+--     - bound: the lowest watermark of its 2 tables
+--       Project window_start AS s, window_end AS e, window_time AS t, amount [stage rows_4] [I]
+--         WindowAssign TUMBLE ts, size 1 min [stage rows_4] [I]
+--           Project o.*, r.rate [stage rows_4] [I]
+--             TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--             - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--             - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--               Scan orders AS o (kafka) [spark, feed_1] [I]
+--               Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
+--   flow: insert-only, columns (s, a), key unknown, aggregate
+--   reads:
+--     rates (currency, rate, since, __row_kind), rowtime since
+--     orders (currency, amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'rate', `rate`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `currency`, `rate`, `since`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('currency', `currency`, 'amount', `amount`, 'ts', `ts`) AS `__feed1` FROM (SELECT `currency` AS `currency`, `amount` AS `amount`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `currency`, `amount`, `ts`, `rate`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `s`, `rows_2`.`window_end` AS `e`, `rows_2`.`window_time` AS `t`, `rows_2`.`amount` AS `amount`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED rows_4 ROWS SELECT `rows_3`.`s` AS `s`, `rows_3`.`e` AS `e`, `rows_3`.`amount` AS `amount`, `rows_3`.`t` AS `t`, `rows_3`.`__row_kind` FROM rows_3
+--     MAINTAINED windows_5 CLOSED rows_4 AT t WAITS FOR (0, 1) COMPUTE SELECT `s` AS `s`, SUM(`amount`) AS `a` FROM rows_4 GROUP BY `s`, `e`
+--   checkpoint: rates, orders
+--     FEED feed_0 (currency, rate, since)
+--     FEED feed_1 (currency, amount, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `currency`, `amount`, `ts`, `rate`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `s`, `rows_2`.`window_end` AS `e`, `rows_2`.`window_time` AS `t`, `rows_2`.`amount` AS `amount`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED rows_4 ROWS SELECT `rows_3`.`s` AS `s`, `rows_3`.`e` AS `e`, `rows_3`.`amount` AS `amount`, `rows_3`.`t` AS `t`, `rows_3`.`__row_kind` FROM rows_3
+--     MAINTAINED windows_5 CLOSED rows_4 AT t WAITS FOR (0, 1) COMPUTE SELECT `s` AS `s`, SUM(`amount`) AS `a` FROM rows_4 GROUP BY `s`, `e`
+--   digest: b9bfff13309ea8d6
+-- [2] sink: append
+--   as [1]
+-- [3] form: ties-broken
+--   plan:
+--     Aggregate by s, e: SUM(amount) [stage group_4] [I,D]
+--     - key: none
+--     - state: SUM(amount)
+--     - bound: none
+--       Project window_start AS s, window_end AS e, window_time AS t, amount [stage rows_3] [I]
+--         WindowAssign TUMBLE ts, size 1 min [stage rows_3] [I]
+--           Project o.*, r.rate [stage rows_3] [I]
+--             TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--             - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--             - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--               Scan orders AS o (kafka) [spark, feed_1] [I]
+--               Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
+--   flow: all, columns (s, a), key unknown, kinds, aggregate
+--   reads:
+--     rates (currency, rate, since, __row_kind), rowtime since
+--     orders (currency, amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'rate', `rate`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `currency`, `rate`, `since`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('currency', `currency`, 'amount', `amount`, 'ts', `ts`) AS `__feed1` FROM (SELECT `currency` AS `currency`, `amount` AS `amount`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `currency`, `amount`, `ts`, `rate`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `s`, `rows_2`.`window_end` AS `e`, `rows_2`.`window_time` AS `t`, `rows_2`.`amount` AS `amount`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED group_4 KEEP rows_3 BY (s, e) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `s` AS `s`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `a` FROM rows_3
+--   checkpoint: rates, orders
+--     FEED feed_0 (currency, rate, since)
+--     FEED feed_1 (currency, amount, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `currency`, `amount`, `ts`, `rate`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `s`, `rows_2`.`window_end` AS `e`, `rows_2`.`window_time` AS `t`, `rows_2`.`amount` AS `amount`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED group_4 KEEP rows_3 BY (s, e) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `s` AS `s`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `a` FROM rows_3
+--   digest: db4deae18ee22832
+-- [4] by their end where the time is not selected
+--   plan:
+--     Aggregate by s, e: SUM(amount) [stage windows_4] [I]
+--     - state: rows until the watermark has passed their window
+--     - bound: the lowest watermark of its 2 tables
+--       Project window_start AS s, window_end AS e, amount [stage rows_3] [I]
+--         WindowAssign TUMBLE ts, size 1 min [stage rows_3] [I]
+--           Project o.*, r.rate [stage rows_3] [I]
+--             TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--             - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--             - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--               Scan orders AS o (kafka) [spark, feed_1] [I]
+--               Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
+--   flow: insert-only, columns (s, e, a), key (s, e), aggregate
+--   reads:
+--     rates (currency, rate, since, __row_kind), rowtime since
+--     orders (currency, amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'rate', `rate`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `currency`, `rate`, `since`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('currency', `currency`, 'amount', `amount`, 'ts', `ts`) AS `__feed1` FROM (SELECT `currency` AS `currency`, `amount` AS `amount`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `currency`, `amount`, `ts`, `rate`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `s`, `rows_2`.`window_end` AS `e`, `rows_2`.`amount` AS `amount`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED windows_4 CLOSED rows_3 AT e WAITS FOR (0, 1) COMPUTE SELECT `s` AS `s`, `e` AS `e`, SUM(`amount`) AS `a` FROM rows_3 GROUP BY `s`, `e`
+--   checkpoint: rates, orders
+--     FEED feed_0 (currency, rate, since)
+--     FEED feed_1 (currency, amount, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `currency`, `amount`, `ts`, `rate`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `s`, `rows_2`.`window_end` AS `e`, `rows_2`.`amount` AS `amount`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED windows_4 CLOSED rows_3 AT e WAITS FOR (0, 1) COMPUTE SELECT `s` AS `s`, `e` AS `e`, SUM(`amount`) AS `a` FROM rows_3 GROUP BY `s`, `e`
+--   digest: f7d7813384bb72db
+-- [5] sink: append
+--   as [4]
+-- [6] also under their own names
+--   plan:
+--     Aggregate by window_start, window_end: SUM(amount) [stage windows_4] [I]
+--     - state: rows until the watermark has passed their window
+--     - bound: the lowest watermark of its 2 tables
+--       Project window_start, window_end, amount [stage rows_3] [I]
+--         WindowAssign TUMBLE ts, size 1 min [stage rows_3] [I]
+--           Project o.*, r.rate [stage rows_3] [I]
+--             TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--             - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--             - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--               Scan orders AS o (kafka) [spark, feed_1] [I]
+--               Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
+--   flow: insert-only, columns (window_start, a), key unknown, aggregate
+--   reads:
+--     rates (currency, rate, since, __row_kind), rowtime since
+--     orders (currency, amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'rate', `rate`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `currency`, `rate`, `since`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('currency', `currency`, 'amount', `amount`, 'ts', `ts`) AS `__feed1` FROM (SELECT `currency` AS `currency`, `amount` AS `amount`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `currency`, `amount`, `ts`, `rate`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`amount` AS `amount`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED windows_4 CLOSED rows_3 AT window_end WAITS FOR (0, 1) COMPUTE SELECT `window_start` AS `window_start`, SUM(`amount`) AS `a` FROM rows_3 GROUP BY `window_start`, `window_end`
+--   checkpoint: rates, orders
+--     FEED feed_0 (currency, rate, since)
+--     FEED feed_1 (currency, amount, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `currency`, `amount`, `ts`, `rate`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`amount` AS `amount`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED windows_4 CLOSED rows_3 AT window_end WAITS FOR (0, 1) COMPUTE SELECT `window_start` AS `window_start`, SUM(`amount`) AS `a` FROM rows_3 GROUP BY `window_start`, `window_end`
+--   digest: 78433c6c069e4365
+-- [7] form: ties-broken
+--   plan:
+--     Aggregate by window_start, window_end: SUM(amount) [stage group_4] [I,D]
+--     - key: none
+--     - state: SUM(amount)
+--     - bound: none
+--       Project window_start, window_end, amount [stage rows_3] [I]
+--         WindowAssign TUMBLE ts, size 1 min [stage rows_3] [I]
+--           Project o.*, r.rate [stage rows_3] [I]
+--             TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
+--             - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
+--             - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--               Scan orders AS o (kafka) [spark, feed_1] [I]
+--               Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
+--   flow: all, columns (window_start, a), key unknown, kinds, aggregate
+--   reads:
+--     rates (currency, rate, since, __row_kind), rowtime since
+--     orders (currency, amount, ts), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'rate', `rate`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `currency`, `rate`, `since`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('currency', `currency`, 'amount', `amount`, 'ts', `ts`) AS `__feed1` FROM (SELECT `currency` AS `currency`, `amount` AS `amount`, `ts` AS `ts` FROM orders) AS feed_1
+--   stages:
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `currency`, `amount`, `ts`, `rate`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`amount` AS `amount`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED group_4 KEEP rows_3 BY (window_start, window_end) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `window_start` AS `window_start`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `a` FROM rows_3
+--   checkpoint: rates, orders
+--     FEED feed_0 (currency, rate, since)
+--     FEED feed_1 (currency, amount, ts)
+--     MAINTAINED temporal_0 TEMPORAL feed_1 BY (currency) AT ts; feed_0 BY (currency) AT since WAITS FOR (0, 1) COMPUTE SELECT `feed_1`.`currency` AS `currency`, `feed_1`.`amount` AS `amount`, `feed_1`.`ts` AS `ts`, `feed_0`.`currency` AS `currency__2`, `feed_0`.`rate` AS `rate`, `feed_0`.`since` AS `since` FROM feed_1 JOIN feed_0 ON `feed_1`.`currency` = `feed_0`.`currency` AND `feed_1`.`ts` >= `feed_0`.`__valid_from` AND (`feed_0`.`__valid_to` IS NULL OR `feed_1`.`ts` < `feed_0`.`__valid_to`)
+--     MAINTAINED rows_1 ROWS SELECT `temporal_0`.`currency` AS `currency`, `temporal_0`.`amount` AS `amount`, `temporal_0`.`ts` AS `ts`, `temporal_0`.`rate` AS `rate`, `temporal_0`.`__row_kind` FROM temporal_0
+--     MAINTAINED rows_2 ROWS SELECT `currency`, `amount`, `ts`, `rate`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE rows_1, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     MAINTAINED rows_3 ROWS SELECT `rows_2`.`window_start` AS `window_start`, `rows_2`.`window_end` AS `window_end`, `rows_2`.`amount` AS `amount`, `rows_2`.`__row_kind` FROM rows_2
+--     MAINTAINED group_4 KEEP rows_3 BY (window_start, window_end) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `window_start` AS `window_start`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `a` FROM rows_3
+--   digest: b74ea63367cc12f5
+-- [8] windows of closed windows are refused as under their own names
+--   error:
+--     error[PEN-5001]: t is not a rowtime of the rows that TUMBLE reads
+--      --> case.sql:1:45
+--       |
+--     1 | ...window_start, SUM(a) AS a FROM TABLE(TUMBLE((SELECT t, SUM(amount) AS a FROM (SELECT window_start AS s, window_end...
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: a rowtime is the column of a stream's WATERMARK, also in a query that selects it; write the rows into a table with a WATERMARK, and window that in a second INSERT

@@ -1,0 +1,1029 @@
+-- bounds of windows are followed to where they have other names: grouped in a query around it
+-- tables: auctions
+SELECT auction, COUNT(*) AS n, s, e FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY auction, s, e
+-- and: sink: append
+-- and: form: ties-broken
+-- and: named behind the query
+SELECT COUNT(*) AS n, x, y FROM (SELECT window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS t (x, y) GROUP BY t.x, t.y
+-- and: in WITH
+WITH t (x, y) AS (SELECT * FROM (SELECT window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))) SELECT x, COUNT(*) AS n FROM t GROUP BY x, y
+-- and: by a star, over a filter and UNNEST
+SELECT s, SUM(v) AS n FROM (SELECT * FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS t CROSS JOIN UNNEST(ARRAY[1, 2]) AS u (v) WHERE price > 1) GROUP BY s, e
+-- and: over aggregated windows, twice
+SELECT MAX(n) AS m, x FROM (SELECT s AS x, e AS y, SUM(n) AS n FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) GROUP BY s, e, auction) GROUP BY x, y
+-- and: values that differ
+SELECT s, e, COUNT(DISTINCT auction) AS n, SUM(DISTINCT price) AS p FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY s, e
+-- and: grouping sets
+SELECT auction, s, COUNT(*) AS n FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY s, e, GROUPING SETS ((auction), ())
+-- and: DISTINCT
+SELECT DISTINCT auction, s, e FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))
+-- and: sink: append
+-- and: DISTINCT under other names again
+SELECT DISTINCT auction, x AS s2, y AS e2 FROM (SELECT auction, s AS x, e AS y FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))))
+-- and: UNION ALL by position
+SELECT a, x, COUNT(*) AS n FROM (SELECT auction AS a, s AS x, e AS y FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) UNION ALL SELECT id, window_start, window_end FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY a, x, y
+-- and: a lookup join behind them
+SELECT t.s, d.name, COUNT(*) AS n FROM (SELECT *, PROCTIME() AS pt FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))) AS t JOIN shop FOR SYSTEM_TIME AS OF t.pt AS d ON t.auction = d.id GROUP BY t.s, t.e, d.name
+-- and: an inner join
+SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e AND a.n >= b.m
+-- and: sink: append
+-- and: form: ties-broken
+-- and: in WHERE
+SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a CROSS JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b WHERE a.s = b.s AND b.e = a.e
+-- and: USING
+SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b USING (s, e)
+-- and: an outer join
+SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a LEFT JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e
+-- and: sink: append
+-- and: form: ties-broken
+-- and: FULL
+SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a FULL JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e AND a.auction = b.id
+-- and: an outer join by WHERE has no bound
+SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a LEFT JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.auction = b.id WHERE a.s = b.s AND a.e = b.e
+-- and: one bound is none
+SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a LEFT JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.e = b.e
+-- and: nor are a start and an end
+SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a LEFT JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.e AND a.e = b.s
+-- and: rows of a window join are of its windows
+SELECT a.s, MAX(b.m) AS m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e GROUP BY a.s, b.e
+-- and: also in a query around it
+SELECT x, COUNT(*) AS c FROM (SELECT a.s AS x, b.e AS y FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e) GROUP BY x, y
+-- and: by both ends they are not followed: Spark ends groups by one column
+SELECT a.s, MAX(b.m) AS m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e GROUP BY a.s, a.e, b.e
+-- and: those of an outer join may be NULL
+SELECT b.s, MAX(b.m) AS m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a LEFT JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e GROUP BY b.s, b.e
+-- and: a join without a bound gives its rows at any time
+SELECT a.s, COUNT(*) AS n FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN bid AS b ON a.auction = b.auction GROUP BY a.s, a.e
+-- and: computed bounds are none
+SELECT s, COUNT(*) AS n FROM (SELECT s, e + INTERVAL '1' DAY AS e FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))) GROUP BY s, e
+-- and: nor are bounds of two windows
+SELECT s, COUNT(*) AS n FROM (SELECT a.s, b.e FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.auction = b.id) GROUP BY s, e
+-- and: an aggregation by one of them has no window
+SELECT s, COUNT(*) AS n FROM (SELECT s, MAX(e) AS e FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY s) GROUP BY s, e
+-- and: those of SESSION are known by their names
+SELECT auction, s, MAX(n) AS m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(SESSION(TABLE bid PARTITION BY auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) GROUP BY auction, s, e
+-- and: windows of a time without a watermark, too
+SELECT s, COUNT(*) AS n FROM (SELECT window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE nowm, DESCRIPTOR(pt), INTERVAL '10' SECOND))) GROUP BY s, e
+-- and: an interval beside them
+SELECT a.s, COUNT(*) AS n FROM (SELECT auction, dateTime AS d, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS a JOIN (SELECT id, dateTime AS d, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS b ON a.s = b.s AND a.e = b.e AND a.d <= b.d GROUP BY a.s, a.e
+-- and: a time column under another name is a rowtime of closed windows
+SELECT s, SUM(n) OVER (ORDER BY w) AS n FROM (SELECT s, w, COUNT(*) AS n FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY s, e, w)
+-- and: a query in WHERE
+SELECT s, COUNT(*) AS n FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) WHERE auction IN (SELECT id FROM auction) GROUP BY s, e
+-- and: Top-N over them is updated
+SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) AS r FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end)) WHERE r <= 3
+-- ----- expected
+-- [1] bounds of windows are followed to where they have other names: grouped in a query around it
+--   plan:
+--     Aggregate by auction, s, e: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark] [I]
+--         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--           Scan bid (kafka) [spark] [I]
+--   flow: insert-only, columns (auction, n, s, e), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT auction, COUNT(*) AS n, s, e FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY auction, s, e
+--   checkpoint: bid
+--     GROUP BY auction, s, e COMPUTE COUNT(*) FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))
+--   digest: a980d9b3bda141d9
+-- [2] sink: append
+--   as [1]
+-- [3] form: ties-broken
+--   plan:
+--     Aggregate by auction, s, e: COUNT(*) [spark update mode] [I,UA,D]
+--     - key: auction, s, e
+--     - state: COUNT(*), for each key that was ever seen
+--     - bound: none
+--       Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark] [I]
+--         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--           Scan bid (kafka) [spark] [I]
+--   flow: upsert, columns (auction, n, s, e), key (auction, s, e), aggregate
+--   reads:
+--     bid (auction, dateTime)
+--   query:
+--     SELECT auction, COUNT(*) AS n, s, e FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY auction, s, e
+--   checkpoint: bid
+--     GROUP BY auction, s, e COMPUTE COUNT(*) FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))
+--   digest: a980d9b3bda141d9
+-- [4] named behind the query
+--   plan:
+--     Aggregate by t.x, t.y: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       SubqueryAlias t (x, y) [spark] [I]
+--         Project window_start, window_end [spark] [I]
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
+--   flow: insert-only, columns (n, x, y), key unknown
+--   reads:
+--     bid (dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT COUNT(*) AS n, x, y FROM (SELECT window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS t(x, y) GROUP BY t.x, t.y
+--   checkpoint: bid
+--     GROUP BY t.x, t.y COMPUTE COUNT(*) FROM (SELECT window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS t(x, y)
+--   digest: e781e1057942624e
+-- [5] in WITH
+--   plan:
+--     Aggregate by x, y: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       SubqueryAlias t (x, y) [spark] [I]
+--         Project * [spark] [I]
+--           Project window_start, window_end [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--   flow: insert-only, columns (x, n), key unknown
+--   reads:
+--     bid (dateTime), rowtime dateTime, marked
+--   query:
+--     WITH t(x, y) AS (SELECT * FROM (SELECT window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))) SELECT x, COUNT(*) AS n FROM t GROUP BY x, y
+--   checkpoint: bid
+--     GROUP BY x, y COMPUTE COUNT(*) FROM t
+--   digest: 2d9ff82d8f4aa781
+-- [6] by a star, over a filter and UNNEST
+--   plan:
+--     Aggregate by s, e: SUM(v) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       Project * [spark] [I]
+--         Filter price > 1 [spark] [I]
+--           Unnest UNNEST(ARRAY[1, 2]) AS u (v) [spark] [I]
+--             SubqueryAlias t [spark] [I]
+--               Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark] [I]
+--                 WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--                   Scan bid (kafka) [spark] [I]
+--   flow: insert-only, columns (s, n), key unknown
+--   reads:
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT s, SUM(v) AS n FROM (SELECT * FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS t CROSS JOIN UNNEST(ARRAY[1, 2]) AS u(v) WHERE price > 1) GROUP BY s, e
+--   checkpoint: bid
+--     GROUP BY s, e COMPUTE SUM(v) FROM (SELECT * FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS t CROSS JOIN UNNEST(ARRAY[1, 2]) AS u(v) WHERE price > 1)
+--     CROSS JOIN UNNEST(ARRAY[1, 2]) AS u(v)
+--   digest: 14c2f3845096ff8a
+-- [7] over aggregated windows, twice
+--   plan:
+--     Aggregate by x, y: MAX(n) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       Aggregate by s, e, auction: SUM(n) [spark] [I]
+--       - state: groups of open windows
+--       - bound: the watermark of bid
+--         Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--         - state: groups of open windows
+--         - bound: the watermark of bid
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
+--   flow: insert-only, columns (m, x), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT MAX(n) AS m, x FROM (SELECT s AS x, e AS y, SUM(n) AS n FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) GROUP BY s, e, auction) GROUP BY x, y
+--   checkpoint: bid
+--     GROUP BY x, y COMPUTE COUNT(*), MAX(n), SUM(n) FROM (SELECT s AS x, e AS y, SUM(n) AS n FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) GROUP BY s, e, auction)
+--     GROUP BY s, e, auction COMPUTE COUNT(*), SUM(n) FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end)
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: ae09aa1d15f32abf
+-- [8] values that differ
+--   plan:
+--     Aggregate by s, e: COUNT(DISTINCT auction), SUM(DISTINCT price) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark] [I]
+--         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--           Scan bid (kafka) [spark] [I]
+--   flow: insert-only, columns (s, e, n, p), key unknown
+--   reads:
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT s, e, COUNT(DISTINCT auction) AS n, SUM(DISTINCT price) AS p FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY s, e
+--   checkpoint: bid
+--     GROUP BY s, e COMPUTE COUNT(DISTINCT auction), SUM(DISTINCT price) FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))
+--   digest: b22b61b78f80c1c3
+-- [9] grouping sets
+--   plan:
+--     Aggregate by s, e, auction, the grouping set: COUNT(*) [spark] [I]
+--     - grouping sets: (auction), (); each row counts in every one
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark] [I]
+--         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--           Scan bid (kafka) [spark] [I]
+--   flow: insert-only, columns (auction, s, n), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CASE WHEN `__sets`.`__set` IN (0) THEN auction END AS `auction`, s, COUNT(*) AS n FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) CROSS JOIN UNNEST(ARRAY[0, 1]) AS `__sets`(`__set`) GROUP BY s, e, CASE WHEN `__sets`.`__set` IN (0) THEN auction END, `__sets`.`__set`
+--   checkpoint: bid
+--     GROUP BY s, e, auction, the grouping set COMPUTE COUNT(*) FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))
+--     GROUPING SETS (auction), ()
+--   digest: 11fb856aedf49d29
+-- [10] DISTINCT
+--   plan:
+--     Distinct [spark] [I]
+--     - state: rows of open windows
+--     - bound: the watermark of bid
+--       Project auction, s, e [spark] [I]
+--         Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark] [I]
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
+--   flow: insert-only, columns (auction, s, e), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT DISTINCT auction, s, e FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))
+--   checkpoint: bid
+--     DISTINCT auction, s, e
+--   digest: b53250085fa24cb5
+-- [11] sink: append
+--   as [10]
+-- [12] DISTINCT under other names again
+--   plan:
+--     Distinct [spark] [I]
+--     - state: rows of open windows
+--     - bound: the watermark of bid
+--       Project auction, x AS s2, y AS e2 [spark] [I]
+--         Project auction, s AS x, e AS y [spark] [I]
+--           Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--   flow: insert-only, columns (auction, s2, e2), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT DISTINCT auction, x AS s2, y AS e2 FROM (SELECT auction, s AS x, e AS y FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))))
+--   checkpoint: bid
+--     DISTINCT auction, x AS s2, y AS e2
+--   digest: 51e128d1af40c954
+-- [13] UNION ALL by position
+--   plan:
+--     Aggregate by a, x, y: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the lowest watermark of bid, auction
+--       Union ALL [spark] [I]
+--         Project auction AS a, s AS x, e AS y [spark] [I]
+--           Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         Project id, window_start, window_end [spark] [I]
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan auction (kafka) [spark] [I]
+--   flow: insert-only, columns (a, x, n), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT a, x, COUNT(*) AS n FROM (SELECT auction AS a, s AS x, e AS y FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) UNION ALL SELECT id, window_start, window_end FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY a, x, y
+--   checkpoint: bid, auction
+--     GROUP BY a, x, y COMPUTE COUNT(*) FROM (SELECT auction AS a, s AS x, e AS y FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) UNION ALL SELECT id, window_start, window_end FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))
+--   digest: 96f44afe160501fc
+-- [14] a lookup join behind them
+--   plan:
+--     Aggregate by t.s, t.e, d.name: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the watermark of bid
+--       LookupJoin INNER on t.auction = d.id [spark] [I]
+--         SubqueryAlias t [spark] [I]
+--           Project *, PROCTIME() AS pt [spark] [I]
+--             Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark] [I]
+--               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--                 Scan bid (kafka) [spark] [I]
+--         Scan shop AS d (jdbc) [spark] [I]
+--   flow: insert-only, columns (s, name, n), key unknown
+--   reads:
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT t.s, d.name, COUNT(*) AS n FROM (SELECT *, PROCTIME() AS pt FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))) AS t JOIN shop AS d ON t.auction = d.id GROUP BY t.s, t.e, d.name
+--   checkpoint: bid
+--     GROUP BY t.s, t.e, d.name COMPUTE COUNT(*) FROM (SELECT *, PROCTIME() AS pt FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))) AS t
+--   digest: 66c97953e3c89574
+-- [15] an inner join
+--   plan:
+--     Project a.auction, a.n, b.m [spark] [I]
+--       Join INNER on a.s = b.s AND a.e = b.e AND a.n >= b.m; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias a [spark] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias b [spark] [I]
+--           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of auction
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
+--   flow: insert-only, columns (auction, n, m), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e AND a.n >= b.m
+--   checkpoint: bid, auction
+--     JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e AND a.n >= b.m
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: 887abb24d82a7c70
+-- [16] sink: append
+--   as [15]
+-- [17] form: ties-broken
+--   plan:
+--     Project a.auction, a.n, b.m [spark] [I]
+--       Join INNER on a.s = b.s AND a.e = b.e AND a.n >= b.m [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         SubqueryAlias a [spark] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias b [spark] [I]
+--           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of auction
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
+--   flow: insert-only, columns (auction, n, m), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e AND a.n >= b.m
+--   checkpoint: bid, auction
+--     JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e AND a.n >= b.m
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: 887abb24d82a7c70
+-- [18] in WHERE
+--   plan:
+--     Project a.auction, a.n, b.m [spark] [I]
+--       Filter a.s = b.s AND b.e = a.e [spark] [I]
+--         Join CROSS; bounded by windows [spark] [I]
+--         - state: rows of open windows of both sides
+--         - bound: the lowest watermark of bid, auction
+--           SubqueryAlias a [spark] [I]
+--             Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--             - state: groups of open windows
+--             - bound: the watermark of bid
+--               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--                 Scan bid (kafka) [spark] [I]
+--           SubqueryAlias b [spark] [I]
+--             Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--             - state: groups of open windows
+--             - bound: the watermark of auction
+--               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--                 Scan auction (kafka) [spark] [I]
+--   flow: insert-only, columns (auction, n, m), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a CROSS JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b WHERE a.s = b.s AND b.e = a.e
+--   checkpoint: bid, auction
+--     CROSS JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: d7ad309537e1ab0e
+-- [19] USING
+--   plan:
+--     Project a.auction, a.n, b.m [spark] [I]
+--       Join INNER using s, e; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias a [spark] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias b [spark] [I]
+--           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of auction
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
+--   flow: insert-only, columns (auction, n, m), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b USING (s, e)
+--   checkpoint: bid, auction
+--     JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b USING (s, e)
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: dfca7a6e81cc9b72
+-- [20] an outer join
+--   plan:
+--     Project a.auction, a.n, b.m [spark] [I]
+--       Join LEFT on a.s = b.s AND a.e = b.e; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias a [spark] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias b [spark] [I]
+--           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of auction
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
+--   flow: insert-only, columns (auction, n, m), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a LEFT JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e
+--   checkpoint: bid, auction
+--     LEFT JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: 23913e66b1d2f204
+-- [21] sink: append
+--   as [20]
+-- [22] form: ties-broken
+--   plan:
+--     Project a.auction, a.n, b.m [stage rows_1] [I,D]
+--       Join LEFT on a.s = b.s AND a.e = b.e [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         SubqueryAlias a [spark, feed_0] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias b [spark, feed_1] [I]
+--           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of auction
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
+--   flow: all, columns (auction, n, m), key unknown, kinds, join
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'n', `n`, 's', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, COUNT(*) AS `n`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('m', `m`, 's', `s`, 'e', `e`) AS `__feed1` FROM (SELECT `m` AS `m`, `s` AS `s`, `e` AS `e` FROM (SELECT id AS `id`, COUNT(*) AS `m`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS __rows) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`m` AS `m`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`n` AS `n`, `join_0`.`m` AS `m`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: bid, auction
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (auction, n, s, e)
+--     FEED feed_1 (m, s, e)
+--     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`m` AS `m`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
+--   digest: 4fcd691f31650171
+-- [23] FULL
+--   plan:
+--     Project a.auction, a.n, b.m [spark] [I]
+--       Join FULL on a.s = b.s AND a.e = b.e AND a.auction = b.id; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias a [spark] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias b [spark] [I]
+--           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of auction
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
+--   flow: insert-only, columns (auction, n, m), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a FULL JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e AND a.auction = b.id
+--   checkpoint: bid, auction
+--     FULL JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e AND a.auction = b.id
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: d095456516bae299
+-- [24] an outer join by WHERE has no bound
+--   plan:
+--     Project a.auction, a.n, b.m [stage rows_1] [I,D]
+--       Filter a.s = b.s AND a.e = b.e [stage rows_1] [I,D]
+--         Join LEFT on a.auction = b.id [stage join_0] [I,D]
+--         - key: none
+--         - state: the rows of both sides (LEFT join)
+--         - bound: none
+--           SubqueryAlias a [spark, feed_0] [I]
+--             Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--             - state: groups of open windows
+--             - bound: the watermark of bid
+--               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--                 Scan bid (kafka) [spark] [I]
+--           SubqueryAlias b [spark, feed_1] [I]
+--             Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--             - state: groups of open windows
+--             - bound: the watermark of auction
+--               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--                 Scan auction (kafka) [spark] [I]
+--   flow: all, columns (auction, n, m), key unknown, kinds, join
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'n', `n`, 's', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, COUNT(*) AS `n`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'm', `m`, 's', `s`, 'e', `e`) AS `__feed1` FROM (SELECT id AS `id`, COUNT(*) AS `m`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`id` AS `id`, `feed_1`.`m` AS `m`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`n` AS `n`, `join_0`.`m` AS `m`, `join_0`.`__row_kind` FROM join_0 WHERE `join_0`.`s` = `join_0`.`s__2` AND `join_0`.`e` = `join_0`.`e__2`
+--   checkpoint: bid, auction
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (auction, n, s, e)
+--     FEED feed_1 (id, m, s, e)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`id` AS `id`, `feed_1`.`m` AS `m`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--   digest: 37bcab1bfde821fa
+-- [25] one bound is none
+--   plan:
+--     Project a.auction, a.n, b.m [stage rows_1] [I,D]
+--       Join LEFT on a.e = b.e [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         SubqueryAlias a [spark, feed_0] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias b [spark, feed_1] [I]
+--           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of auction
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
+--   flow: all, columns (auction, n, m), key unknown, kinds, join
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'n', `n`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `n` AS `n`, `e` AS `e` FROM (SELECT auction AS `auction`, COUNT(*) AS `n`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS __rows) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('m', `m`, 'e', `e`) AS `__feed1` FROM (SELECT `m` AS `m`, `e` AS `e` FROM (SELECT id AS `id`, COUNT(*) AS `m`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS __rows) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (e) rows; feed_1 BY (e) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`e` AS `e`, `feed_1`.`m` AS `m`, `feed_1`.`e` AS `e__2` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`e` = `feed_1`.`e`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`n` AS `n`, `join_0`.`m` AS `m`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: bid, auction
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (auction, n, e)
+--     FEED feed_1 (m, e)
+--     MAINTAINED join_0 KEEP feed_0 BY (e) rows; feed_1 BY (e) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`e` AS `e`, `feed_1`.`m` AS `m`, `feed_1`.`e` AS `e__2` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`e` = `feed_1`.`e`
+--   digest: ac6d33051713e9ae
+-- [26] nor are a start and an end
+--   plan:
+--     Project a.auction, a.n, b.m [stage rows_1] [I,D]
+--       Join LEFT on a.s = b.e AND a.e = b.s [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         SubqueryAlias a [spark, feed_0] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias b [spark, feed_1] [I]
+--           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of auction
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
+--   flow: all, columns (auction, n, m), key unknown, kinds, join
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'n', `n`, 's', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, COUNT(*) AS `n`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('m', `m`, 's', `s`, 'e', `e`) AS `__feed1` FROM (SELECT `m` AS `m`, `s` AS `s`, `e` AS `e` FROM (SELECT id AS `id`, COUNT(*) AS `m`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS __rows) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (e, s) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`m` AS `m`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`e` AND `feed_0`.`e` = `feed_1`.`s`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`n` AS `n`, `join_0`.`m` AS `m`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: bid, auction
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (auction, n, s, e)
+--     FEED feed_1 (m, s, e)
+--     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (e, s) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`m` AS `m`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`e` AND `feed_0`.`e` = `feed_1`.`s`
+--   digest: f6717badeb268f3f
+-- [27] rows of a window join are of its windows
+--   plan:
+--     Aggregate by a.s, b.e: MAX(b.m) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the lowest watermark of bid, auction
+--       Join INNER on a.s = b.s AND a.e = b.e; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias a [spark] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias b [spark] [I]
+--           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of auction
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
+--   flow: insert-only, columns (s, m), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT a.s, MAX(b.m) AS m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e GROUP BY a.s, b.e
+--   checkpoint: bid, auction
+--     GROUP BY a.s, b.e COMPUTE COUNT(*), MAX(b.m) FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a
+--     JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: 6e15be47da27d02a
+-- [28] also in a query around it
+--   plan:
+--     Aggregate by x, y: COUNT(*) [spark] [I]
+--     - state: groups of open windows
+--     - bound: the lowest watermark of bid, auction
+--       Project a.s AS x, b.e AS y [spark] [I]
+--         Join INNER on a.s = b.s AND a.e = b.e; bounded by windows [spark] [I]
+--         - state: rows of open windows of both sides
+--         - bound: the lowest watermark of bid, auction
+--           SubqueryAlias a [spark] [I]
+--             Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--             - state: groups of open windows
+--             - bound: the watermark of bid
+--               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--                 Scan bid (kafka) [spark] [I]
+--           SubqueryAlias b [spark] [I]
+--             Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--             - state: groups of open windows
+--             - bound: the watermark of auction
+--               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--                 Scan auction (kafka) [spark] [I]
+--   flow: insert-only, columns (x, c), key unknown
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT x, COUNT(*) AS c FROM (SELECT a.s AS x, b.e AS y FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e) GROUP BY x, y
+--   checkpoint: bid, auction
+--     GROUP BY x, y COMPUTE COUNT(*) FROM (SELECT a.s AS x, b.e AS y FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e)
+--     JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--   digest: 2e3fab867882b37c
+-- [29] by both ends they are not followed: Spark ends groups by one column
+--   plan:
+--     Aggregate by a.s, a.e, b.e: MAX(b.m) [stage group_0] [I,D]
+--     - key: none
+--     - state: its rows
+--     - bound: none
+--       Join INNER on a.s = b.s AND a.e = b.e; bounded by windows [spark, feed_0] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias a [spark] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias b [spark] [I]
+--           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of auction
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
+--   flow: all, columns (s, m), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('s', `s`, 'e', `e`, 'e__2', `e__2`, 'm', `m`) AS `__feed0` FROM (SELECT a.s AS `s`, a.e AS `e`, b.e AS `e__2`, b.m AS `m` FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (s, e, e__2) rows COMPUTE SELECT `s` AS `s`, MAX(`m`) AS `m` FROM feed_0 GROUP BY `s`, `e`, `e__2`
+--   checkpoint: bid, auction
+--     JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (s, e, e__2, m)
+--     MAINTAINED group_0 KEEP feed_0 BY (s, e, e__2) rows COMPUTE SELECT `s` AS `s`, MAX(`m`) AS `m` FROM feed_0 GROUP BY `s`, `e`, `e__2`
+--   digest: 51c30e3654c8dbda
+-- [30] those of an outer join may be NULL
+--   plan:
+--     Aggregate by b.s, b.e: MAX(b.m) [stage group_0] [I,D]
+--     - key: none
+--     - state: its rows
+--     - bound: none
+--       Join LEFT on a.s = b.s AND a.e = b.e; bounded by windows [spark, feed_0] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias a [spark] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias b [spark] [I]
+--           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of auction
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
+--   flow: all, columns (s, m), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('s', `s`, 'e', `e`, 'm', `m`) AS `__feed0` FROM (SELECT b.s AS `s`, b.e AS `e`, b.m AS `m` FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a LEFT JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (s, e) rows COMPUTE SELECT `s` AS `s`, MAX(`m`) AS `m` FROM feed_0 GROUP BY `s`, `e`
+--   checkpoint: bid, auction
+--     LEFT JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (s, e, m)
+--     MAINTAINED group_0 KEEP feed_0 BY (s, e) rows COMPUTE SELECT `s` AS `s`, MAX(`m`) AS `m` FROM feed_0 GROUP BY `s`, `e`
+--   digest: 5e485adf35129df6
+-- [31] a join without a bound gives its rows at any time
+--   plan:
+--     Aggregate by a.s, a.e: COUNT(*) [stage group_1] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: none
+--       Join INNER on a.auction = b.auction [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         SubqueryAlias a [spark, feed_0] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - state: groups of open windows
+--           - bound: the watermark of bid
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         Scan bid AS b (kafka), as above [spark, feed_1] [I]
+--   flow: all, columns (s, n), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'n', `n`, 's', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, COUNT(*) AS `n`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`) AS `__feed1` FROM (SELECT `auction` AS `auction` FROM bid) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (auction) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`auction` AS `auction__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`auction`
+--     MAINTAINED group_1 KEEP join_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM join_0
+--   checkpoint: bid
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (auction, n, s, e)
+--     FEED feed_1 (auction)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (auction) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`auction` AS `auction__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`auction`
+--     MAINTAINED group_1 KEEP join_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM join_0
+--   digest: 262d5cd1e586c794
+-- [32] computed bounds are none
+--   plan:
+--     Aggregate by s, e: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: none
+--       Project s, e + INTERVAL '1' DAY AS e [spark, feed_0] [I]
+--         Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark] [I]
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
+--   flow: all, columns (s, n), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('s', `s`, 'e', `e`) AS `__feed0` FROM (SELECT s AS `s`, e AS `e` FROM (SELECT s, e + INTERVAL '1' DAY AS e FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))))) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (s, e)
+--     MAINTAINED group_0 KEEP feed_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM feed_0
+--   digest: 960bd178fe312bea
+-- [33] nor are bounds of two windows
+--   plan:
+--     Aggregate by s, e: COUNT(*) [stage group_2] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: none
+--       Project a.s, b.e [stage rows_1] [I]
+--         Join INNER on a.auction = b.id [stage join_0] [I]
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           SubqueryAlias a [spark, feed_0] [I]
+--             Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--             - state: groups of open windows
+--             - bound: the watermark of bid
+--               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--                 Scan bid (kafka) [spark] [I]
+--           SubqueryAlias b [spark, feed_1] [I]
+--             Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--             - state: groups of open windows
+--             - bound: the watermark of auction
+--               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--                 Scan auction (kafka) [spark] [I]
+--   flow: all, columns (s, n), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 's', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `s` AS `s`, `e` AS `e` FROM (SELECT auction AS `auction`, COUNT(*) AS `n`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS __rows) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 's', `s`, 'e', `e`) AS `__feed1` FROM (SELECT `id` AS `id`, `s` AS `s`, `e` AS `e` FROM (SELECT id AS `id`, COUNT(*) AS `m`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS __rows) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`id` AS `id`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`s` AS `s`, `join_0`.`e__2` AS `e`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED group_2 KEEP rows_1 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM rows_1
+--   checkpoint: bid, auction
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (auction, s, e)
+--     FEED feed_1 (id, s, e)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`id` AS `id`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`s` AS `s`, `join_0`.`e__2` AS `e`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED group_2 KEEP rows_1 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM rows_1
+--   digest: f0b5d9f64909b26d
+-- [34] an aggregation by one of them has no window
+--   plan:
+--     Aggregate by s, e: COUNT(*) [stage group_1] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: none
+--       Aggregate by s: MAX(e) [stage group_0] [I,UB,UA,D]
+--       - key: s
+--       - state: its rows
+--       - bound: none
+--         Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark, feed_0] [I]
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
+--   flow: all, columns (s, n), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('s', `s`, 'e', `e`) AS `__feed0` FROM (SELECT s AS `s`, e AS `e` FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (s) rows COMPUTE SELECT `s` AS `s`, MAX(`e`) AS `e` FROM feed_0 GROUP BY `s`
+--     MAINTAINED group_1 KEEP group_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM group_0
+--   checkpoint: bid
+--     FEED feed_0 (s, e)
+--     MAINTAINED group_0 KEEP feed_0 BY (s) rows COMPUTE SELECT `s` AS `s`, MAX(`e`) AS `e` FROM feed_0 GROUP BY `s`
+--     MAINTAINED group_1 KEEP group_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM group_0
+--   digest: 28917264d319cf6a
+-- [35] those of SESSION are known by their names
+--   plan:
+--     Aggregate by auction, s, e: MAX(n) [stage group_0] [I,D]
+--     - key: none
+--     - state: its rows
+--     - bound: none
+--       Aggregate by auction, window_start, window_end: COUNT(*) [spark, feed_0] [I]
+--       - state: groups of open windows
+--       - bound: the watermark of bid
+--         WindowAssign SESSION dateTime, gap 10 s, by auction [spark] [I]
+--           Scan bid (kafka) [spark] [I]
+--   flow: all, columns (auction, s, m), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 's', `s`, 'e', `e`, 'n', `n`) AS `__feed0` FROM (SELECT auction AS `auction`, s AS `s`, e AS `e`, n AS `n` FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(SESSION(TABLE bid PARTITION BY (auction), DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end)) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction, s, e) rows COMPUTE SELECT `auction` AS `auction`, `s` AS `s`, MAX(`n`) AS `m` FROM feed_0 GROUP BY `auction`, `s`, `e`
+--   checkpoint: bid
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(SESSION(TABLE bid PARTITION BY (auction), DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (auction, s, e, n)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction, s, e) rows COMPUTE SELECT `auction` AS `auction`, `s` AS `s`, MAX(`n`) AS `m` FROM feed_0 GROUP BY `auction`, `s`, `e`
+--   digest: a79d0fa3f2dafb53
+-- [36] windows of a time without a watermark, too
+--   plan:
+--     Aggregate by s, e: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: none
+--       Project window_start AS s, window_end AS e [spark, feed_0] [I]
+--         WindowAssign TUMBLE pt, size 10 s [spark] [I]
+--           Scan nowm (kafka) [spark] [I]
+--   flow: all, columns (s, n), key unknown, kinds, aggregate
+--   reads:
+--     nowm (), marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('s', `s`, 'e', `e`) AS `__feed0` FROM (SELECT s AS `s`, e AS `e` FROM (SELECT window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE nowm, DESCRIPTOR(pt), INTERVAL '10' SECOND)))) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM feed_0
+--   checkpoint: nowm
+--     FEED feed_0 (s, e)
+--     MAINTAINED group_0 KEEP feed_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM feed_0
+--   digest: a1d64f4a63526b0b
+-- [37] an interval beside them
+--   plan:
+--     Aggregate by a.s, a.e: COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: none
+--       Join INNER on a.s = b.s AND a.e = b.e AND a.d <= b.d; bounded by an interval [spark, feed_0] [I]
+--       - state: rows of both sides that may still match
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias a [spark] [I]
+--           Project auction, dateTime AS d, window_start AS s, window_end AS e [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--         SubqueryAlias b [spark] [I]
+--           Project id, dateTime AS d, window_start AS s, window_end AS e [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan auction (kafka) [spark] [I]
+--   flow: all, columns (s, n), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('s', `s`, 'e', `e`) AS `__feed0` FROM (SELECT a.s AS `s`, a.e AS `e` FROM (SELECT auction, dateTime AS d, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS a JOIN (SELECT id, dateTime AS d, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS b ON a.s = b.s AND a.e = b.e AND a.d <= b.d) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM feed_0
+--   checkpoint: bid, auction
+--     JOIN (SELECT id, dateTime AS d, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS b ON a.s = b.s AND a.e = b.e AND a.d <= b.d
+--     FEED feed_0 (s, e)
+--     MAINTAINED group_0 KEEP feed_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM feed_0
+--   digest: c0bbcb20021b680e
+-- [38] a time column under another name is a rowtime of closed windows
+--   plan:
+--     Over SUM(n) OVER (ORDER BY w) [stage over_0] [I]
+--     - state: SUM(n)
+--     - bound: what is kept of each key that was ever seen stays
+--       Aggregate by s, e, w: COUNT(*) [spark, feed_0] [I]
+--       - state: groups of open windows
+--       - bound: the watermark of bid
+--         Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark] [I]
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
+--   flow: insert-only, columns (s, n), key unknown, OVER aggregation
+--   reads:
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('w', `w`, 'n', `n`, 's', `s`) AS `__feed0` FROM (SELECT w AS `w`, n AS `n`, s AS `s` FROM (SELECT s, w, COUNT(*) AS n FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY s, e, w)) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY () AT w WAITS FOR () KEEP __total0 = sum(`n`) COMPUTE SELECT `w`, `n`, `s`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`s` AS `s`, `over_0`.`__over0` AS `n`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: bid
+--     GROUP BY s, e, w COMPUTE COUNT(*) FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))
+--     FEED feed_0 (w, n, s)
+--     MAINTAINED over_0 OVER feed_0 BY () AT w WAITS FOR () KEEP __total0 = sum(`n`) COMPUTE SELECT `w`, `n`, `s`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--   digest: 71982ee337748023
+-- [39] a query in WHERE
+--   plan:
+--     Aggregate by s, e: COUNT(*) [stage group_1] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: none
+--       Join SEMI on auction = __inner.id [stage join_0] [I]
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark, feed_0] [I]
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
+--         Project id [spark, feed_1] [I]
+--           Scan auction (kafka) [spark] [I]
+--   flow: all, columns (s, n), key unknown, kinds, aggregate
+--   reads:
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 's', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT id AS `id` FROM auction AS `auction`) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED group_1 KEEP join_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM join_0
+--   checkpoint: bid, auction
+--     FEED feed_0 (auction, s, e)
+--     FEED feed_1 (id)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED group_1 KEEP join_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM join_0
+--   digest: a784e9f1af853d77
+-- [40] Top-N over them is updated
+--   plan:
+--     Project * [stage ranks_0] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each s, e, order by n DESC [stage ranks_0] [I,UB,UA,D]
+--       - key: s, e, r
+--       - state: the 3 best rows
+--       - bound: none
+--         Aggregate by auction, window_start, window_end: COUNT(*) [spark, feed_0] [I]
+--         - state: groups of open windows
+--         - bound: the watermark of bid
+--           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--             Scan bid (kafka) [spark] [I]
+--   flow: all, columns (auction, n, s, e, r), key (s, e, r), kinds, Top-N
+--   reads:
+--     bid (auction, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'n', `n`, 's', `s`, 'e', `e`) AS `__feed0` FROM (SELECT `auction` AS `auction`, `n` AS `n`, `s` AS `s`, `e` AS `e` FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (s, e) result COMPUTE SELECT `auction` AS `auction`, `n` AS `n`, `s` AS `s`, `e` AS `e`, `r` AS `r`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `n`, `s`, `e`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `s`, `e` ORDER BY `n` DESC, `__arrival`, `auction`, `s`, `e`) AS `r` FROM feed_0) AS __numbered WHERE `r` <= 3
+--   checkpoint: bid
+--     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     FEED feed_0 (auction, n, s, e)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (s, e) result COMPUTE SELECT `auction` AS `auction`, `n` AS `n`, `s` AS `s`, `e` AS `e`, `r` AS `r`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `n`, `s`, `e`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `s`, `e` ORDER BY `n` DESC, `__arrival`, `auction`, `s`, `e`) AS `r` FROM feed_0) AS __numbered WHERE `r` <= 3
+--   digest: 807075e420d87a5a
