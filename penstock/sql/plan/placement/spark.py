@@ -45,6 +45,7 @@ from penstock.sql.plan.rules.changelog_project import QualifiedRelation, expande
 from penstock.sql.plan.rules.flow import Flow, ScanFlow, renamed
 from penstock.sql.plan.rules.joins import check_temporal, is_regular, is_regular_block
 from penstock.sql.plan.rules.top_n import RowNumberQuery, find_row_number
+from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = ["SparkTraits", "StreamedParts"]
@@ -89,8 +90,8 @@ class SparkTraits:
                 return self._numbered(node)
             case SetOp():
                 return self._combined(node)
-            case Limit() if query_block(node) is None:
-                return self.of(node.input)
+            case Limit() if not isinstance(node.syntax, exp.Select):
+                return self._limited(node)
             case _:
                 return self._select(node)
 
@@ -104,6 +105,17 @@ class SparkTraits:
             key=table.key,
             kinds=True,
             origin=node.place,
+        )
+
+    def _limited(self, node: Limit) -> Trait:
+        """Return the rows of a set operation, or of a query in brackets, with clauses behind it."""
+        flow = self.of(node.input)
+        if isinstance(flow, Refusal) or not flow.is_changing:
+            return flow
+        return Refusal(
+            message="ORDER BY and LIMIT over rows that are updated and deleted are not supported",
+            hint="write the changes into a table with a PRIMARY KEY, and query that table",
+            span=node.span,
         )
 
     def _combined(self, node: SetOp) -> Trait:
@@ -194,6 +206,8 @@ class StreamedParts:
         """Return a query that Spark streams by itself, as all its rows are inserts."""
         if node.syntax is None or not isinstance(node.syntax, exp.Query):
             return None
+        if isinstance(node, Limit) and isinstance(node.syntax, exp.Subquery):
+            return None  # inputs of stages are written without their brackets
         flow = self._spark.of(node)
         if isinstance(flow, Refusal) or flow.columns is None or not self.gives(node, flow):
             return None
@@ -261,13 +275,24 @@ class StreamedParts:
 
     def refuse_stars(self, block: QueryBlock) -> Refusal | None:
         """Return why the stars of a SELECT cannot be written out over what Spark streams."""
-        items = expanded(block.select, self.relations(block))
-        return items if isinstance(items, Refusal) else None
+        relations = self.relations(block)
+        items = expanded(block.select, relations)
+        if not isinstance(items, Refusal):
+            return None
+        for relation, named in zip(block.relations, relations, strict=True):
+            if isinstance(relation.place, exp.Values) and named.flow.columns is None:
+                return Refusal(
+                    message="the columns of VALUES have no names here",
+                    hint="name them: SELECT x FROM (VALUES (1)) AS v (x)",
+                    span=span_of(relation.place) or items.span,
+                )
+        return items
 
 
 def _alias_names(relation: BlockRelation) -> tuple[str, ...] | None:
     alias = relation.place.args.get("alias")
-    return tuple(column.name for column in alias.columns) if alias is not None else None
+    names = () if alias is None else tuple(column.name for column in alias.columns)
+    return names or None
 
 
 def _queries(part: object) -> Iterator[exp.Select]:

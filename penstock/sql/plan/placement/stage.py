@@ -125,8 +125,11 @@ class StageTraits:
         match node:
             case nodes.SetOp():
                 return self._set(node)
+            case nodes.Limit() if isinstance(node.syntax, exp.Subquery):
+                refusal = refuse_clauses(node.syntax)
+                assert refusal is not None, "it has a clause"
+                return refusal
             case nodes.Limit() if query_block(node) is None:
-                # of a set operation; a query in brackets is read without its own clauses
                 if isinstance(node.input, nodes.SetOp) and node.syntax is node.input.syntax:
                     return self._set(node.input)
                 return self.of(node.input)
@@ -262,6 +265,8 @@ class StageTraits:
         select = block.select
         if not block.relations:
             return Refusal(message="a query over streams needs a FROM", span=span_of(select))
+        if (refusal := _refuse_first(block)) is not None:
+            return refusal
         where = select.args.get("where")
         shown: list[Shown | None] = []
         for relation in block.relations:
@@ -454,6 +459,18 @@ class StageTraits:
         """Note that an operator keeps rows of the only relation in FROM."""
         if len(block.relations) == 1:
             self.kept.add(id(block.relations[0].place))
+
+
+def _refuse_first(block: QueryBlock) -> Refusal | None:
+    """Return why FROM cannot begin as it does: with VALUES, or a function that unfolds rows, and no table."""
+    first = block.relations[0].place
+    if isinstance(first, exp.Table | exp.Subquery):
+        return None
+    return Refusal(
+        message=f"{first.key.upper()} in front of rows that are kept is not supported",
+        hint="put it behind them: FROM t JOIN (VALUES (1)) AS v (x) ON t.id = v.x",
+        span=span_of(first) or span_of(block.select),
+    )
 
 
 def _closes(block: QueryBlock, source: StageSource | Streamed) -> bool:

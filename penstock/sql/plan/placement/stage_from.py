@@ -33,6 +33,7 @@ from penstock.sql.plan.placement.stage_select import (
     distinct_rows,
     mechanism_at,
     name_value,
+    refuse_clauses,
     streamed_rows,
 )
 from penstock.sql.plan.rules.changelog_mode import windows_flow
@@ -63,12 +64,8 @@ __all__ = [
 
 def set_rows(place: exp.SetOperation, left: StageTrait, right: StageTrait) -> StageTrait | Refusal:
     """Return the rows of a set operation, column by column."""
-    for part in ("order", "limit", "offset"):
-        if place.args.get(part) is not None:
-            return Refusal(
-                message=f"{part.upper()} of a stream is not supported",
-                span=span_of(place.args[part]),
-            )
+    if (refusal := refuse_clauses(place)) is not None:
+        return refusal
     one, two = len(left.columns), len(right.columns)
     if one != two:
         return Refusal(

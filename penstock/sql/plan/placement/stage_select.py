@@ -221,8 +221,8 @@ class Streamed:
     """FROM and WHERE of a SELECT that Spark streams by itself."""
 
 
-def refuse_clauses(select: exp.Select) -> Refusal | None:
-    """Return why a SELECT cannot be a stage: it has a clause that no stage has."""
+def refuse_clauses(select: exp.Query) -> Refusal | None:
+    """Return why a SELECT, or a query in brackets, cannot be a stage: it has a clause that no stage has."""
     for name in ("order", "limit", "fetch", "offset", "qualify"):
         node = select.args.get(name)
         if node is not None:

@@ -154,32 +154,15 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 --       |                               ^^^^^^^^^^^
 --       = help: name them: CROSS JOIN UNNEST(a.items) AS t (item)
 -- [12] values beside
---   plan:
---     Union ALL [stage rows_0] [I,UB,UA,D]
---       Project id [spark, feed_0] [I,UB,UA,D]
---         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
---       Project * [spark, feed_1] [I]
---         SubqueryAlias _values [spark] [I]
---           Values [spark] [I]
---   flow: all, columns (id), key unknown, kinds
---   reads:
---     cdc (id, __row_kind)
---   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('__one', `__one`) AS `__feed1` FROM (SELECT CAST(1 AS INT) AS `__one` FROM (VALUES (1)) AS _values) AS feed_1
---   stages:
---     MAINTAINED rows_0 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_0 UNION ALL SELECT `__one` AS `id`, `__row_kind` FROM feed_1
---   checkpoint: cdc
---     FEED feed_0 (id)
---     FEED feed_1 (__one)
---   digest: cee2070eee52a40a
--- [13] sink: append
 --   error:
---     error[PEN-5001]: the rows read here are updated and deleted, and the sink only takes rows that stay
---      --> case.sql:1:16
+--     error[PEN-5001]: the columns of VALUES have no names here
+--      --> case.sql:1:30
 --       |
 --     1 | SELECT id FROM cdc UNION ALL VALUES (1)
---       |                ^^^
---       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+--       |                              ^^^^^^^^^^
+--       = help: name them: SELECT x FROM (VALUES (1)) AS v (x)
+-- [13] sink: append
+--   as [12]
 -- [14] query in select
 --   plan:
 --     Project id, (SELECT 1) AS one [spark] [I,UA,D]

@@ -94,28 +94,15 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --       |                        ^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [5] ordered
---   plan:
---     Limit ORDER BY id [spark] [I,UB,UA,D]
---       Union ALL [spark] [I,UB,UA,D]
---         Project id [spark] [I,UB,UA,D]
---           Scan cdc (kafka) [spark] [I,UB,UA,D]
---         Project id [spark] [I]
---           Scan orders (kafka) [spark] [I]
---   flow: all, columns (id), key unknown, kinds
---   reads:
---     cdc (id, __row_kind), marked
---     orders (id), marked
---   query:
---     SELECT id, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` UNION ALL SELECT id, CAST(0 AS TINYINT) AS `__row_kind` FROM orders AS `orders` ORDER BY id
---   checkpoint: cdc, orders
---   digest: 4f1e874a7218533a
--- [6] sink: append
 --   error:
---     error[PEN-5001]: ORDER of a stream is not supported
+--     error[PEN-5001]: ORDER BY of a stream is not supported
 --      --> case.sql:1:61
 --       |
 --     1 | SELECT id FROM cdc UNION ALL SELECT id FROM orders ORDER BY id
 --       |                                                             ^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [6] sink: append
+--   as [5]
 -- [7] limited
 --   error:
 --     error[PEN-5001]: LIMIT of a stream is not supported
@@ -123,6 +110,7 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --       |
 --     1 | SELECT id FROM orders UNION SELECT id FROM nowm LIMIT 3
 --       |                                                       ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [8] of updates
 --   plan:
 --     Union DISTINCT [stage distinct_3] [I,UB,UA,D]

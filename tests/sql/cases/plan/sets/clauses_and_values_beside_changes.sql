@@ -1,0 +1,225 @@
+-- clauses and VALUES beside rows that change: VALUES with names
+-- tables: auctions
+SELECT id FROM cdc UNION ALL SELECT x FROM (VALUES (1), (2)) AS v (x)
+-- and: as a stage
+SELECT id FROM cdc UNION ALL SELECT id FROM latest UNION ALL SELECT x FROM (VALUES (1), (2)) AS v (x)
+-- and: without names
+SELECT id FROM cdc UNION ALL VALUES (1)
+-- and: without names in a star
+SELECT id, region FROM latest UNION ALL SELECT * FROM (VALUES (1, 'a')) AS v
+-- and: joined in front
+SELECT v.x, c.region FROM (VALUES (1)) AS v (x) JOIN cdc AS c ON v.x = c.id
+-- and: joined behind
+SELECT v.x, c.region FROM cdc AS c JOIN (VALUES (1)) AS v (x) ON v.x = c.id
+-- and: UNNEST in front
+SELECT v.x, c.region FROM UNNEST(ARRAY[1, 2]) AS v (x) JOIN cdc AS c ON v.x = c.id
+-- and: a star over columns without names
+SELECT n.*, COUNT(*) OVER (PARTITION BY k ORDER BY pt) AS c FROM nowm AS n CROSS JOIN UNNEST(ARRAY[1, 2]) AS u
+-- and: LIMIT in brackets, of rows that stay
+SELECT id FROM cdc UNION ALL ((SELECT id FROM nowm) LIMIT 2)
+-- and: as a stage
+SELECT id FROM cdc UNION ALL SELECT id FROM latest UNION ALL ((SELECT id FROM nowm) LIMIT 2)
+-- and: LIMIT in brackets, of changes
+SELECT id FROM nowm UNION ALL ((SELECT id FROM cdc) LIMIT 2)
+-- and: of a stage
+SELECT id FROM cdc UNION ALL ((SELECT id FROM latest) LIMIT 2)
+-- and: of a set operation in brackets
+(SELECT id FROM cdc UNION ALL SELECT id FROM nowm) LIMIT 2
+-- and: of changes in brackets
+(SELECT id FROM cdc) ORDER BY id
+-- and: behind UNION ALL of changes
+SELECT id FROM cdc UNION ALL SELECT id FROM nowm LIMIT 2
+-- and: behind UNION ALL of rows that stay
+SELECT id FROM nowm UNION ALL SELECT id FROM auction LIMIT 2
+-- ----- expected
+-- [1] clauses and VALUES beside rows that change: VALUES with names
+--   plan:
+--     Union ALL [spark] [I,UB,UA,D]
+--       Project id [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
+--       Project x [spark] [I]
+--         SubqueryAlias v (x) [spark] [I]
+--           Values [spark] [I]
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     cdc (id, __row_kind), marked
+--   query:
+--     SELECT id, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` UNION ALL SELECT x, CAST(0 AS TINYINT) AS `__row_kind` FROM (VALUES (1), (2)) AS v(x)
+--   checkpoint: cdc
+--   digest: 7e77766891cabc77
+-- [2] as a stage
+--   plan:
+--     Union ALL [stage rows_2] [I,UB,UA,D]
+--       Union ALL [stage rows_1] [I,UB,UA,D]
+--         Project id [spark, feed_0] [I,UB,UA,D]
+--           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Project id [stage normalize_0] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
+--       Project x [spark, feed_2] [I]
+--         SubqueryAlias v (x) [spark] [I]
+--           Values [spark] [I]
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     cdc (id, __row_kind)
+--     latest (id, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id`, `__row_kind` FROM latest) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('x', `x`) AS `__feed2` FROM (SELECT x AS `x` FROM (VALUES (1), (2)) AS v(x)) AS feed_2
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `id` AS `id`, `__row_kind` FROM feed_0 UNION ALL SELECT `id` AS `id`, `__row_kind` FROM normalize_0
+--     MAINTAINED rows_2 ROWS SELECT `id` AS `id`, `__row_kind` FROM rows_1 UNION ALL SELECT `x` AS `id`, `__row_kind` FROM feed_2
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     FEED feed_2 (x)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--   digest: cc1d0eb2b5f1536e
+-- [3] without names
+--   error:
+--     error[PEN-5001]: the columns of VALUES have no names here
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT id FROM cdc UNION ALL VALUES (1)
+--       |                              ^^^^^^^^^^
+--       = help: name them: SELECT x FROM (VALUES (1)) AS v (x)
+-- [4] without names in a star
+--   error:
+--     error[PEN-5001]: the columns of VALUES have no names here
+--      --> case.sql:1:55
+--       |
+--     1 | SELECT id, region FROM latest UNION ALL SELECT * FROM (VALUES (1, 'a')) AS v
+--       |                                                       ^^^^^^^^^^^^^^^^^^^^^^
+--       = help: name them: SELECT x FROM (VALUES (1)) AS v (x)
+-- [5] joined in front
+--   error:
+--     error[PEN-5001]: VALUES in front of rows that are kept is not supported
+--      --> case.sql:1:27
+--       |
+--     1 | SELECT v.x, c.region FROM (VALUES (1)) AS v (x) JOIN cdc AS c ON v.x = c.id
+--       |                           ^^^^^^^^^^^^^^^^^^^^^
+--       = help: put it behind them: FROM t JOIN (VALUES (1)) AS v (x) ON t.id = v.x
+-- [6] joined behind
+--   plan:
+--     Project v.x, c.region [spark] [I,UB,UA,D]
+--       Unnest VALUES (1) AS v (x) [spark] [I,UB,UA,D]
+--         Scan cdc AS c (kafka) [spark] [I,UB,UA,D]
+--   flow: all, columns (x, region), key unknown, kinds
+--   reads:
+--     cdc (id, region, __row_kind), marked
+--   query:
+--     SELECT v.x, c.region, `__row_kind` AS `__row_kind` FROM cdc AS c JOIN (VALUES (1)) AS v(x) ON v.x = c.id
+--   checkpoint: cdc
+--     JOIN (VALUES (1)) AS v(x) ON v.x = c.id
+--   digest: 6372d8af7a6cf634
+-- [7] UNNEST in front
+--   error:
+--     error[PEN-5001]: UNNEST in front of rows that are kept is not supported
+--      --> case.sql:1:27
+--       |
+--     1 | SELECT v.x, c.region FROM UNNEST(ARRAY[1, 2]) AS v (x) JOIN cdc AS c ON v.x = c.id
+--       |                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: put it behind them: FROM t JOIN (VALUES (1)) AS v (x) ON t.id = v.x
+-- [8] a star over columns without names
+--   plan:
+--     Over COUNT(*) OVER (PARTITION BY k ORDER BY pt) [stage over_0] [I]
+--     - state: COUNT(*)
+--     - bound: what is kept of each key that was ever seen stays
+--       Unnest UNNEST(ARRAY[1, 2]) AS u (u) [spark, feed_0] [I]
+--         Scan nowm AS n (kafka) [spark] [I]
+--   flow: insert-only, columns (id, k, x, d, pt, c), key unknown, OVER aggregation
+--   reads:
+--     nowm (id, k, x, d)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'id', `id`, 'x', `x`, 'd', `d`, 'pt', `pt`) AS `__feed0` FROM (SELECT k AS `k`, `n`.`id` AS `id`, `n`.`x` AS `x`, `n`.`d` AS `d`, `n`.`pt` AS `pt` FROM nowm AS n CROSS JOIN UNNEST(ARRAY[1, 2]) AS u(u)) AS feed_0
+--   stages:
+--     MAINTAINED over_0 OVER feed_0 BY (k) AT PROCTIME() WAITS FOR () KEEP __total0 = sum(CAST(1 AS BIGINT)) by row COMPUTE SELECT `k`, `id`, `x`, `d`, `pt`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `over_0`.`id` AS `id`, `over_0`.`k` AS `k`, `over_0`.`x` AS `x`, `over_0`.`d` AS `d`, `over_0`.`pt` AS `pt`, `over_0`.`__over0` AS `c`, `over_0`.`__row_kind` FROM over_0
+--   checkpoint: nowm
+--     CROSS JOIN UNNEST(ARRAY[1, 2]) AS u(u)
+--     FEED feed_0 (k, id, x, d, pt)
+--     MAINTAINED over_0 OVER feed_0 BY (k) AT PROCTIME() WAITS FOR () KEEP __total0 = sum(CAST(1 AS BIGINT)) by row COMPUTE SELECT `k`, `id`, `x`, `d`, `pt`, `__total0` AS `__over0`, `__arrival` FROM feed_0
+--   digest: b7f57eb72c5d070e
+-- [9] LIMIT in brackets, of rows that stay
+--   plan:
+--     Union ALL [spark] [I,UB,UA,D]
+--       Project id [spark] [I,UB,UA,D]
+--         Scan cdc (kafka) [spark] [I,UB,UA,D]
+--       Limit LIMIT 2 [spark] [I]
+--         Project id [spark] [I]
+--           Scan nowm (kafka) [spark] [I]
+--   flow: all, columns (id), key unknown, kinds
+--   reads:
+--     cdc (id, __row_kind), marked
+--     nowm (id), marked
+--   query:
+--     SELECT id, `__row_kind` AS `__row_kind` FROM cdc AS `cdc` UNION ALL ((SELECT id, CAST(0 AS TINYINT) AS `__row_kind` FROM nowm AS `nowm`) LIMIT 2)
+--   checkpoint: cdc, nowm
+--   digest: 546ed21181c9e4d0
+-- [10] as a stage
+--   error:
+--     error[PEN-5001]: LIMIT of a stream is not supported
+--      --> case.sql:1:91
+--       |
+--     1 | SELECT id FROM cdc UNION ALL SELECT id FROM latest UNION ALL ((SELECT id FROM nowm) LIMIT 2)
+--       |                                                                                           ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [11] LIMIT in brackets, of changes
+--   error:
+--     error[PEN-5001]: LIMIT of a stream is not supported
+--      --> case.sql:1:59
+--       |
+--     1 | SELECT id FROM nowm UNION ALL ((SELECT id FROM cdc) LIMIT 2)
+--       |                                                           ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [12] of a stage
+--   error:
+--     error[PEN-5001]: LIMIT of a stream is not supported
+--      --> case.sql:1:61
+--       |
+--     1 | SELECT id FROM cdc UNION ALL ((SELECT id FROM latest) LIMIT 2)
+--       |                                                             ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [13] of a set operation in brackets
+--   error:
+--     error[PEN-5001]: LIMIT of a stream is not supported
+--      --> case.sql:1:58
+--       |
+--     1 | (SELECT id FROM cdc UNION ALL SELECT id FROM nowm) LIMIT 2
+--       |                                                          ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [14] of changes in brackets
+--   error:
+--     error[PEN-5001]: ORDER BY of a stream is not supported
+--      --> case.sql:1:31
+--       |
+--     1 | (SELECT id FROM cdc) ORDER BY id
+--       |                               ^^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [15] behind UNION ALL of changes
+--   error:
+--     error[PEN-5001]: LIMIT of a stream is not supported
+--      --> case.sql:1:56
+--       |
+--     1 | SELECT id FROM cdc UNION ALL SELECT id FROM nowm LIMIT 2
+--       |                                                        ^
+--       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
+-- [16] behind UNION ALL of rows that stay
+--   plan:
+--     Limit LIMIT 2 [spark] [I]
+--       Union ALL [spark] [I]
+--         Project id [spark] [I]
+--           Scan nowm (kafka) [spark] [I]
+--         Project id [spark] [I]
+--           Scan auction (kafka) [spark] [I]
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     nowm (id), marked
+--     auction (id), marked
+--   query:
+--     SELECT id FROM nowm AS `nowm` UNION ALL SELECT id FROM auction AS `auction` LIMIT 2
+--   checkpoint: nowm, auction
+--   digest: 4fe43f4f951afc2e
