@@ -163,7 +163,8 @@ def closed_by_name(select: exp.Select, given: Facts, first: str) -> WindowTime |
     `given` are the facts of FROM, whose first relation is named `first`.
     """
     group = select.args.get("group")
-    names = {key.name for key in group.expressions} if group is not None else set()
+    keys = group.expressions if group is not None else []
+    names = {key.name for key in keys if isinstance(key, exp.Column)}
     if not names >= {_START, _END} or select.args.get("joins"):
         return None
     sources = given.sources(_TIME)

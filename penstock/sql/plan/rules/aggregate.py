@@ -188,8 +188,9 @@ def may_delete(select: exp.Select, *, retracting: bool) -> bool:
 
 
 def is_windowed(keys: Sequence[exp.Expr]) -> bool:
-    """Return whether the bounds of a window are among grouping columns, or selected columns."""
-    return {key.alias_or_name for key in keys} >= {"window_start", "window_end"}
+    """Return whether the bounds of a window are among grouping columns, or selected columns, by their names."""
+    columns = (key for key in keys if isinstance(key.unalias(), exp.Column))
+    return {key.alias_or_name for key in columns} >= {"window_start", "window_end"}
 
 
 def check_distinct(select: exp.Select) -> Refusal | None:

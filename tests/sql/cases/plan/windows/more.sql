@@ -15,6 +15,11 @@ SELECT window_start, window_end, MAX(n) AS m FROM (SELECT window_start, window_e
 SELECT DISTINCT d.name FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS b JOIN dim AS d ON b.auction = d.id
 -- and: FIRST_VALUE
 SELECT FIRST_VALUE(price) AS p, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
+-- and: values of bounds are none
+SELECT CAST(window_start AS DATE) AS d, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY CAST(window_start AS DATE), CAST(window_end AS DATE)
+-- and: sink: append
+-- and: distinct values of bounds
+SELECT DISTINCT CAST(window_start AS DATE) AS window_start, CAST(window_end AS DATE) AS window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 -- ----- expected
 -- [1] other windows: HOP
 --   plan:
@@ -166,3 +171,49 @@ SELECT FIRST_VALUE(price) AS p, window_start, window_end FROM TABLE(TUMBLE(TABLE
 --   checkpoint: bid
 --     GROUP BY window_start, window_end COMPUTE FIRST_VALUE(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --   digest: a0997cf866b065fe
+-- [10] values of bounds are none
+--   plan:
+--     Aggregate by CAST(window_start AS DATE), CAST(window_end AS DATE): COUNT(*) [stage group_0] [I,D]
+--     - key: none
+--     - state: COUNT(*)
+--     - bound: none
+--       WindowAssign TUMBLE dateTime, size 10 s [spark, feed_0] [I]
+--         Scan bid (kafka) [spark] [I]
+--   flow: all, columns (d, n), key unknown, kinds, aggregate
+--   reads:
+--     bid (dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, '__group1', `__group1`) AS `__feed0` FROM (SELECT CAST(window_start AS DATE) AS `__group0`, CAST(window_end AS DATE) AS `__group1` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `d`, `__m0` AS `n` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (__group0, __group1)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0, __group1) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__group0` AS `d`, `__m0` AS `n` FROM feed_0
+--   digest: e7b6e03d1d65b6b4
+-- [11] sink: append
+--   error:
+--     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:143
+--       |
+--     1 | ...TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY CAST(window_start AS DATE), CAST(window_end AS DATE)
+--       |                                                                          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+-- [12] distinct values of bounds
+--   plan:
+--     Distinct [stage distinct_0] [I]
+--     - state: how many rows there are
+--     - bound: none
+--       Project CAST(window_start AS DATE) AS window_start, CAST(window_end AS DATE) AS window_end [spark, feed_0] [I]
+--         WindowAssign TUMBLE dateTime, size 10 s [spark, feed_0] [I]
+--           Scan bid (kafka) [spark] [I]
+--   flow: insert-only, columns (window_start, window_end), key (window_start, window_end), distinct rows
+--   reads:
+--     bid (dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('window_start', `window_start`, 'window_end', `window_end`) AS `__feed0` FROM (SELECT CAST(window_start AS DATE) AS `window_start`, CAST(window_end AS DATE) AS `window_end` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_0
+--   stages:
+--     MAINTAINED distinct_0 KEEP feed_0 BY (window_start, window_end) rows COMPUTE SELECT DISTINCT `window_start`, `window_end` FROM feed_0
+--   checkpoint: bid
+--     FEED feed_0 (window_start, window_end)
+--     MAINTAINED distinct_0 KEEP feed_0 BY (window_start, window_end) rows COMPUTE SELECT DISTINCT `window_start`, `window_end` FROM feed_0
+--   digest: fde190784fb26a87
