@@ -57,14 +57,14 @@ def test_fields_that_are_missing_are_null():
     [
         (change("u", None, B), "'before' of the change 'u' is null", "REPLICA IDENTITY FULL"),
         (change("d", None, None), "'before' of the change 'd' is null", "REPLICA IDENTITY FULL"),
-        (change("u", A, None), "'after' of the change 'u' is null", "mend"),
-        (change("c", None, None), "'after' of the change 'c' is null", "mend"),
+        (change("u", A, None), "'after' of the change 'u' is null", "fix"),
+        (change("c", None, None), "'after' of the change 'c' is null", "fix"),
         (change("t"), "'op' is 't'", "skipped.operations"),
         (change(None, A, B), "'op' is missing", "schema-include' = 'false'"),
         ({"payload": change("c", after=A)}, "'op' is missing", "schema-include' = 'true'"),
-        ([change("c", after=A)], "not a JSON object", "mend"),
-        (change("c", after={"id": None}), "field 'after.id': NULL", "mend"),
-        (change("c", after={"id": "x"}), "field 'after.id': not a BIGINT", "mend"),
+        ([change("c", after=A)], "not a JSON object", "fix"),
+        (change("c", after={"id": None}), "field 'after.id': NULL", "fix"),
+        (change("c", after={"id": "x"}), "field 'after.id': not a BIGINT", "fix"),
     ],
 )
 def test_a_bad_change_is_an_error_with_what_would_help(record, message, hint):

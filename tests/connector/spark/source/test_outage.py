@@ -46,7 +46,7 @@ def test_planning_goes_on_when_the_broker_is_back(caplog: pytest.LogCaptureFixtu
     assert answer == 8
     assert [record.message for record in caplog.records] == [
         "planning orders: no answer; trying for 30 s",
-        "planning orders goes on after 0 s",
+        "planning orders continues after 0 s",
     ]
 
 

@@ -158,7 +158,7 @@ def test_whatever_else_is_read_becomes_a_query_of_what_is_used(sql: str, expecte
             "SESSION_END in ORDER BY is supported where it is selected",
             "SESSION_END",
         ),
-        (f"SELECT TUMBLE(ts, {HOUR}) FROM t GROUP BY k", "stands in GROUP BY", "TUMBLE"),
+        (f"SELECT TUMBLE(ts, {HOUR}) FROM t GROUP BY k", "is written in GROUP BY", "TUMBLE"),
         (
             f"SELECT k FROM t WHERE TUMBLE_END(ts, {HOUR}) > x GROUP BY TUMBLE(ts, {HOUR})",
             "needs TUMBLE",
