@@ -1,4 +1,4 @@
-"""Own the commands, a module each: they turn arguments into calls.
+"""Own the commands, a module for each family: they turn arguments into calls.
 
 `app.py` is the root command and the entry point of the `penstock` script.
 """
