@@ -113,7 +113,7 @@ class RecordQueue:
         self._handle = handle_of(consumer, client_id)
         self._consumer = consumer  # must not end before the queue
         self._queue: int | None = self._client.librdkafka.rd_kafka_queue_new(self._handle)
-        self._partitions: list[int] = []
+        self._partitions: dict[tuple[str, int], int] = {}
         self._process, self._this_process = os.getpid(), os.getpid
 
     def __del__(self) -> None:
@@ -121,17 +121,35 @@ class RecordQueue:
         if getattr(self, "_queue", None) is not None and self._this_process() == self._process:
             self.close()
 
-    def redirect(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Let partitions give their records to this queue from now on. Comes before each assignment of them."""
+    def redirect(self, partitions: Iterable[tuple[str, int]], *, add: bool = False) -> None:
+        """Let partitions give their records to this queue from now on. Comes before each assignment of them.
+
+        `add`: those of before do so, too.
+        """
         librdkafka = self._client.librdkafka
-        before, self._partitions = self._partitions, []
-        for topic, partition in partitions:
-            found = librdkafka.rd_kafka_queue_get_partition(self._handle, topic.encode(), partition)
-            # kept until the next assignment: librdkafka forgets partitions that nobody uses
-            self._partitions.append(found)
-            librdkafka.rd_kafka_queue_forward(found, self._queue)
-        for found in before:
-            librdkafka.rd_kafka_queue_destroy(found)
+        before = self._partitions
+        # kept: librdkafka forgets partitions that nobody uses
+        self._partitions = {
+            (topic, partition): librdkafka.rd_kafka_queue_get_partition(
+                self._handle, topic.encode(), partition
+            )
+            for topic, partition in partitions
+        }
+        if add:
+            self._partitions = before | self._partitions
+        self._forward()
+        kept = set(self._partitions.values())
+        for found in before.values():
+            if found not in kept:
+                librdkafka.rd_kafka_queue_destroy(found)
+
+    def _forward(self) -> None:
+        """Forward all partitions, with what they hold already.
+
+        The end of an earlier assignment takes that back, whenever librdkafka comes to it.
+        """
+        for partition in self._partitions.values():
+            self._client.librdkafka.rd_kafka_queue_forward(partition, self._queue)
 
     def drain(
         self,
@@ -163,6 +181,7 @@ class RecordQueue:
         )
         request = RequestView(records, limit_bytes, max(0, round(timeout_s * 1000)), wanted)
         view = DrainedView()
+        self._forward()
         failed = self._client.library.penstock_native_drain(
             self._client.functions, self._handle, self._queue, views, len(views), request, view
         )
@@ -177,9 +196,10 @@ class RecordQueue:
     def close(self) -> None:
         """Give the queue back. The consumer is closed after this."""
         librdkafka = self._client.librdkafka
+        self._forward()
         queue, self._queue = self._queue, None
-        partitions, self._partitions = self._partitions, []
-        for found in partitions:
+        partitions, self._partitions = self._partitions, {}
+        for found in partitions.values():
             librdkafka.rd_kafka_queue_destroy(found)
         if queue is not None:
             librdkafka.rd_kafka_queue_destroy(queue)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.formats.contract import BadValue, Decoded, Decoder, Where
+from penstock.connector.formats.values import filled
 
 
 def batch_of(arrays: Sequence[pa.Array], schema: pa.Schema, count: int) -> pa.RecordBatch:
@@ -33,9 +34,10 @@ def count_values(values: Sequence[bytes | None]) -> Decoded:
 
     A value that the format could not decode, or that holds several rows, counts as one row all the same.
     """
-    if all(values):
+    there = filled(values)
+    if there.all():
         return Decoded(batch=rows_without_columns(len(values)))
-    kept = np.flatnonzero(np.fromiter(map(bool, values), np.bool_, len(values)))
+    kept = np.flatnonzero(there)
     batch = rows_without_columns(len(kept))
     return Decoded(batch=batch, kept=kept, skipped=len(values) - len(kept))
 

@@ -32,6 +32,7 @@ from penstock.connector.formats.decoders import batch_of, collecting_errors
 from penstock.connector.formats.json.decoder import JsonDecoder
 from penstock.connector.formats.json.lines import Mask
 from penstock.connector.formats.json.options import JsonSettings
+from penstock.connector.formats.values import take
 
 
 class Operation(IntEnum):
@@ -177,7 +178,7 @@ class SchemaFilterDecoder:
         if len(chosen) == len(values):
             return self._decoder.decode(values, where)
         decoded = self._decoder.decode(
-            [values[index] for index in chosen.tolist()], lambda index: where(int(chosen[index]))
+            take(values, chosen), lambda index: where(int(chosen[index]))
         )
         return replace(
             decoded,

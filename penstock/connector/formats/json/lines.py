@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import json as pa_json
 
 from penstock.connector.arrow import query
+from penstock.connector.formats.values import ArrowValues
 
 Lines: TypeAlias = pa.BinaryArray
 """JSON texts, each with a newline behind it, in one buffer; slices share the buffer."""
@@ -56,6 +57,8 @@ class UnreadableError(Exception):
 
 def to_lines(values: Sequence[bytes | None]) -> Lines:
     """Join values; None stays null. Values of more than two gigabytes give a chunked array."""
+    if isinstance(values, ArrowValues) and values.lines is not None:
+        return values.lines
     return pc.binary_join_element_wise(pa.array(values, pa.binary()), b"", b"\n")
 
 

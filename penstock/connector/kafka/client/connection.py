@@ -109,7 +109,12 @@ class Denied:
     reason: str
 
 
-Event = EndOfPartition | OffsetUnavailable | TopicUnknown | Denied
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Displaced:
+    """Records came where they are not taken: another consumer has to read them again."""
+
+
+Event = EndOfPartition | OffsetUnavailable | TopicUnknown | Denied | Displaced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

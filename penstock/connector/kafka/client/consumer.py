@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -36,6 +36,10 @@ _UNAVAILABLE = {
 }
 
 
+SETTLE_S = 0.001
+"""Between two looks at positions; the client needs less to end reading, unless the machine is busy."""
+
+
 class KafkaConsumer(KafkaClient):
     """Reads assigned partitions. One thread at a time."""
 
@@ -53,6 +57,7 @@ class KafkaConsumer(KafkaClient):
 
     def add(self, starts: Sequence[Start]) -> None:
         """Read these partitions too."""
+        self.settle([start.partition for start in starts])
         self._meet(starts)
         self._consumer.incremental_assign(list(map(_client_place, starts)))
 
@@ -77,7 +82,7 @@ class KafkaConsumer(KafkaClient):
         if not any(map(Message.error, messages)):
             return Fetched(messages=messages)
         failed = [m for m in messages if m.error() is not None]
-        events = tuple(event for event in map(self._event, failed) if event is not None)
+        events = tuple(event for event in map(self._event_of, failed) if event is not None)
         return Fetched(messages=[m for m in messages if m.error() is None], events=events)
 
     def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -88,6 +93,17 @@ class KafkaConsumer(KafkaClient):
     def unassign(self) -> None:
         """Read nothing for now."""
         self._consumer.unassign()
+
+    def settle(self, partitions: Sequence[TopicPartition]) -> None:
+        """Wait until partitions that are not assigned have no position: the client ends reading on its own thread.
+
+        Until then `positions` has those of before, by which a range that is read again would be at its end.
+        """
+        give_up_s = time.monotonic() + REQUEST_TIMEOUT_S
+        while self.positions(partitions):
+            if time.monotonic() > give_up_s:
+                raise self.unavailable("end of an assignment", REQUEST_TIMEOUT_S)
+            self._consumer.consume(1, SETTLE_S)
 
     def close(self) -> None:
         """Return the connection to its pool."""
@@ -111,13 +127,21 @@ class KafkaConsumer(KafkaClient):
                 mine = [start.partition for start in starts if start.partition.topic == topic]
                 self._unknown += [TopicUnknown(partition=partition) for partition in mine]
 
-    def _event(self, message: Message) -> Event | None:
+    def _event_of(self, message: Message) -> Event | None:
         error = message.error()
         topic, partition = message.topic(), message.partition()
         assert error is not None, "only failed messages are events"
         where = TopicPartition(topic or "", -1 if partition is None else partition)
+        return self._event(error, where, message.offset() or 0)
+
+    def _event_of_code(
+        self, code: int, reason: str, where: TopicPartition, offset: int
+    ) -> Event | None:
+        return self._event(KafkaError(code, reason), where, offset)
+
+    def _event(self, error: KafkaError, where: TopicPartition, offset: int) -> Event | None:
         if error.code() == _END:
-            return EndOfPartition(partition=where, offset=message.offset() or 0)
+            return EndOfPartition(partition=where, offset=offset)
         self._last_error = error
         if error.code() in _UNAVAILABLE:
             return OffsetUnavailable(partition=where, reason=error.str())
@@ -154,7 +178,11 @@ class ConsumerPool:
     _resting: list[_Resting] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def lend(self, connection: Connection) -> KafkaConsumer:
+    def lend(
+        self,
+        connection: Connection,
+        make: Callable[[Connection], KafkaConsumer] = KafkaConsumer,
+    ) -> KafkaConsumer:
         """Return a rested consumer of this connection, or a new one. Raises OptionError if there can be none."""
         with self._lock:
             found = next((r for r in self._resting if r.consumer.connection == connection), None)
@@ -162,7 +190,7 @@ class ConsumerPool:
                 self._resting.remove(found)
             stale = self._take_stale()
         _close(stale)
-        return KafkaConsumer(connection) if found is None else found.consumer
+        return make(connection) if found is None else found.consumer
 
     def give_back(self, consumer: KafkaConsumer) -> None:
         """Return a working consumer to the pool; close a broken one instead."""

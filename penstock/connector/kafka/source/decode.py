@@ -23,8 +23,15 @@ from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.formats import Decoded, Decoder
 from penstock.connector.formats.contract import Where
 from penstock.connector.formats.decoders import batch_of, collecting_errors
-from penstock.connector.kafka.client.client import Message
-from penstock.connector.kafka.source.records import Records, bad_records, by_split, metadata_array
+from penstock.connector.formats.values import present as values_there
+from penstock.connector.formats.values import take
+from penstock.connector.kafka.client.draining import Fields
+from penstock.connector.kafka.source.records import (
+    FetchedRecords,
+    bad_records,
+    by_split,
+    metadata_array,
+)
 from penstock.connector.kafka.table.fields import (
     Field,
     FormatChoice,
@@ -58,14 +65,14 @@ class UpsertDecoder:
 
     def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
         """Decode one batch, see Decoder."""
-        there = np.fromiter((value is not None for value in values), np.bool_, len(values))
+        there = values_there(values)
         if there.all():
             decoded = self._decoder.decode(values, where)
             kinds = np.full(decoded.batch.num_rows, RowKind.UPDATE_AFTER, np.int8)
             return replace(decoded, kinds=kinds)
         present, gone = np.flatnonzero(there), np.flatnonzero(~there)
         decoded = self._decoder.decode(
-            [values[index] for index in present.tolist()], lambda index: where(int(present[index]))
+            take(values, present), lambda index: where(int(present[index]))
         )
         deleted = gone if self._tombstones is Tombstones.DELETE else gone[:0]
         return _among(decoded, present, deleted)
@@ -109,7 +116,7 @@ class DecodedRecords:
 class DecodedOrigins:
     """The RowOrigins of one split: its rows begin with row `begin` of the fetch; `rows` are the records of those."""
 
-    records: Records
+    records: FetchedRecords
     rows: Rows | None
     begin: int
 
@@ -181,12 +188,11 @@ class KafkaRecordDecoder:
         # a deletion has no more than its key, whatever the columns say
         may_lack = self._value.columns if tombstones is not None else ()
         self._schema = _schema(columns, wanted, may_lack)
+        self.reads = _fields(self._metadata, keys=self._key is not None, raw=leaves_out_bad)
 
-    def decode(self, records: Records) -> DecodedRecords:
+    def decode(self, records: FetchedRecords) -> DecodedRecords:
         """Decode the records of one fetch. Raises BadRecordError naming topic, partition and offset."""
-        values = self._value.decoder.decode(
-            list(map(Message.value, records.messages)), records.where
-        )
+        values = self._value.decoder.decode(records.values(), records.where)
         rows, of_value, skipped = values.kept, None, values.skipped
         bad = bad_records(records, values.bad)
         if self._key is None:
@@ -194,13 +200,13 @@ class KafkaRecordDecoder:
             length = values.batch.num_rows
         else:
             keys = self._key.decoder.decode(
-                list(map(Message.key, records.messages)),
+                records.keys(),
                 lambda index: f"key of {records.where(index)}",
             )
             bad = bad_records(records, values.bad, keys.bad)
             # a record that is bad in both is one
             skipped += keys.skipped - (len(values.bad) + len(keys.bad) - len(bad))
-            rows, of_value, of_key = _join(values, keys, len(records.messages))
+            rows, of_value, of_key = _join(values, keys, len(records))
             arrays = self._value.arrays(values, of_value) | self._key.arrays(keys, of_key)
             length = values.batch.num_rows if of_value is None else len(of_value)
         for column in self._metadata:
@@ -213,6 +219,18 @@ class KafkaRecordDecoder:
         return DecodedRecords(
             batches=tuple(batches), skipped=skipped, origins=origins, bad=by_split(bad)
         )
+
+
+def _fields(metadata: Sequence[MetadataColumn], *, keys: bool, raw: bool) -> Fields:
+    """Return what is read of records; `raw`: bad ones are kept as a whole."""
+    wanted = {column.metadata_key for column in metadata}
+    fields = Fields(
+        keys=keys,
+        headers=bool(wanted & {"headers", "header-list"}),
+        timestamps=bool(wanted & {"timestamp", "timestamp-type"}),
+        leader_epochs="leader-epoch" in wanted,
+    )
+    return fields.with_raw() if raw else fields
 
 
 def _shares(
@@ -295,7 +313,7 @@ def _join(
 
 
 def _by_split(
-    batch: pa.RecordBatch, rows: Rows | None, records: Records
+    batch: pa.RecordBatch, rows: Rows | None, records: FetchedRecords
 ) -> tuple[list[tuple[str, pa.RecordBatch]], dict[str, DecodedOrigins]]:
     """Cut a fetch's rows where the next split begins; no data is copied."""
     batches, origins, begin = [], {}, 0

@@ -73,6 +73,12 @@ class RangeProgress:
         self.position = max(self.position, position)
         return moved
 
+    def pass_over(self, offset: int, leader_epoch: int | None) -> None:
+        """Move past a record that came."""
+        self.advance(offset + 1)
+        self.caught_up = False
+        self.leader_epoch = leader_epoch
+
     def at_end(self, position: int) -> None:
         """The partition ended at `position` when the consumer was there."""
         self.advance(position)
@@ -98,9 +104,7 @@ class RangeProgress:
         last = _offset(messages[-1])
         if self.split.stop is not None and last >= self.split.stop:
             end = bisect_left(messages, self.split.stop, key=_offset)
-        self.advance(last + 1)
-        self.caught_up = False
-        self.leader_epoch = messages[-1].leader_epoch()
+        self.pass_over(last, messages[-1].leader_epoch())
         return messages if (begin, end) == (0, len(messages)) else messages[begin:end]
 
 

@@ -15,6 +15,7 @@ from penstock.connector.kafka.client.client import Message
 from penstock.connector.kafka.client.connection import (
     Connection,
     Denied,
+    Displaced,
     EndOfPartition,
     Event,
     KafkaSplit,
@@ -24,9 +25,11 @@ from penstock.connector.kafka.client.connection import (
     TopicUnknown,
 )
 from penstock.connector.kafka.client.consumer import CONSUMERS, KafkaConsumer
+from penstock.connector.kafka.client.draining import DrainingConsumer, open_consumer
+from penstock.connector.kafka.source.column_records import ColumnRecords
 from penstock.connector.kafka.source.decode import KafkaRecordDecoder
 from penstock.connector.kafka.source.ranges import LogCheck, RangeProgress, by_partition
-from penstock.connector.kafka.source.records import Records
+from penstock.connector.kafka.source.records import FetchedRecords, Records
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.split import Split
 
@@ -59,6 +62,7 @@ class KafkaSplitReader:
         self._decoder = decoder
         self._check = check
         self._origins = origins
+        self._fields = decoder.reads.with_raw() if origins else decoder.reads
         self._consumer: KafkaConsumer | None = None
         self._ranges: dict[TopicPartition, RangeProgress] = {}
         self._paused: dict[TopicPartition, RangeProgress] = {}
@@ -84,7 +88,8 @@ class KafkaSplitReader:
         self._moved_at_s = time.monotonic()
         with self._kept_only_if_well():
             if added and self._consumer is None:
-                self._consumer = CONSUMERS.lend(self._connection)
+                self._consumer = CONSUMERS.lend(self._connection, open_consumer)
+                self._consumer.settle([start.partition for start in added])
                 self._consumer.assign(added)
             elif added:
                 self._add(added)
@@ -160,14 +165,13 @@ class KafkaSplitReader:
         if self._consumer is None or not self._ranges or self._finished:
             if not self._finished:
                 self._woken.wait(POLL_S)
-            return self._hand_over({}) if self._finished else None
+            return self._hand_over(None) if self._finished else None
         wanted = sum(reading.left(RECORDS_A_FETCH) for reading in self._ranges.values())
-        fetched = self._consumer.consume(min(RECORDS_A_FETCH, wanted), POLL_S)
-        taken = self._take(fetched.messages) if fetched.messages else {}
+        taken, events = self._take_records(self._consumer, min(RECORDS_A_FETCH, wanted))
         # an event comes after the records before it
-        for event in fetched.events:
+        for event in events:
             self._on_event(event)
-        if not taken:
+        if taken is None:
             self._look_at_positions()
         if any(reading.position != reading.told for reading in self._ranges.values()):
             return self._hand_over(taken)
@@ -185,19 +189,41 @@ class KafkaSplitReader:
         if waiting:
             self._reassign()
 
+    def _take_records(
+        self, consumer: KafkaConsumer, limit: int
+    ) -> tuple[FetchedRecords | None, Sequence[Event]]:
+        """Return records that belong to the ranges, if there are some, and events; moves the ranges past them."""
+        if isinstance(consumer, DrainingConsumer):
+            return self._drain(consumer, limit)
+        fetched = consumer.consume(limit, POLL_S)
+        taken = self._take(fetched.messages) if fetched.messages else {}
+        return (Records.of(taken) if taken else None), fetched.events
+
     def _take(self, messages: Sequence[Message]) -> dict[TopicPartition, Sequence[Message]]:
         """Return the records that belong to the ranges, and move the ranges past them."""
         gathered = by_partition(messages, list(self._ranges))
         taken = {place: self._ranges[place].take(records) for place, records in gathered.items()}
         return {place: records for place, records in taken.items() if records}
 
-    def _hand_over(self, taken: dict[TopicPartition, Sequence[Message]]) -> RecordsWithSplitIds:
+    def _drain(
+        self, consumer: DrainingConsumer, limit: int
+    ) -> tuple[FetchedRecords | None, Sequence[Event]]:
+        """Do the same in columns."""
+        ranges = {place: (r.position, r.split.stop) for place, r in sorted(self._ranges.items())}
+        drained = consumer.drain(ranges, limit, POLL_S, self._fields)
+        for place, columns in drained.columns.items():
+            if columns.last_offset is not None:
+                self._ranges[place].pass_over(columns.last_offset, columns.last_leader_epoch)
+        taken = {place: found for place, found in drained.columns.items() if len(found.values)}
+        return (ColumnRecords.of(taken) if taken else None), drained.events
+
+    def _hand_over(self, taken: FetchedRecords | None) -> RecordsWithSplitIds:
         """Decode records, and take finished ranges off the list."""
-        decoded = self._decoder.decode(Records.of(taken)) if taken else None
+        decoded = None if taken is None else self._decoder.decode(taken)
         done = [place for place, reading in self._ranges.items() if reading.finished]
         finished = frozenset({*self._finished, *(place.split_id for place in done)})
         told = {place.split_id: reading.tell() for place, reading in self._ranges.items()}
-        read = {place.split_id: len(messages) for place, messages in taken.items()}
+        read = {} if taken is None else {place.split_id: count for place, count in taken.runs}
         positions = {
             split_id: position for split_id, position in told.items() if position is not None
         }
@@ -231,6 +257,12 @@ class KafkaSplitReader:
         assert self._consumer is not None, "events come from a consumer"
         if isinstance(event, Denied):
             raise self._consumer.denied(event.reason)
+        if isinstance(event, Displaced):
+            # this one's positions are past records that nobody got
+            self._consumer.close()
+            self._consumer = CONSUMERS.lend(self._connection, open_consumer)
+            self._reassign()
+            return
         reading = self._ranges.get(event.partition)
         if reading is None:
             return

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,40 @@ LARGEST_MS = (2**63 - 1) // 1000 - 3 * 86_400_000
 _TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
 
 
+class FetchedRecords(Protocol):
+    """Records of a fetch: `Records` of messages, or `ColumnRecords`."""
+
+    @property
+    def runs(self) -> tuple[tuple[TopicPartition, int], ...]:
+        """The partitions and how many records each has, in their order."""
+
+    def __len__(self) -> int: ...
+
+    def values(self) -> Sequence[bytes | None]:
+        """Return the values."""
+
+    def keys(self) -> Sequence[bytes | None]:
+        """Return the keys."""
+
+    def offsets(self) -> pa.Array:
+        """Return the offsets."""
+
+    def timestamps(self) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+        """Return (type, ms) of each record."""
+
+    def leader_epochs(self) -> pa.Array:
+        """Return the leader epochs."""
+
+    def headers(self) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """Return where each record's headers begin, their names and values."""
+
+    def where(self, index: int) -> str:
+        """Name a record in an error."""
+
+    def raw(self, index: int) -> RawRecord:
+        """Return a record as the broker has it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
     """Records of a fetch, those of one partition in a run: `runs` are (partition, number of records)."""
@@ -39,6 +74,41 @@ class Records:
             (messages,) = gathered.values()
             return cls(messages=messages, runs=runs)
         return cls(messages=[m for messages in gathered.values() for m in messages], runs=runs)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def values(self) -> Sequence[bytes | None]:
+        """Return the values."""
+        values: Any = list(map(Message.value, self.messages))  # the stubs say text as well
+        return list(values)
+
+    def keys(self) -> Sequence[bytes | None]:
+        """Return the keys."""
+        keys: Any = list(map(Message.key, self.messages))
+        return list(keys)
+
+    def offsets(self) -> pa.Array:
+        """Return the offsets."""
+        return pa.array(np.fromiter(map(Message.offset, self.messages), np.int64, len(self)))
+
+    def timestamps(self) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+        """Return (type, ms) of each record."""
+        pairs = list(map(Message.timestamp, self.messages))
+        return np.array(pairs, np.int64).reshape(len(pairs), 2)
+
+    def leader_epochs(self) -> pa.Array:
+        """Return the leader epochs."""
+        return pa.array(list(map(Message.leader_epoch, self.messages)), pa.int32())
+
+    def headers(self) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """Return where each record's headers begin, their names and values."""
+        # the stubs say dict as well, which is for producers
+        pairs: list[Any] = [message.headers() or () for message in self.messages]
+        ends = pa.array(np.cumsum([0, *map(len, pairs)]), pa.int32())
+        names = pa.array([name for headers in pairs for name, _ in headers], pa.string())
+        values = [as_bytes(value) for headers in pairs for _, value in headers]
+        return ends, names, pa.array(values, pa.binary())
 
     def where(self, index: int) -> str:
         """Name a record in an error."""
@@ -67,7 +137,7 @@ class Records:
 
 
 def metadata_array(
-    key: str, declared: LogicalType, records: Records, time_zone: str = "UTC"
+    key: str, declared: LogicalType, records: FetchedRecords, time_zone: str = "UTC"
 ) -> pa.Array:
     """Build one metadata column for all records, as the type that the table declares."""
     array = _BUILDERS[key](records)
@@ -79,72 +149,57 @@ def metadata_array(
     return cast_metadata(array, METADATA_TYPES[key], declared, time_zone)
 
 
-def _topic(records: Records) -> pa.Array:
+def _topic(records: FetchedRecords) -> pa.Array:
     return _by_run(
         pa.array([partition.topic for partition, _ in records.runs], pa.string()), records
     )
 
 
-def _partition(records: Records) -> pa.Array:
+def _partition(records: FetchedRecords) -> pa.Array:
     return _by_run(
         pa.array([partition.partition for partition, _ in records.runs], pa.int32()), records
     )
 
 
-def _by_run(values: pa.Array, records: Records) -> pa.Array:
+def _by_run(values: pa.Array, records: FetchedRecords) -> pa.Array:
     counts = [count for _, count in records.runs]
     return values.take(pa.array(np.repeat(np.arange(len(counts)), counts)))
 
 
-def _offset(records: Records) -> pa.Array:
-    return pa.array(
-        np.fromiter(map(Message.offset, records.messages), np.int64, len(records.messages))
-    )
+def _offset(records: FetchedRecords) -> pa.Array:
+    return records.offsets()
 
 
-def _timestamp(records: Records) -> pa.Array:
+def _timestamp(records: FetchedRecords) -> pa.Array:
     # any number of 64 bits is a timestamp to a broker, and microseconds end in the year 294247
-    known = np.clip(_timestamps(records)[:, 1], -LARGEST_MS, LARGEST_MS)
+    known = np.clip(records.timestamps()[:, 1], -LARGEST_MS, LARGEST_MS)
     return pa.array(known).cast(pa.timestamp("ms", tz="UTC"))
 
 
-def _timestamp_type(records: Records) -> pa.Array:
-    return pa.array(_TIMESTAMP_TYPES).take(pa.array(_timestamps(records)[:, 0]))
+def _timestamp_type(records: FetchedRecords) -> pa.Array:
+    return pa.array(_TIMESTAMP_TYPES).take(pa.array(records.timestamps()[:, 0]))
 
 
-def _timestamps(records: Records) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    pairs = list(map(Message.timestamp, records.messages))
-    return np.array(pairs, np.int64).reshape(len(pairs), 2)
+def _leader_epoch(records: FetchedRecords) -> pa.Array:
+    return records.leader_epochs()
 
 
-def _leader_epoch(records: Records) -> pa.Array:
-    return pa.array(list(map(Message.leader_epoch, records.messages)), pa.int32())
-
-
-def _header_list(records: Records) -> pa.Array:
-    ends, names, values = _headers(records)
+def _header_list(records: FetchedRecords) -> pa.Array:
+    ends, names, values = records.headers()
     pairs = pa.StructArray.from_arrays([names, values], ["key", "value"])
     return pa.ListArray.from_arrays(ends, pairs)
 
 
-def _header_map(records: Records) -> pa.Array:
+def _header_map(records: FetchedRecords) -> pa.Array:
     # of headers with the same name the last one counts, as in Flink's map
-    unique = [dict(message.headers() or ()) for message in records.messages]
-    ends = pa.array(np.cumsum([0, *map(len, unique)]), pa.int32())
-    names = pa.array([name for headers in unique for name in headers], pa.string())
-    values = pa.array(
-        [as_bytes(value) for headers in unique for value in headers.values()], pa.binary()
+    ends, names, values = records.headers()
+    pairs = list(zip(names.to_pylist(), values.to_pylist(), strict=True))
+    unique = [dict(pairs[begin:end]) for begin, end in pairwise(ends.to_pylist())]
+    return pa.MapArray.from_arrays(
+        pa.array(np.cumsum([0, *map(len, unique)]), pa.int32()),
+        pa.array([name for headers in unique for name in headers], pa.string()),
+        pa.array([value for headers in unique for value in headers.values()], pa.binary()),
     )
-    return pa.MapArray.from_arrays(ends, names, values)
-
-
-def _headers(records: Records) -> tuple[pa.Array, pa.Array, pa.Array]:
-    # the stubs say dict as well, which is for producers
-    pairs: list[Any] = [message.headers() or () for message in records.messages]
-    ends = pa.array(np.cumsum([0, *map(len, pairs)]), pa.int32())
-    names = pa.array([name for headers in pairs for name, _ in headers], pa.string())
-    values = pa.array([as_bytes(value) for headers in pairs for _, value in headers], pa.binary())
-    return ends, names, values
 
 
 def as_bytes(value: str | bytes | None) -> bytes | None:
@@ -152,7 +207,7 @@ def as_bytes(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-_BUILDERS: Mapping[str, Callable[[Records], pa.Array]] = {
+_BUILDERS: Mapping[str, Callable[[FetchedRecords], pa.Array]] = {
     "topic": _topic,
     "partition": _partition,
     "headers": _header_map,
@@ -165,7 +220,7 @@ _BUILDERS: Mapping[str, Callable[[Records], pa.Array]] = {
 
 
 def bad_records(
-    records: Records, values: Sequence[BadValue], keys: Sequence[BadValue] = ()
+    records: FetchedRecords, values: Sequence[BadValue], keys: Sequence[BadValue] = ()
 ) -> list[BadRecord]:
     """Return the bad records in order. One that is bad in both counts once, by its value."""
     found = {bad.index: (Stage.KEY, bad.error) for bad in keys}

@@ -69,6 +69,7 @@ def examine(*, catalog_url: str | None, bootstrap: str | None) -> Iterator[Findi
         ("worker python", _worker_python),
         ("jars", _jars),
         ("sqlglot", _sqlglot),
+        ("native", _native),
         ("data folder", _data_folder),
         ("catalog", lambda: _catalog(catalog_url)),
         ("broker", lambda: _brokers(catalog_url, bootstrap)),
@@ -186,6 +187,21 @@ def _sqlglot() -> Iterator[Finding]:
         yield _failure("sqlglot", "is not installed", "pip install sqlglot")
     else:
         yield _ok("sqlglot", f"{found}, pure Python")
+
+
+def _native() -> Iterator[Finding]:
+    """What reads Kafka: the optional package, or Python."""
+    from penstock.connector.kafka.client.native import find_native
+
+    found = find_native()
+    if found.faulty:
+        yield _warning(
+            "native",
+            f"{found.text}; records are read in Python",
+            "`make native` in a checkout of this Penstock builds the one that fits, PENSTOCK_NATIVE=0 turns it off",
+        )
+    else:
+        yield _ok("native", found.text)
 
 
 def _catalog(url: str | None) -> Iterator[Finding]:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.connector.kafka.client import native
+from penstock.connector.kafka.client.native import Native
 from penstock.sql.cli.commands import doctor
 from penstock.sql.cli.commands.app import app
 from penstock.sql.cli.commands.doctor import Finding, Level
@@ -71,3 +73,21 @@ def test_a_data_folder_that_cannot_be_made_is_a_failure(
     assert [(one.level, one.text) for one in found] == [
         (Level.FAILURE, f"{tmp_path} is not writable")
     ]
+
+
+@pytest.mark.parametrize(
+    ("found", "level"),
+    [
+        (Native(package=None, text="not installed: records are read in Python"), Level.OK),
+        (Native(package=None, text="librdkafka 3", faulty=True), Level.WARNING),
+    ],
+)
+def test_what_reads_kafka_is_a_finding(
+    found: Native, level: Level, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package that cannot be used costs time, and no row."""
+    monkeypatch.setattr(native, "find_native", lambda: found)
+    findings = {f.subject: f for f in doctor.examine(catalog_url=None, bootstrap="127.0.0.1:1")}
+
+    assert findings["native"].level is level
+    assert found.text in findings["native"].text
