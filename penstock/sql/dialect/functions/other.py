@@ -90,9 +90,9 @@ ROWS: tuple[FunctionRow, ...] = (
     # --- what Spark cannot say ---
     *refused(
         Family.TEMPORAL,
-        "late rows are dropped and counted by windows and joins themselves; SHOW JOBS and `penstock tail --watermarks` "
-        "show the watermark; to leave out old rows, compare with the clock: ts > CURRENT_TIMESTAMP - INTERVAL '1' "
-        "MINUTE",
+        "late rows are dropped and counted by windows and joins themselves; information_schema.checkpoints and "
+        "`penstock tail --watermarks` show the watermark; to leave out old rows, compare with the clock: "
+        "ts > CURRENT_TIMESTAMP - INTERVAL '1' MINUTE",
         CURRENT_WATERMARK="CURRENT_WATERMARK(ts)",
     ),
     *refused(

@@ -70,7 +70,7 @@ SELECT CAST(NULL AS ROW()) FROM bids;
 --    |
 -- 10 | SELECT CURRENT_WATERMARK(ts) FROM bids;
 --    |        ^^^^^^^^^^^^^^^^^^^^
---    = help: late rows are dropped and counted by windows and joins themselves; SHOW JOBS and `penstock tail --watermarks` show the watermark; to leave out old rows, compare with the clock: ts > CURRENT_TIMESTAMP - INTERVAL '1' MINUTE
+--    = help: late rows are dropped and counted by windows and joins themselves; information_schema.checkpoints and `penstock tail --watermarks` show the watermark; to leave out old rows, compare with the clock: ts > CURRENT_TIMESTAMP - INTERVAL '1' MINUTE
 --
 -- error[PEN-5001]: ROW without fields is not supported
 --   --> case.sql:11:19
