@@ -14,11 +14,13 @@ from sqlglot import exp
 from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import described_sets
 from penstock.sql.dialect.windows.window_tables import is_windowing
+from penstock.sql.plan.builder.bounds import joins_ends
 from penstock.sql.plan.builder.joins import (
     INNER,
     join_node,
     lookup_node,
     query_conditions,
+    scans_in,
     semi_join_node,
     temporal_node,
 )
@@ -63,18 +65,18 @@ from penstock.sql.plan.logical.nodes import (
     Clause,
     Distinct,
     Filter,
+    Join,
     JoinBound,
     Limit,
     Node,
     Over,
     Project,
-    Scan,
     SetKind,
     SetOp,
     SubqueryAlias,
     Values,
 )
-from penstock.sql.plan.logical.plan import Plan, walk
+from penstock.sql.plan.logical.plan import Plan
 from penstock.sql.plan.rules.aggregate import is_windowed, own_aggregates
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.inline import inline_ctes
@@ -193,6 +195,9 @@ class _PlanBuilder:
             windows = BlockWindows(
                 scope=windows.scope
             )  # Spark keeps no state behind an interval join
+        ends = joins_ends(select, first, [(join, rights[id(join)][0]) for join, _ in tables])
+        if not windows.joins:
+            bound = ends.bounded(bound)
         block = self._block(select, windows, bound)
         left: Node = first
         scope = Scope(relations=(named,))
@@ -205,6 +210,8 @@ class _PlanBuilder:
             right, named = rights[id(join)]
             scopes = (scope, Scope(relations=(named,)))
             left = self._joined(left, right, join, scopes, block, joined)
+            if isinstance(left, Join):
+                left = replace(left, bound=ends.of(join, block, by_windows=windows.joins))
             scope = scope.with_relation(named)
             joined.append(right)
         return _Source(node=left, scope=scope, windows=windows, block=block), where
@@ -487,11 +494,7 @@ def _combined(node: exp.SetOperation, left: Node, right: Node) -> SetOp:
 
 def _carries_arrival(node: exp.SetOperation, left: Node, right: Node) -> bool:
     """Return whether rows of both sides have an order of arrival, as they are of different tables."""
-    if not (left.facts.arrival and right.facts.arrival) or _scans(left) & _scans(right):
+    if not (left.facts.arrival and right.facts.arrival) or scans_in(left) & scans_in(right):
         return False
     selects = node.find_all(exp.Select)
     return not any(item.find(exp.Star) for select in selects for item in select.expressions)
-
-
-def _scans(node: Node) -> set[int]:
-    return {found.index for found in walk(node) if isinstance(found, Scan)}

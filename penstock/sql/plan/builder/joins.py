@@ -66,6 +66,7 @@ __all__ = [
     "join_node",
     "lookup_node",
     "query_conditions",
+    "scans_in",
     "semi_join_node",
     "temporal_node",
 ]
@@ -153,7 +154,6 @@ def join_node(
         pairs=tuple(pairs),
         rest=tuple(rest),
         using=using_names(node),
-        bound=block.bound,
         state_ttl_ms=state_ttl_ms,
         text=f"{words_of(node)} JOIN".strip(),
         block=block,
@@ -254,7 +254,7 @@ def temporal_node(
     if not sources:
         return _refused(left, right, node, refuse_left_without_rowtime(version))
     return TemporalJoin(
-        facts=facts_of_temporal_join(left.facts, right.facts, _scans(right)),
+        facts=facts_of_temporal_join(left.facts, right.facts, scans_in(right)),
         place=node,
         left=left,
         right=right,
@@ -264,7 +264,7 @@ def temporal_node(
         key=found.key,
         conditions=tuple(join_conditions(node, scope)),
         using=using_names(node),
-        waits_for=sources.union(*map(_scans, others)),
+        waits_for=sources.union(*map(scans_in, others)),
         text=f"{words_of(node)} JOIN".strip(),
         block=block,
     )
@@ -299,5 +299,6 @@ def _is_versioned(relation: SubqueryAlias) -> bool:
     return relation.syntax is not None and relation.syntax.args.get("version") is not None
 
 
-def _scans(node: Node) -> frozenset[int]:
+def scans_in(node: Node) -> frozenset[int]:
+    """Return the numbers of the tables that an operator reads."""
     return frozenset(found.index for found in walk(node) if isinstance(found, Scan))

@@ -285,13 +285,12 @@ def state_in_spark(node: PhysicalNode, watermarks: Mapping[int, str]) -> Operato
             return OperatorState(keeps="every group")
         case nodes.Distinct():
             return OperatorState(keeps="every row")
-        case nodes.Join(block=block) if block.bounded:
+        case nodes.Join() if logical.bound is not nodes.JoinBound.NONE:
             kept = {
                 nodes.JoinBound.WINDOW: "rows of open windows of both sides",
                 nodes.JoinBound.INTERVAL: "rows of both sides that may still match",
             }
-            keeps = kept.get(logical.bound, "rows of both sides")
-            return OperatorState(keeps=keeps, bound=bound)
+            return OperatorState(keeps=kept[logical.bound], bound=bound)
         case nodes.Join():
             return OperatorState(keeps="the rows of both sides")
         case _:

@@ -27,6 +27,7 @@ __all__ = [
     "UnequalJoins",
     "bound_of",
     "check_temporal",
+    "compares_windows",
     "has_inner_query",
     "has_temporal",
     "in_processing_time",
@@ -35,6 +36,7 @@ __all__ = [
     "is_regular",
     "is_regular_block",
     "is_temporal",
+    "is_time",
     "unequal_joins",
     "updates",
 ]
@@ -85,9 +87,9 @@ def has_inner_query(select: exp.Select) -> bool:
 
 
 def bound_of(select: exp.Select) -> JoinBound:
-    """Return which bound a SELECT compares, so that its joins end with the watermark: a window, or an interval."""
+    """Return which bound a SELECT compares somewhere, of which its joins may end: a window, or an interval."""
     tests = [c for test in _tests(select) for c in find_nodes(test, *_RANGES, exp.EQ)]
-    if any(map(_is_window, tests)):
+    if any(map(compares_windows, tests)):
         return JoinBound.WINDOW
     return JoinBound.INTERVAL if any(map(_is_range_of_time, tests)) else JoinBound.NONE
 
@@ -107,19 +109,20 @@ def _tests(select: exp.Select) -> list[exp.Expr]:
 def _is_range_of_time(test: exp.Expr) -> bool:
     if not isinstance(test, _RANGES):
         return False
-    times = {(c.table, c.name) for c in find_nodes(test, exp.Column) if _is_time(c)}
+    times = {(c.table, c.name) for c in find_nodes(test, exp.Column) if is_time(c)}
     tables = {table for table, _ in times}
     # a bare name may be of any table
     return len(times) > 1 and (len(tables) > 1 or "" in tables)
 
 
-def _is_time(column: exp.Column) -> bool:
+def is_time(column: exp.Column) -> bool:
+    """Return whether a column is a time."""
     kind = column.type
     return kind is not None and kind.this in _TIMES
 
 
-def _is_window(test: exp.Expr) -> bool:
-    """Windows that are equal on both sides end at the same time."""
+def compares_windows(test: exp.Expr) -> bool:
+    """Return whether a condition compares windows for equality: those of both sides end at the same time."""
     if not isinstance(test, exp.EQ):
         return False
     sides = (test.this.unnest(), test.expression.unnest())

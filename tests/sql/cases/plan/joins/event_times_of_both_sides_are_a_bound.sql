@@ -46,9 +46,9 @@ SELECT id FROM events WHERE x > 1
 --   plan:
 --     Project a.id [spark] [I]
 --       Filter a.id = b.id AND a.ts <= b.ts [spark] [I]
---         Join INNER; bounded by an interval [spark] [I]
---         - state: rows of both sides that may still match
---         - bound: the watermark of events
+--         Join INNER [spark] [I]
+--         - state: the rows of both sides
+--         - bound: none
 --           Scan events AS a (kafka) [spark] [I]
 --           Scan events AS b (kafka), as above [spark] [I]
 --   flow: insert-only, columns (id), key unknown

@@ -60,27 +60,35 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 -- ----- expected
 -- [1] other joins: three ways
 --   plan:
---     Project b.auction [spark] [I]
---       Join LEFT on b.bidder = p.id; bounded by an interval [spark] [I]
---       - state: rows of both sides that may still match
---       - bound: the lowest watermark of bid, auction, person
---         Join INNER on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires; bounded by an interval [spark] [I]
---         - state: rows of both sides that may still match
---         - bound: the lowest watermark of bid, auction
---           Scan bid AS b (kafka) [spark] [I]
---           Scan auction AS a (kafka) [spark] [I]
---         Scan person AS p (kafka) [spark] [I]
---   flow: insert-only, columns (auction), key unknown
+--     Project b.auction [stage rows_2] [I,D]
+--       Join LEFT on b.bidder = p.id [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Join INNER on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires [stage join_0] [I]
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           Scan bid AS b (kafka) [spark, feed_0] [I]
+--           Scan auction AS a (kafka) [spark, feed_1] [I]
+--         Scan person AS p (kafka) [spark, feed_2] [I]
+--   flow: all, columns (auction), key unknown, kinds, join
 --   reads:
---     bid (auction, bidder, dateTime), rowtime dateTime, marked
---     auction (id, dateTime, expires), rowtime dateTime, marked
---     person (id, dateTime), rowtime dateTime, marked
+--     bid (auction, bidder, dateTime)
+--     auction (id, dateTime, expires)
+--     person (id, dateTime)
 --   query:
---     SELECT b.auction FROM bid AS b JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires LEFT JOIN person AS p ON p.id = b.bidder
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'dateTime', `dateTime`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `auction` AS `auction`, `bidder` AS `bidder`, `dateTime` AS `dateTime` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'dateTime', `dateTime`, 'expires', `expires`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id` AS `id`, `dateTime` AS `dateTime`, `expires` AS `expires` FROM auction) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('id', `id`, 'dateTime', `dateTime`) AS `__feed2` FROM (SELECT `id` AS `id`, `dateTime` AS `dateTime` FROM person) AS feed_2
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`bidder` AS `bidder`, `feed_0`.`dateTime` AS `dateTime`, `feed_1`.`id` AS `id`, `feed_1`.`dateTime` AS `dateTime__2`, `feed_1`.`expires` AS `expires` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
+--     MAINTAINED join_1 KEEP join_0 BY (bidder) rows; feed_2 BY (id) rows COMPUTE SELECT `join_0`.`auction` AS `auction`, `join_0`.`bidder` AS `bidder`, `join_0`.`dateTime` AS `dateTime`, `join_0`.`id` AS `id`, `join_0`.`dateTime__2` AS `dateTime__2`, `join_0`.`expires` AS `expires`, `feed_2`.`id` AS `id__2`, `feed_2`.`dateTime` AS `dateTime__3` FROM join_0 LEFT JOIN feed_2 ON `join_0`.`bidder` = `feed_2`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`auction` AS `auction`, `join_1`.`__row_kind` FROM join_1
 --   checkpoint: bid, auction, person
---     JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires
---     LEFT JOIN person AS p ON p.id = b.bidder
---   digest: 668c433edb7642f0
+--     FEED feed_0 (auction, bidder, dateTime)
+--     FEED feed_1 (id, dateTime, expires)
+--     FEED feed_2 (id, dateTime)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`bidder` AS `bidder`, `feed_0`.`dateTime` AS `dateTime`, `feed_1`.`id` AS `id`, `feed_1`.`dateTime` AS `dateTime__2`, `feed_1`.`expires` AS `expires` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
+--     MAINTAINED join_1 KEEP join_0 BY (bidder) rows; feed_2 BY (id) rows COMPUTE SELECT `join_0`.`auction` AS `auction`, `join_0`.`bidder` AS `bidder`, `join_0`.`dateTime` AS `dateTime`, `join_0`.`id` AS `id`, `join_0`.`dateTime__2` AS `dateTime__2`, `join_0`.`expires` AS `expires`, `feed_2`.`id` AS `id__2`, `feed_2`.`dateTime` AS `dateTime__3` FROM join_0 LEFT JOIN feed_2 ON `join_0`.`bidder` = `feed_2`.`id`
+--   digest: 9564705a5862fe05
 -- [2] query inside ON
 --   error:
 --     error[PEN-5001]: a query inside ON is not supported
@@ -254,9 +262,9 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 -- [15] proctime interval, inner
 --   plan:
 --     Project a.id [spark] [I]
---       Join INNER on a.id = b.id AND a.pt BETWEEN b.pt AND b.pt + INTERVAL '1' HOUR; bounded by an interval [spark] [I]
---       - state: rows of both sides that may still match
---       - bound: the watermark of person
+--       Join INNER on a.id = b.id AND a.pt BETWEEN b.pt AND b.pt + INTERVAL '1' HOUR [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
 --         Scan nowm AS a (kafka) [spark] [I]
 --         Scan person AS b (kafka) [spark] [I]
 --   flow: insert-only, columns (id), key unknown

@@ -1,0 +1,137 @@
+"""The bounds in time of the joins of a FROM: which of their sides the watermark ends.
+
+A comparison of one time with another, `later >= earlier + INTERVAL ...`, ends the rows of `later`: no `earlier` that
+comes behind the watermark matches them. An outer join in Spark has to end the rows that it fills with NULLs by its own
+ON, as these come when they are ended; the bound of a join ends both sides. Called by the builder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from penstock.sql.plan.builder.relations import Scope, named_relation
+from penstock.sql.plan.clauses.joins import conjuncts, join_type
+from penstock.sql.plan.logical.nodes import Block, JoinBound, JoinType, Scan, SubqueryAlias
+from penstock.sql.plan.rules.joins import compares_windows, is_temporal, is_time
+from penstock.sql.plan.rules.lookup_join import is_lookup
+
+__all__ = ["JoinsEnds", "joins_ends"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinEnds:
+    """What ends the sides of a join: `bound`, where it is both.
+
+    `ends_filled`: ON ends all rows that the join fills with NULLs.
+    """
+
+    bound: JoinBound
+    ends_filled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinsEnds:
+    """What ends the sides of the joins of streams in a FROM, by their id."""
+
+    joins: Mapping[int, JoinEnds]
+
+    def bounded(self, bound: JoinBound) -> JoinBound:
+        """Return the bound of a SELECT that compares `bound` somewhere: none where an outer join does not end."""
+        ends = all(join.ends_filled for join in self.joins.values())
+        return bound if ends else JoinBound.NONE
+
+    def of(self, join: exp.Join, block: Block, *, by_windows: bool) -> JoinBound:
+        """Return the bound of a join. `by_windows`: it is the only one, of windows that have other names."""
+        return block.bound if by_windows or not block.bounded else self.joins[id(join)].bound
+
+
+def joins_ends(
+    select: exp.Select,
+    first: SubqueryAlias,
+    joined: Sequence[tuple[exp.Join, SubqueryAlias]],
+) -> JoinsEnds:
+    """Return what ends the joins of a FROM."""
+    found: dict[int, JoinEnds] = {}
+    relations = [first]
+    where = select.args.get("where")
+    tests = conjuncts(where.this if where is not None else None)
+    for join, right in joined:
+        if not is_lookup(join) and not is_temporal(join.this):
+            found[id(join)] = _join_ends(join, relations, right, tests)
+        relations.append(right)
+    return JoinsEnds(joins=found)
+
+
+def _join_ends(
+    join: exp.Join, lefts: Sequence[SubqueryAlias], right: SubqueryAlias, where: list[exp.Expr]
+) -> JoinEnds:
+    kind, own = join_type(join), conjuncts(join.args.get("on"))
+    tests = own if join.side else [*own, *where]
+    if any(map(compares_windows, tests)):
+        return JoinEnds(bound=JoinBound.WINDOW, ends_filled=True)
+    relations = {relation.alias: relation for relation in (*lefts, right)}
+    ended = {
+        later == right.alias
+        for test in tests
+        for later, earlier in _ended(test, relations)
+        if (later == right.alias) != (earlier == right.alias)
+    }
+    filled = {
+        JoinType.LEFT: {False},
+        JoinType.RIGHT: {True},
+        JoinType.FULL: {False, True},
+    }.get(kind, set[bool]())
+    both = ended == {False, True}
+    return JoinEnds(
+        bound=JoinBound.INTERVAL if both else JoinBound.NONE, ends_filled=filled <= ended
+    )
+
+
+def _ended(test: exp.Expr, relations: Mapping[str, SubqueryAlias]) -> Iterator[tuple[str, str]]:
+    """Iterate over the relations whose rows a condition ends, each with the one whose watermark ends them."""
+    for later, earlier in _compared(test.unnest()):
+        one, two = _time(later, relations), _time(earlier, relations)
+        if one is not None and two is not None and _is_rowtime(two, relations[two[0]]):
+            yield one[0], two[0]
+
+
+def _compared(test: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+    """Iterate over what a condition compares, the greater value first."""
+    match test:
+        case exp.GT() | exp.GTE():
+            yield test.this, test.expression
+        case exp.LT() | exp.LTE():
+            yield test.expression, test.this
+        case exp.EQ():
+            yield test.this, test.expression
+            yield test.expression, test.this
+        case exp.Between():
+            yield test.this, test.args["low"]
+            yield test.args["high"], test.this
+        case _:
+            return
+
+
+def _time(value: exp.Expr, relations: Mapping[str, SubqueryAlias]) -> tuple[str, str] | None:
+    """Return the relation and the name of a time, to which an interval may be added; None for other values."""
+    bare = value.unnest()
+    while isinstance(bare, exp.Add | exp.Sub | exp.Cast):
+        if not isinstance(bare, exp.Cast) and bare.expression.find(exp.Column) is not None:
+            return None
+        bare = bare.this.unnest()
+    if not isinstance(bare, exp.Column) or not is_time(bare):
+        return None
+    scope = Scope(relations=tuple(map(named_relation, relations.values())))
+    alias = bare.table or scope.owner(bare.name)
+    return (alias, bare.name) if alias is not None and alias in relations else None
+
+
+def _is_rowtime(place: tuple[str, str], relation: SubqueryAlias) -> bool:
+    """Return whether a time has a watermark, as far as that is known: not behind joins of a query in FROM."""
+    facts = relation.facts
+    if not facts.rowtimes and not isinstance(relation.input, Scan):
+        return True
+    return facts.sources(place[1]) is not None

@@ -1,0 +1,137 @@
+-- ON ends the rows that are filled with NULLs: Spark gives them then, and keeps the others
+-- tables: changes
+SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts <= a.ts
+-- and: it does not end them
+SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts >= a.ts
+-- and: nor one side of a FULL JOIN
+SELECT a.id FROM events AS a FULL JOIN events AS b ON a.id = b.id AND b.ts >= a.ts
+-- and: the interval is of the join before
+SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR LEFT JOIN events AS c ON c.id = a.id
+-- and: WHERE ends no rows of an outer join
+SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id WHERE b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
+-- and: into a table that takes rows that stay; sink: append
+SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts >= a.ts
+-- ----- expected
+-- [1] ON ends the rows that are filled with NULLs: Spark gives them then, and keeps the others
+--   plan:
+--     Project a.id [spark] [I]
+--       Join LEFT on a.id = b.id AND b.ts <= a.ts [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan events AS a (kafka) [spark] [I]
+--         Scan events AS b (kafka), as above [spark] [I]
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id, ts), rowtime ts, marked
+--   query:
+--     SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts <= a.ts
+--   checkpoint: events
+--     LEFT JOIN events AS b ON a.id = b.id AND b.ts <= a.ts
+--   digest: cfbdec570d7d818f
+-- [2] it does not end them
+--   plan:
+--     Project a.id [stage rows_2] [I,D]
+--       Join LEFT on a.id = b.id AND b.ts >= a.ts [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Scan events AS a (kafka) [spark, feed_0] [I]
+--         Scan events AS b (kafka), as above [spark, feed_0] [I]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     events (id, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'ts', `ts`) AS `__feed0` FROM (SELECT `id` AS `id`, `ts` AS `ts` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` >= `feed_0`.`ts`)
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: events
+--     FEED feed_0 (id, ts)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` >= `feed_0`.`ts`)
+--   digest: 50f358d40643375f
+-- [3] nor one side of a FULL JOIN
+--   plan:
+--     Project a.id [stage rows_2] [I,D]
+--       Join FULL on a.id = b.id AND b.ts >= a.ts [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (FULL join)
+--       - bound: none
+--         Scan events AS a (kafka) [spark, feed_0] [I]
+--         Scan events AS b (kafka), as above [spark, feed_0] [I]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     events (id, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'ts', `ts`) AS `__feed0` FROM (SELECT `id` AS `id`, `ts` AS `ts` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 FULL JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` >= `feed_0`.`ts`)
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: events
+--     FEED feed_0 (id, ts)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 FULL JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` >= `feed_0`.`ts`)
+--   digest: d684aa198a975c0c
+-- [4] the interval is of the join before
+--   plan:
+--     Project a.id [stage rows_3] [I,D]
+--       Join LEFT on a.id = c.id [stage join_2] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Join INNER on a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR [stage join_1] [I]
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           Scan events AS a (kafka) [spark, feed_0] [I]
+--           Scan events AS b (kafka), as above [spark, feed_0] [I]
+--         Scan events AS c (kafka), as above [spark, feed_0] [I]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     events (id, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'ts', `ts`) AS `__feed0` FROM (SELECT `id` AS `id`, `ts` AS `ts` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` BETWEEN `feed_0`.`ts` AND `feed_0`.`ts` + INTERVAL '1' HOUR)
+--     MAINTAINED join_2 KEEP join_1 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`ts` AS `ts`, `join_1`.`id__2` AS `id__2`, `join_1`.`ts__2` AS `ts__2`, `feed_0`.`id` AS `id__3`, `feed_0`.`ts` AS `ts__3` FROM join_1 LEFT JOIN feed_0 ON `join_1`.`id` = `feed_0`.`id`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`id` AS `id`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: events
+--     FEED feed_0 (id, ts)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` BETWEEN `feed_0`.`ts` AND `feed_0`.`ts` + INTERVAL '1' HOUR)
+--     MAINTAINED join_2 KEEP join_1 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `join_1`.`id` AS `id`, `join_1`.`ts` AS `ts`, `join_1`.`id__2` AS `id__2`, `join_1`.`ts__2` AS `ts__2`, `feed_0`.`id` AS `id__3`, `feed_0`.`ts` AS `ts__3` FROM join_1 LEFT JOIN feed_0 ON `join_1`.`id` = `feed_0`.`id`
+--   digest: f7c07765e9beb614
+-- [5] WHERE ends no rows of an outer join
+--   plan:
+--     Project a.id [stage rows_2] [I,D]
+--       Filter b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR [stage rows_2] [I,D]
+--         Join LEFT on a.id = b.id [stage join_1] [I,D]
+--         - key: none
+--         - state: the rows of both sides (LEFT join)
+--         - bound: none
+--           Scan events AS a (kafka) [spark, feed_0] [I]
+--           Scan events AS b (kafka), as above [spark, feed_0] [I]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     events (id, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'ts', `ts`) AS `__feed0` FROM (SELECT `id` AS `id`, `ts` AS `ts` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1 WHERE `join_1`.`ts__2` BETWEEN `join_1`.`ts` AND `join_1`.`ts` + INTERVAL '1' HOUR
+--   checkpoint: events
+--     FEED feed_0 (id, ts)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--   digest: 82a999b3f0e6f8b4
+-- [6] into a table that takes rows that stay; sink: append
+--   error:
+--     error[PEN-5001]: this join updates its results as rows come, and the sink only takes rows that stay
+--      --> case.sql:1:30
+--       |
+--     1 | SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts >= a.ts
+--       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
