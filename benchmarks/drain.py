@@ -1,0 +1,218 @@
+"""CPU time a record of reading Kafka: by confluent-kafka, by `penstock-native`, and the decoded rows of both.
+
+    python -m benchmarks.drain [--rows 1000000] [--rounds 5]
+
+One broker, one topic of JSON bids; all take turns in one process, a warm-up and then the rounds that count. CPU time is
+that of the whole process, librdkafka's threads included: other work on the machine counts less than in wall-clock time.
+"librdkafka alone" passes each record to the library, which copies none. Medians go to `results/drain.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+from confluent_kafka import Consumer, TopicPartition
+
+from benchmarks.bids import PARTITIONS, write_bids
+from benchmarks.contestants import COLUMNS
+from benchmarks.machine import describe_machine
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.table import PhysicalColumn, Schema, Table
+from penstock.catalog.model.type_parser import parse_type
+from penstock.connector.contract import ReadRequest
+from penstock.connector.kafka.broker.broker import EmbeddedBroker
+from penstock.connector.kafka.client.connection import KafkaSplit, read_connection
+from penstock.connector.kafka.client.consumer import CONSUMERS
+from penstock.connector.kafka.client.native import SWITCH, find_native
+from penstock.connector.kafka.connector import KafkaConnector
+
+RESULTS = Path(__file__).resolve().parent / "results"
+TOPIC = "bids"
+FETCH = 20_000
+POLL_S = 0.02
+GROUP = {"group.id": "benchmark"}
+NOTHING = 1 << 62
+"""An offset that no record reaches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """What all read."""
+
+    bootstrap: str
+    rows: int
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The client's settings, as Penstock's reader has them."""
+        return dict(read_connection({"bootstrap.servers": self.bootstrap, **GROUP}).settings)
+
+    def starts(self) -> list[TopicPartition]:
+        """All partitions from their beginning."""
+        return [TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)]
+
+
+def consume(topic: Topic) -> float:
+    """Records as objects of Python."""
+    consumer = Consumer(topic.settings)
+    consumer.assign(topic.starts())
+    count, began = 0, time.process_time()
+    while count < topic.rows:
+        messages = consumer.consume(FETCH, POLL_S)
+        count += sum(message.error() is None for message in messages)
+    spent = time.process_time() - began
+    consumer.close()
+    return spent
+
+
+def drain(topic: Topic, *, first: int = 0) -> float:
+    """Records as columns; those before the offset `first` are not copied."""
+    import penstock_native as native
+
+    consumer = Consumer(topic.settings)
+    queue = native.RecordQueue(consumer, client_id=topic.settings["client.id"])
+    places = [(place.topic, place.partition) for place in topic.starts()]
+    queue.redirect(places)
+    consumer.assign(topic.starts())
+    ranges = [native.Range(topic=t, partition=p, begin=first, end=None) for t, p in places]
+    ends, began = set(), time.process_time()
+    while len(ends) < PARTITIONS:
+        drained = queue.drain(
+            ranges, records=FETCH, limit_bytes=64 << 20, timeout_s=POLL_S, lines=True
+        )
+        ends |= {event.partition for event in drained.events}
+    spent = time.process_time() - began
+    queue.close()
+    consumer.close()
+    return spent
+
+
+@contextmanager
+def natively(*, on: bool) -> Iterator[None]:
+    """Readers with the package, or without."""
+    with patch.dict("os.environ", {SWITCH: "1" if on else "0"}):
+        CONSUMERS.clear()
+        yield
+        CONSUMERS.clear()
+
+
+def decode(topic: Topic, *, native: bool) -> float:
+    """Rows of a table, as a task of Spark reads them."""
+    columns = [line.strip().replace("`", "").split(" ", 1) for line in split_columns(COLUMNS)]
+    table = Table(
+        identifier=Identifier(catalog="c", database="d", name="bids"),
+        schema=Schema(
+            columns=tuple(PhysicalColumn(name=n, type=parse_type(t)) for n, t in columns)
+        ),
+        options=(
+            ("connector", "kafka"),
+            ("topic", TOPIC),
+            ("properties.bootstrap.servers", topic.bootstrap),
+            ("format", "json"),
+            ("scan.startup.mode", "earliest-offset"),
+        ),
+    )
+    source = KafkaConnector().source(table)
+    splits = [
+        KafkaSplit(
+            split_id=f"{TOPIC}-{p}",
+            start=0,
+            stop=topic.rows // PARTITIONS,
+            topic=TOPIC,
+            partition=p,
+        )
+        for p in range(PARTITIONS)
+    ]
+    with natively(on=native):
+        reader = source.open_reader(ReadRequest(columns=tuple(name for name, _ in columns)))
+        reader.add_splits(splits)
+        rows, finished, began = 0, set(), time.process_time()
+        while len(finished) < PARTITIONS:
+            records = reader.fetch()
+            finished |= records.finished
+            rows += sum(batch.num_rows for _, batch in records.batches)
+        spent = time.process_time() - began
+        reader.close()
+    assert rows == topic.rows, f"{rows} rows of {topic.rows}"
+    return spent
+
+
+def split_columns(text: str) -> list[str]:
+    """Columns of a definition in which no type has a comma."""
+    return [part for part in text.split(",") if part.strip()]
+
+
+RUNS: dict[str, Callable[[Topic], float]] = {
+    "librdkafka alone": lambda topic: drain(topic, first=NOTHING),
+    "`penstock-native`: columns": drain,
+    "confluent-kafka: messages": consume,
+    "Penstock's reader, JSON rows, natively": lambda topic: decode(topic, native=True),
+    "Penstock's reader, JSON rows, in Python": lambda topic: decode(topic, native=False),
+}
+
+
+def main() -> int:
+    """Measure and write the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--beside", default="", help="what else ran on the machine, for the result")
+    options = parser.parse_args()
+    found = find_native()
+    if found.package is None:
+        print(f"error: {found.text}; `make native` builds it", file=sys.stderr)
+        return 2
+    spent: dict[str, list[float]] = {name: [] for name in RUNS}
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder,
+        EmbeddedBroker(Path(folder) / "kafka", heap_mb=1024) as broker,
+    ):
+        rows = write_bids(broker.bootstrap, TOPIC, options.rows)
+        topic = Topic(bootstrap=broker.bootstrap, rows=rows)
+        for number in range(options.rounds + 1):
+            for name, run in RUNS.items():
+                each_us = run(topic) / rows * 1e6
+                print(f"round {number}  {name:42} {each_us:6.3f} us", file=sys.stderr, flush=True)
+                if number:
+                    spent[name].append(each_us)
+    text = report(spent, rows, options.rounds, found.text, options.beside)
+    (RESULTS / "drain.md").write_text(text, encoding="utf-8")
+    print(text)
+    return 0
+
+
+def report(
+    spent: dict[str, list[float]], rows: int, rounds: int, versions: str, beside: str
+) -> str:
+    """The result as a page."""
+    what = (
+        f"{rows:,} JSON bids of 184 bytes in {PARTITIONS} partitions, one consumer; CPU time of the process a record, "
+        f"medians of {rounds} rounds after a warm-up, all in one run of `python -m benchmarks.drain`."
+    )
+    lines = [
+        "# CPU time of reading a Kafka record",
+        "",
+        what,
+        "",
+        "| | µs a record | rounds |",
+        "|---|---:|---|",
+    ]
+    lines += [
+        f"| {name} | {statistics.median(found):.2f} | {', '.join(f'{one:.2f}' for one in found)} |"
+        for name, found in spent.items()
+    ]
+    machine = describe_machine() + (f"; beside: {beside}" if beside else "")
+    return "\n".join([*lines, "", f"{machine}; {versions}"]) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
