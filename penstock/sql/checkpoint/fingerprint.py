@@ -112,8 +112,8 @@ def check_fits(known: QueryFingerprint, wanted: QueryFingerprint, checkpoint: st
     ]
     if differing:
         raise StateMismatchError(
-            f"the query changed, and its checkpoint {checkpoint} no longer fits; "
-            + "; ".join(differing),
+            f"the query, or the plan that this version has for it, changed, and its checkpoint {checkpoint} no longer "
+            "fits; " + "; ".join(differing),
             hint=f"{KEEP}; or " + "; or ".join(ANEW),
         )
 

@@ -65,7 +65,12 @@ from penstock.sql.plan.placement.stage_select import (
     refuse_nondeterministic,
     streamed_rows,
 )
-from penstock.sql.plan.rules.aggregate import is_same, own_aggregates, refuse_ordered
+from penstock.sql.plan.rules.aggregate import (
+    is_same,
+    own_aggregates,
+    refuse_ordered,
+    refuse_ordinals,
+)
 from penstock.sql.plan.rules.changelog_mode import check_over, is_aggregation
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation
 from penstock.sql.plan.rules.flow import Flow, OperatorKind
@@ -423,6 +428,8 @@ class StageTraits:
         select, items = block.select, block.core.items
         group = select.args.get("group")
         keys = list(group.expressions) if group is not None else []
+        if (refusal := refuse_ordinals(keys)) is not None:
+            return refusal
         closes = _closes(block, source)
         if not closes:
             self._keep_alone(block)

@@ -108,6 +108,8 @@ def aggregate_flow(
 ) -> Flow | Refusal:
     """Return the flow of an aggregation over `source` in update mode; refuses what cannot be updated."""
     group = select.args.get("group")
+    if (refusal := refuse_ordinals(group.expressions if group is not None else ())) is not None:
+        return refusal
     keys = _keys(select, group)
     if isinstance(keys, Refusal):
         return keys
@@ -150,6 +152,18 @@ def _keys(select: exp.Select, group: exp.Expr | None) -> tuple[str, ...] | Refus
             )
         found.append(name)
     return tuple(found)
+
+
+def refuse_ordinals(keys: Sequence[exp.Expr]) -> Refusal | None:
+    """Refuse a number as a grouping column: a constant in Flink, a position in Spark, so that rows have two keys."""
+    ordinal = next((key for key in keys if isinstance(key, exp.Literal) and key.is_int), None)
+    if ordinal is None:
+        return None
+    return Refusal(
+        message=f"GROUP BY {ordinal.name} is one group for all rows in Flink, and column {ordinal.name} in Spark",
+        hint="name the column",
+        span=span_of(ordinal),
+    )
 
 
 def is_same(value: exp.Expr, key: exp.Expr) -> bool:

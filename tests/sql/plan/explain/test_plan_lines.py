@@ -227,9 +227,9 @@ def test_the_state_of_spark_is_bounded_by_the_watermarks_below() -> None:
     assert state_in_spark(native(both), watermarks) == OperatorState(
         keeps="rows of open windows of both sides", bound="the lowest watermark of t0, t1"
     )
-    assert state_in_spark(native(replace(both, block=BLOCK)), watermarks) == OperatorState(
-        keeps="the rows of both sides"
-    )
+    assert state_in_spark(
+        native(replace(both, bound=nodes.JoinBound.NONE)), watermarks
+    ) == OperatorState(keeps="the rows of both sides")
     assert state_in_spark(table, watermarks) is None
 
 

@@ -1277,46 +1277,17 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       |                                                                          ^^^^^^^
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (q) in the query: ROW_NUMBER() OVER (PARTITION BY q ORDER BY ...) AS n, WHERE n = 1
 -- [90] group by ordinal
---   plan:
---     Aggregate by 1: COUNT(*) [spark update mode] [I,UA,D]
---     - key: none: one row in all
---     - state: COUNT(*), for each key that was ever seen
---     - bound: none
---       Scan bid (kafka) [spark] [I]
---   flow: upsert, columns (auction, *), key (), aggregate
---   reads:
---     bid (auction)
---   query:
---     SELECT auction, COUNT(*) FROM bid AS `bid` GROUP BY 1
---   checkpoint: bid
---     GROUP BY 1 COMPUTE COUNT(*) FROM bid AS `bid`
---   digest: 2ca55940e103cc43
--- [91] sink: append
 --   error:
---     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
+--     error[PEN-5001]: GROUP BY 1 is one group for all rows in Flink, and column 1 in Spark
 --      --> case.sql:1:44
 --       |
 --     1 | SELECT auction, COUNT(*) FROM bid GROUP BY 1
 --       |                                            ^
---       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
+--       = help: name the column
+-- [91] sink: append
+--   as [90]
 -- [92] ttl: 1 h
---   plan:
---     Aggregate by 1: COUNT(*) [stage group_0] [I,D]
---     - key: none
---     - state: COUNT(*)
---     - bound: table.exec.state.ttl, 3600 s after the last change
---       Scan bid (kafka) [spark, feed_0] [I]
---   flow: all, columns (auction, __column1), key unknown, kinds, aggregate
---   reads:
---     bid (auction)
---   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, 'auction', `auction`) AS `__feed0` FROM (SELECT 1 AS `__group0`, auction AS `auction` FROM bid AS `bid`) AS feed_0
---   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (__group0) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `__column1` FROM feed_0
---   checkpoint: bid
---     FEED feed_0 (__group0, auction)
---     MAINTAINED group_0 KEEP feed_0 BY (__group0) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `auction` AS `auction`, `__m0` AS `__column1` FROM feed_0
---   digest: 4914bbe60ec19edf
+--   as [90]
 -- [93] group by alias
 --   plan:
 --     Aggregate by a: COUNT(*) [stage group_0] [I,D]
