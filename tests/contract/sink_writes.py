@@ -158,8 +158,8 @@ class Written:
     def run(
         self, number: int, frame: DataFrame, *, sink: Sink | None = None, pipeline: str = "p"
     ) -> None:
-        """Run a batch of a pipeline, with a new sink unless there is one."""
-        batch = micro_batch(self.spark, self.folder / pipeline, number, query=pipeline)
+        """Run a batch of a pipeline, with a new sink unless there is one, in the session of its frame."""
+        batch = micro_batch(frame.sparkSession, self.folder / pipeline, number, query=pipeline)
         (sink or self.sink()).write_batch(frame, batch)
 
     def rows(self) -> list[Row]:
@@ -402,9 +402,10 @@ class SinkWritesContract:
         """One of them may be refused, and then the batch is run again."""
         written.run(0, numbers(spark, 0, 2))
         one, other = written.sink(), written.sink()
+        here, there = spark.newSession(), spark.newSession()
         errors = together(
-            lambda: written.run(1, numbers(spark, 2, 6), sink=one),
-            lambda: written.run(1, numbers(spark, 2, 6), sink=other),
+            lambda: written.run(1, numbers(here, 2, 6), sink=one),
+            lambda: written.run(1, numbers(there, 2, 6), sink=other),
         )
         written.run(1, numbers(spark, 2, 6))
         written.run(2, numbers(spark, 6, 8))
@@ -416,12 +417,13 @@ class SinkWritesContract:
         self, written: Written, spark: SparkSession
     ) -> None:
         """One that is in the way of the other is run again, and each has its own numbers of batches."""
-        runs = {
-            "one": lambda: written.run(0, numbers(spark, 0, 4), pipeline="one"),
-            "other": lambda: written.run(0, numbers(spark, 4, 8), pipeline="other"),
-        }
-        errors = together(*runs.values())
-        for run in runs.values():
+        here, there = spark.newSession(), spark.newSession()  # as each query has one
+        runs = (
+            lambda: written.run(0, numbers(here, 0, 4), pipeline="one"),
+            lambda: written.run(0, numbers(there, 4, 8), pipeline="other"),
+        )
+        errors = together(*runs)
+        for run in runs:
             run()
 
         assert len(errors) < 2, errors
