@@ -103,7 +103,8 @@ class KafkaConsumer(KafkaClient):
         while self.positions(partitions):
             if time.monotonic() > give_up_s:
                 raise self.unavailable("end of an assignment", REQUEST_TIMEOUT_S)
-            self._consumer.consume(1, SETTLE_S)
+            # `consume` would take records of the partitions that are assigned
+            threading.Event().wait(SETTLE_S)
 
     def close(self) -> None:
         """Return the connection to its pool."""
