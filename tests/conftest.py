@@ -17,6 +17,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+# contract suites and helpers assert too; without this a failure would not show the values
+pytest.register_assert_rewrite(
+    *(f"tests.contract.{suite}" for suite in ("catalog", "format", "sink", "sink_writes", "source"))
+)
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

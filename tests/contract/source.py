@@ -155,10 +155,14 @@ class SplitSourceContract:
     def test_a_range_that_is_read_again_gives_the_same_rows(self, context: SourceContext) -> None:
         """What a failed task or a replayed batch reads again is what was read before."""
         planner, ranges = planned(context.source)
+        first, again = (read(context.source, planner, context.columns, ranges) for _ in range(2))
 
-        assert read(context.source, planner, context.columns, ranges) == read(
-            context.source, planner, context.columns, ranges
-        )
+        # how many fetches a range takes is chance, so only the last position is compared
+        assert again.rows == first.rows
+        assert again.finished == first.finished
+        assert {i: at[-1] for i, at in again.positions.items()} == {
+            i: at[-1] for i, at in first.positions.items()
+        }
         planner.close()
 
     def test_ranges_of_a_split_give_each_row_once(self, context: SourceContext) -> None:
