@@ -111,7 +111,7 @@ class Denied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Displaced:
-    """Records came where they are not taken: another consumer has to read them again."""
+    """Records came where they are not taken: another consumer has to read on where each range stands."""
 
 
 Event = EndOfPartition | OffsetUnavailable | TopicUnknown | Denied | Displaced

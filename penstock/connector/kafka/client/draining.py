@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.connector.kafka.client.connection import (
     Connection,
     Displaced,
+    EndOfPartition,
     Event,
     Start,
     TopicPartition,
@@ -74,7 +75,10 @@ class Fields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainedColumns:
-    """Records by partition, for each that was asked for; and what else happened meanwhile."""
+    """Records by partition, for each that was asked for; and what else happened meanwhile.
+
+    With `Displaced` there are none: they come again, behind those that were displaced.
+    """
 
     columns: Mapping[TopicPartition, RecordColumns]
     events: tuple[Event, ...]
@@ -135,6 +139,10 @@ class DrainingConsumer(KafkaConsumer):
             leader_epochs=fields.leader_epochs,
             lines=True,
         )
+        served = self.consume(MOST_SERVED, 0)
+        if served.messages or any(isinstance(event, EndOfPartition) for event in served.events):
+            # what was drained may lie behind them, so that its positions would pass over them
+            return DrainedColumns(columns={}, events=(Displaced(),))
         places = list(ranges)
         events: list[Event] = []
         for event in drained.events:
@@ -143,12 +151,9 @@ class DrainingConsumer(KafkaConsumer):
                     event.code, event.text, places[event.range], event.offset
                 )
                 events += [] if found is None else [found]
-        served = self.consume(MOST_SERVED, 0)
-        events += served.events
-        if served.messages:
-            events.append(Displaced())
         return DrainedColumns(
-            columns=dict(zip(places, drained.parts, strict=True)), events=tuple(events)
+            columns=dict(zip(places, drained.parts, strict=True)),
+            events=(*events, *served.events),
         )
 
     def close(self) -> None:
