@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.sql.plan.builder.relations import Scope, named_relation
+from penstock.sql.plan.builder.relations import ColumnRef, Scope
 from penstock.sql.plan.clauses.joins import conjuncts, join_type
 from penstock.sql.plan.logical.nodes import Block, JoinBound, JoinType, Scan, SubqueryAlias
 from penstock.sql.plan.rules.joins import compares_windows, is_temporal, is_time
 from penstock.sql.plan.rules.lookup_join import is_lookup
 
-__all__ = ["JoinsEnds", "joins_ends"]
+__all__ = ["JoinTimeBounds", "join_time_bounds"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinEnds:
-    """What ends the sides of a join: `bound`, where it is both.
+class JoinTimeBound:
+    """The bound in time of a join of streams: `NONE` unless it ends the rows of both sides.
 
     `ends_filled`: ON ends all rows that the join fills with NULLs.
     """
@@ -33,12 +33,12 @@ class JoinEnds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinsEnds:
-    """What ends the sides of the joins of streams in a FROM, by their id."""
+class JoinTimeBounds:
+    """The bounds in time of the joins of streams in a FROM, by the id of their syntax."""
 
-    joins: Mapping[int, JoinEnds]
+    joins: Mapping[int, JoinTimeBound]
 
-    def bounded(self, bound: JoinBound) -> JoinBound:
+    def of_select(self, bound: JoinBound) -> JoinBound:
         """Return the bound of a SELECT that compares `bound` somewhere: none where an outer join does not end."""
         ends = all(join.ends_filled for join in self.joins.values())
         return bound if ends else JoinBound.NONE
@@ -48,35 +48,40 @@ class JoinsEnds:
         return block.bound if by_windows or not block.bounded else self.joins[id(join)].bound
 
 
-def joins_ends(
+def join_time_bounds(
     select: exp.Select,
     first: SubqueryAlias,
     joined: Sequence[tuple[exp.Join, SubqueryAlias]],
-) -> JoinsEnds:
-    """Return what ends the joins of a FROM."""
-    found: dict[int, JoinEnds] = {}
+    scope: Scope,
+) -> JoinTimeBounds:
+    """Return the bounds in time of the joins of a FROM, whose relations are `first`, those `joined`, and `scope`."""
+    found: dict[int, JoinTimeBound] = {}
     relations = [first]
     where = select.args.get("where")
     tests = conjuncts(where.this if where is not None else None)
     for join, right in joined:
         if not is_lookup(join) and not is_temporal(join.this):
-            found[id(join)] = _join_ends(join, relations, right, tests)
+            found[id(join)] = _join_time_bound(join, relations, right, tests, scope)
         relations.append(right)
-    return JoinsEnds(joins=found)
+    return JoinTimeBounds(joins=found)
 
 
-def _join_ends(
-    join: exp.Join, lefts: Sequence[SubqueryAlias], right: SubqueryAlias, where: list[exp.Expr]
-) -> JoinEnds:
+def _join_time_bound(
+    join: exp.Join,
+    lefts: Sequence[SubqueryAlias],
+    right: SubqueryAlias,
+    where: list[exp.Expr],
+    scope: Scope,
+) -> JoinTimeBound:
     kind, own = join_type(join), conjuncts(join.args.get("on"))
     tests = own if join.side else [*own, *where]
     if any(map(compares_windows, tests)):
-        return JoinEnds(bound=JoinBound.WINDOW, ends_filled=True)
+        return JoinTimeBound(bound=JoinBound.WINDOW, ends_filled=True)
     relations = {relation.alias: relation for relation in (*lefts, right)}
     ended = {
         later == right.alias
         for test in tests
-        for later, earlier in _ended(test, relations)
+        for later, earlier in _ended(test, relations, scope)
         if (later == right.alias) != (earlier == right.alias)
     }
     filled = {
@@ -85,16 +90,20 @@ def _join_ends(
         JoinType.FULL: {False, True},
     }.get(kind, set[bool]())
     both = ended == {False, True}
-    return JoinEnds(
+    return JoinTimeBound(
         bound=JoinBound.INTERVAL if both else JoinBound.NONE, ends_filled=filled <= ended
     )
 
 
-def _ended(test: exp.Expr, relations: Mapping[str, SubqueryAlias]) -> Iterator[tuple[str, str]]:
+def _ended(
+    test: exp.Expr, relations: Mapping[str, SubqueryAlias], scope: Scope
+) -> Iterator[tuple[str, str]]:
     """Iterate over the relations whose rows a condition ends, each with the one whose watermark ends them."""
     for later, earlier in _compared(test.unnest()):
-        one, two = _time(later, relations), _time(earlier, relations)
-        if one is not None and two is not None and _is_rowtime(two, relations[two[0]]):
+        one, two = _time(later, scope), _time(earlier, scope)
+        if one is None or two is None or not {one[0], two[0]} <= relations.keys():
+            continue
+        if _is_rowtime(two, relations[two[0]]):
             yield one[0], two[0]
 
 
@@ -115,8 +124,8 @@ def _compared(test: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
             return
 
 
-def _time(value: exp.Expr, relations: Mapping[str, SubqueryAlias]) -> tuple[str, str] | None:
-    """Return the relation and the name of a time, to which an interval may be added; None for other values."""
+def _time(value: exp.Expr, scope: Scope) -> ColumnRef | None:
+    """Return the column of a time, to which an interval may be added; None for other values."""
     bare = value.unnest()
     while isinstance(bare, exp.Add | exp.Sub | exp.Cast):
         if not isinstance(bare, exp.Cast) and bare.expression.find(exp.Column) is not None:
@@ -124,14 +133,12 @@ def _time(value: exp.Expr, relations: Mapping[str, SubqueryAlias]) -> tuple[str,
         bare = bare.this.unnest()
     if not isinstance(bare, exp.Column) or not is_time(bare):
         return None
-    scope = Scope(relations=tuple(map(named_relation, relations.values())))
-    alias = bare.table or scope.owner(bare.name)
-    return (alias, bare.name) if alias is not None and alias in relations else None
+    return scope.column_ref(bare)
 
 
-def _is_rowtime(place: tuple[str, str], relation: SubqueryAlias) -> bool:
+def _is_rowtime(column: ColumnRef, relation: SubqueryAlias) -> bool:
     """Return whether a time has a watermark, as far as that is known: not behind joins of a query in FROM."""
     facts = relation.facts
     if not facts.rowtimes and not isinstance(relation.input, Scan):
         return True
-    return facts.sources(place[1]) is not None
+    return facts.sources(column[1]) is not None

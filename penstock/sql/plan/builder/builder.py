@@ -14,7 +14,7 @@ from sqlglot import exp
 from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import described_sets
 from penstock.sql.dialect.windows.window_tables import is_windowing
-from penstock.sql.plan.builder.bounds import joins_ends
+from penstock.sql.plan.builder.bounds import join_time_bounds
 from penstock.sql.plan.builder.joins import (
     INNER,
     join_node,
@@ -192,12 +192,12 @@ class _PlanBuilder:
         named = named_relation(first)
         bound, windows = bound_of(select), block_windows(select, named, tables)
         if windows.joins and bound is JoinBound.INTERVAL:
-            windows = BlockWindows(
-                scope=windows.scope
-            )  # Spark keeps no state behind an interval join
-        ends = joins_ends(select, first, [(join, rights[id(join)][0]) for join, _ in tables])
+            # Spark keeps no state behind an interval join
+            windows = BlockWindows(scope=windows.scope)
+        joins = [(join, rights[id(join)][0]) for join, _ in tables]
+        bounds = join_time_bounds(select, first, joins, windows.scope)
         if not windows.joins:
-            bound = ends.bounded(bound)
+            bound = bounds.of_select(bound)
         block = self._block(select, windows, bound)
         left: Node = first
         scope = Scope(relations=(named,))
@@ -211,7 +211,7 @@ class _PlanBuilder:
             scopes = (scope, Scope(relations=(named,)))
             left = self._joined(left, right, join, scopes, block, joined)
             if isinstance(left, Join):
-                left = replace(left, bound=ends.of(join, block, by_windows=windows.joins))
+                left = replace(left, bound=bounds.of(join, block, by_windows=windows.joins))
             scope = scope.with_relation(named)
             joined.append(right)
         return _Source(node=left, scope=scope, windows=windows, block=block), where

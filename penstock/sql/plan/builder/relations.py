@@ -32,6 +32,7 @@ from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = [
+    "ColumnRef",
     "Scope",
     "ScopedRelation",
     "SelectList",
@@ -48,6 +49,10 @@ __all__ = [
     "unnest_node",
     "window_node",
 ]
+
+
+ColumnRef = tuple[str, str]
+"""A column in FROM: its relation, and its name there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +88,17 @@ class Scope:
     def owner(self, name: str) -> str | None:
         """Return the first relation that has a column."""
         return next((r.alias for r in self.relations if name in (r.shown or ())), None)
+
+    def column_ref(self, value: exp.Expr) -> ColumnRef | None:
+        """Return the column of a relation that a value is, whole; None for any other value."""
+        if not isinstance(value, exp.Column):
+            return None
+        parts = [part.name for part in value.parts]
+        if len(parts) == 1:
+            owner = self.owner(parts[0])
+            return None if owner is None else (owner, parts[0])
+        named = len(parts) == 2 and any(r.alias == parts[0] for r in self.relations)
+        return (parts[0], parts[1]) if named else None
 
     def with_relation(self, relation: ScopedRelation) -> Scope:
         """Return the scope with one relation more."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, is_windowing
-from penstock.sql.plan.builder.relations import Scope, ScopedRelation
+from penstock.sql.plan.builder.relations import ColumnRef, Scope, ScopedRelation
 from penstock.sql.plan.clauses.joins import conjuncts, join_type, using_names
 from penstock.sql.plan.logical.facts import Facts, Item, Window, WindowTime
 from penstock.sql.plan.logical.nodes import JoinType
@@ -23,7 +23,6 @@ from penstock.sql.plan.rules.lookup_join import is_lookup
 
 __all__ = [
     "BlockWindows",
-    "Place",
     "block_windows",
     "closed_by",
     "closed_by_name",
@@ -32,27 +31,24 @@ __all__ = [
 
 _START, _END, _TIME = WINDOW_COLUMNS
 
-Place = tuple[str, str]
-"""A column in FROM: its relation, and its name there."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockWindows:
     """The windows of the rows that FROM and WHERE give. `joins`: its relations are joined by them."""
 
     scope: Scope = field(default_factory=lambda: Scope(relations=()))
-    windows: tuple[Window[Place], ...] = ()
+    windows: tuple[Window[ColumnRef], ...] = ()
     joins: bool = False
 
-    def grouped(self, keys: Sequence[exp.Expr]) -> Window[Place] | None:
+    def grouped(self, keys: Sequence[exp.Expr]) -> Window[ColumnRef] | None:
         """Return the window whose bounds are among grouping columns.
 
         None for those of several windows: Spark ends groups by one column alone.
         """
-        places = {_place(key, self.scope) for key in keys}
-        if sum(len(window.ends & places) for window in self.windows) != 1:
+        columns = {self.scope.column_ref(key) for key in keys}
+        if sum(len(window.ends & columns) for window in self.windows) != 1:
             return None
-        found = (w for w in self.windows if w.starts & places and w.ends & places)
+        found = (w for w in self.windows if w.starts & columns and w.ends & columns)
         return next(found, None)
 
     def listed(self, items: Sequence[Item], *, closed: bool = False) -> tuple[Window[str], ...]:
@@ -62,15 +58,15 @@ class BlockWindows:
         """
         if not self.windows or any(value.is_star for _, value in items):
             return ()
-        given = Counter(name for name, _ in items)
-        names: dict[Place, list[str]] = {}
+        counts = Counter(name for name, _ in items)
+        names: dict[ColumnRef, list[str]] = {}
         for name, value in items:
-            place = _place(value, self.scope)
-            if place is not None and given[name] == 1:
-                names.setdefault(place, []).append(name)
-        found = (window.under(lambda place: names.get(place, ())) for window in self.windows)
-        kept = tuple(window for window in found if window is not None)
-        return tuple(replace(w, sources=frozenset()) for w in kept) if closed else kept
+            column = self.scope.column_ref(value)
+            if column is not None and counts[name] == 1:
+                names.setdefault(column, []).append(name)
+        renamed = (window.under(lambda column: names.get(column, ())) for window in self.windows)
+        found = tuple(window for window in renamed if window is not None)
+        return tuple(replace(w, sources=frozenset()) for w in found) if closed else found
 
 
 def block_windows(
@@ -103,16 +99,16 @@ def block_windows(
     return BlockWindows(scope=scope, windows=(both,) if inner else (), joins=True)
 
 
-def _windows_of(relation: ScopedRelation) -> tuple[Window[Place], ...]:
+def _windows_of(relation: ScopedRelation) -> tuple[Window[ColumnRef], ...]:
     found = (window.under(lambda name: ((relation.alias, name),)) for window in relation.windows)
     return tuple(window for window in found if window is not None)
 
 
 def _compared(
-    left: Sequence[Window[Place]],
-    right: Sequence[Window[Place]],
-    pairs: Sequence[AbstractSet[Place | None]],
-) -> Window[Place] | None:
+    left: Sequence[Window[ColumnRef]],
+    right: Sequence[Window[ColumnRef]],
+    pairs: Sequence[AbstractSet[ColumnRef | None]],
+) -> Window[ColumnRef] | None:
     """Return the window of joined rows; None where its two bounds are not compared for equality.
 
     Also where a side has more than one end: Spark drops the rows of a side by one column alone.
@@ -131,24 +127,12 @@ def _compared(
     )
 
 
-def _pair(test: exp.Expr, scope: Scope) -> frozenset[Place | None]:
+def _pair(test: exp.Expr, scope: Scope) -> frozenset[ColumnRef | None]:
     """Return the two columns that a condition compares for equality; others are None."""
     bare = test.unnest()
     if not isinstance(bare, exp.EQ):
         return frozenset()
-    return frozenset(_place(side.unnest(), scope) for side in (bare.this, bare.expression))
-
-
-def _place(value: exp.Expr, scope: Scope) -> Place | None:
-    """Return the column of a relation that a value is, whole; None for any other value."""
-    if not isinstance(value, exp.Column):
-        return None
-    parts = [part.name for part in value.parts]
-    if len(parts) == 1:
-        owner = scope.owner(parts[0])
-        return None if owner is None else (owner, parts[0])
-    named = len(parts) == 2 and any(r.alias == parts[0] for r in scope.relations)
-    return (parts[0], parts[1]) if named else None
+    return frozenset(scope.column_ref(side.unnest()) for side in (bare.this, bare.expression))
 
 
 def reads_windows(select: exp.Select) -> bool:
@@ -157,23 +141,23 @@ def reads_windows(select: exp.Select) -> bool:
     return from_ is not None and is_windowing(from_.this)
 
 
-def closed_by_name(select: exp.Select, given: Facts, first: str) -> WindowTime | None:
+def closed_by_name(select: exp.Select, source: Facts, first: str) -> WindowTime | None:
     """Return by which time the windows of grouping columns are closed that have the names of a windowing function.
 
-    `given` are the facts of FROM, whose first relation is named `first`.
+    `source` are the facts of FROM, whose first relation is named `first`.
     """
     group = select.args.get("group")
     keys = group.expressions if group is not None else []
     names = {key.name for key in keys if isinstance(key, exp.Column)}
     if not names >= {_START, _END} or select.args.get("joins"):
         return None
-    sources = given.sources(_TIME)
+    sources = source.sources(_TIME)
     if not sources:
         return None
     return WindowTime(column=exp.column(_TIME, first or None, quoted=True), sources=sources)
 
 
-def closed_by(window: Window[Place]) -> WindowTime | None:
+def closed_by(window: Window[ColumnRef]) -> WindowTime | None:
     """Return by which time a window is closed: its end, where its time is not among the columns."""
     if not window.sources:
         return None
