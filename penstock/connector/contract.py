@@ -75,6 +75,13 @@ LostLease = Callable[[], "PenstockError | None"]
 """Tells why this process is no longer the pipeline's runner; None while it is. Safe to call from any thread."""
 
 
+def check_lease(lost_lease: LostLease | None) -> None:
+    """Raise the error of a process that lost its lease; with None there is no lease to lose."""
+    lost = None if lost_lease is None else lost_lease()
+    if lost is not None:
+        raise lost
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
     """One batch of a streaming query, the same values each time that it is run.
@@ -101,9 +108,7 @@ class MicroBatch:
 
     def check_lease(self) -> None:
         """Raise the error of a process that is no longer the pipeline's runner."""
-        lost = None if self.lost_lease is None else self.lost_lease()
-        if lost is not None:
-            raise lost
+        check_lease(self.lost_lease)
 
 
 AfterBatch = Callable[[MicroBatch], None]

@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+from penstock.catalog.model.table import Table
+
 # two letters at least: C:/data is a path of Windows
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/.*)", re.DOTALL)
 
@@ -30,3 +32,9 @@ def split_url(location: str) -> tuple[str, str] | None:
 def resolve_path(path: str, project: Path) -> str:
     """Return a URL as it is, and a path made absolute from the project's folder."""
     return path if is_url(path) else os.path.normpath(project.absolute() / path)
+
+
+def table_folder(table: Table, key: str, project: Path) -> str | None:
+    """Return where the option `key` of a table leads; None for a table without it."""
+    path = table.option_map.get(key)
+    return resolve_path(path, project) if path else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from penstock.connector.contract import Accept
 from penstock.connector.datagen.generators import RowMaker
 from penstock.connector.datagen.settings import DatagenSettings
 from penstock.connector.source.records import RawRecord, RecordsWithSplitIds
-from penstock.connector.source.split import Discovery, Split, SplitOffsets
+from penstock.connector.source.split import AssignedSplits, Discovery, Split, SplitOffsets
 
 SPLIT_ID = "rows"
 
@@ -154,40 +153,33 @@ class DatagenReader:
         self._rows_per_second = rows_per_second
         self._origins = origins
         self._now_ns = now_ns
-        self._splits: dict[str, Split] = {}
+        self._splits = AssignedSplits[Split]()
         self._positions: dict[str, int] = {}
-        self._paused: set[str] = set()
-        self._woken = threading.Event()
 
     def add_splits(self, splits: Sequence[Split]) -> None:
         """Add splits."""
         for split in splits:
-            assert split.split_id not in self._splits, f"{split.split_id} is being read already"
-            self._splits[split.split_id] = split
+            self._splits.add(split)
             self._positions[split.split_id] = split.start
 
     def fetch(self) -> RecordsWithSplitIds:
         """Make the next rows of the first split that has some due; wait a moment where none has."""
         now = due(self._rows_per_second, self._now_ns())
-        for split_id, split in self._splits.items():
-            if split_id in self._paused:
-                continue
-            start = self._positions[split_id]
+        for split in self._splits.active():
+            start = self._positions[split.split_id]
             stop = min(start + ROWS_A_FETCH, now if split.stop is None else split.stop)
             if stop > start or stop == split.stop:
                 return self._give(split, start, max(start, stop))
-        self._woken.wait(FETCH_S)
-        self._woken.clear()
+        self._splits.wait(FETCH_S)
         return RecordsWithSplitIds()
 
     def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
         """Pause or resume splits (FLIP-217); unknown ids are ignored."""
-        self._paused -= set(resume)
-        self._paused |= set(pause) & self._splits.keys()
+        self._splits.pause_or_resume(pause, resume)
 
     def wake_up(self) -> None:
         """End a `fetch` that waits."""
-        self._woken.set()
+        self._splits.wake_up()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -199,8 +191,8 @@ class DatagenReader:
             frozenset({split_id}) if split.stop is not None and stop >= split.stop else frozenset()
         )
         if finished:
-            del self._splits[split_id], self._positions[split_id]
-            self._paused.discard(split_id)
+            self._splits.remove(split_id)
+            del self._positions[split_id]
         if stop == start:
             return RecordsWithSplitIds(finished=finished, positions={split_id: stop})
         return RecordsWithSplitIds(

@@ -50,7 +50,7 @@ from penstock.connector.delta.options import (
     table_properties,
 )
 from penstock.connector.jvm.jars import JarSet, fetch_jars, read_jar_set
-from penstock.connector.urls import resolve_path
+from penstock.connector.urls import resolve_path, table_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -232,8 +232,7 @@ class DeltaConnector(Connector):
 
     def folder(self, table: Table) -> str | None:
         """Return where `path` leads."""
-        path = table.option_map.get(PATH.key)
-        return resolve_path(path, self.project) if path else None
+        return table_folder(table, PATH.key, self.project)
 
     def options_of_provider(self, provider: str, location: str) -> Mapping[str, str] | None:
         """Return the options of Spark's Delta tables."""

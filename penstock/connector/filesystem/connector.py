@@ -19,7 +19,7 @@ from penstock.connector.filesystem.table.options import FORMAT, OPTIONS, PATH
 from penstock.connector.filesystem.table.table import read_table
 from penstock.connector.options.bad_records import BAD_RECORD_OPTIONS
 from penstock.connector.options.watermark import WATERMARK_OPTIONS
-from penstock.connector.urls import resolve_path
+from penstock.connector.urls import table_folder
 
 _CONVERTED = "make lines of JSON of them once, such as with DuckDB: COPY (FROM 'in.parquet') TO 'folder/in.json'"
 _WRITTEN_ONLY = {
@@ -54,8 +54,7 @@ class FilesystemConnector(Connector):
 
     def folder(self, table: Table) -> str | None:
         """Return where `path` leads."""
-        path = table.option_map.get(PATH.key)
-        return resolve_path(path, self.project) if path else None
+        return table_folder(table, PATH.key, self.project)
 
     def connectivity_check(self, table: Table) -> ConnectivityCheck:
         """Count the files."""

@@ -1,9 +1,11 @@
-"""Splits: the units of a source that are read in order, and the offsets and listings of them."""
+"""Splits: the units of a source that are read in order, their offsets and listings, and those that a reader has."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,3 +50,49 @@ class Discovery:
 
     owners: Mapping[str, str]
     source_ids: Mapping[str, str]
+
+
+S = TypeVar("S", bound=Split)
+
+
+class AssignedSplits(Generic[S]):
+    """The splits of a SplitReader that reads one after the other, and the wait of its `fetch` when all are paused.
+
+    Used by the reader's thread; `wake_up` alone may be called from another.
+    """
+
+    def __init__(self) -> None:
+        self._splits: dict[str, S] = {}  # in reading order
+        self._paused: set[str] = set()
+        self._woken = threading.Event()
+
+    def add(self, split: S) -> None:
+        """Add a split behind the others."""
+        assert split.split_id not in self._splits, f"{split.split_id} is being read already"
+        self._splits[split.split_id] = split
+
+    def remove(self, split_id: str) -> None:
+        """Remove a split that is finished."""
+        del self._splits[split_id]
+        self._paused.discard(split_id)
+
+    def active(self) -> tuple[S, ...]:
+        """Return the splits that are not paused, in reading order."""
+        return tuple(s for split_id, s in self._splits.items() if split_id not in self._paused)
+
+    def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
+        """Pause or resume splits (FLIP-217); an id in both is paused, as in Flink.
+
+        Unknown ids are ignored: they may just have finished.
+        """
+        self._paused -= set(resume)
+        self._paused |= set(pause) & self._splits.keys()
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until `wake_up`, or for a time."""
+        self._woken.wait(timeout_s)
+        self._woken.clear()
+
+    def wake_up(self) -> None:
+        """End a `wait`, or the next one."""
+        self._woken.set()

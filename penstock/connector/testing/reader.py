@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import pyarrow as pa
 from penstock.catalog.errors import BadRecordError, StateMismatchError
 from penstock.connector.contract import Accept
 from penstock.connector.source.records import RecordsWithSplitIds
-from penstock.connector.source.split import Discovery, Split, SplitOffsets
+from penstock.connector.source.split import AssignedSplits, Discovery, Split, SplitOffsets
 from penstock.connector.testing.decode import RecordDecoder, by_split, published, read_records
 
 OWNER = "fixture"
@@ -101,25 +100,22 @@ class FixtureReader:
         self._records = by_split(read_records(folder))
         self._decoder = decoder
         self._origins = origins
-        self._splits: dict[str, Split] = {}
-        self._paused: set[str] = set()
-        self._woken = threading.Event()
+        self._splits = AssignedSplits[Split]()
 
     def add_splits(self, splits: Sequence[Split]) -> None:
         """Add splits."""
         for split in splits:
             assert split.stop is not None, f"{split.split_id} has no end"
-            self._splits[split.split_id] = split
+            self._splits.add(split)
 
     def fetch(self) -> RecordsWithSplitIds:
         """Read the first range that is not paused. Raises BadRecordError."""
-        split = next((s for i, s in self._splits.items() if i not in self._paused), None)
+        split = next(iter(self._splits.active()), None)
         if split is None or split.stop is None:
-            self._woken.wait(FETCH_S)
-            self._woken.clear()
+            self._splits.wait(FETCH_S)
             return RecordsWithSplitIds()
         split_id = split.split_id
-        del self._splits[split_id]
+        self._splits.remove(split_id)
         finished, positions = frozenset({split_id}), {split_id: split.stop}
         records = [r for r in self._records[split_id] if split.start <= r.offset < split.stop]
         if not records:
@@ -135,12 +131,11 @@ class FixtureReader:
 
     def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
         """Pause or resume splits (FLIP-217); unknown ids are ignored."""
-        self._paused -= set(resume)
-        self._paused |= set(pause) & self._splits.keys()
+        self._splits.pause_or_resume(pause, resume)
 
     def wake_up(self) -> None:
         """End a `fetch` that waits."""
-        self._woken.set()
+        self._splits.wake_up()
 
     def close(self) -> None:
         """Nothing is held."""

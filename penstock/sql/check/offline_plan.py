@@ -27,7 +27,7 @@ from penstock.sql.check.script_check import (
     ErrorCollector,
 )
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
-from penstock.sql.checkpoint.identity import QueryLocation, read_identity
+from penstock.sql.checkpoint.identity import LocatedQuery, QueryLocation, read_identity
 from penstock.sql.checkpoint.reader import METADATA, LocalFiles, read_shape
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.startable_query import CheckpointedQuery
@@ -42,7 +42,7 @@ class OnlySparkKnowsError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfflineQuery:
+class OfflineQuery(LocatedQuery):
     """A query that is not planned in Spark (`CheckpointedQuery`).
 
     `targets` are the sinks that it writes, by the names that tell those of a set apart; one alone has none.
@@ -53,20 +53,9 @@ class OfflineQuery:
     leaves: tuple[TableScan, ...]
     bounded: bool
     is_stream: bool
-    place: QueryLocation
     shape: QueryFingerprint
     project: Path
     targets: tuple[tuple[str, Sink], ...]
-
-    @property
-    def pipeline(self) -> str:
-        """The name that one runner at a time may hold."""
-        return self.place.job
-
-    @property
-    def checkpoint(self) -> str:
-        """Its checkpoint directory."""
-        return self.place.location
 
     def check_target(self) -> None:
         """Check that every target goes with the checkpoint; changes nothing.

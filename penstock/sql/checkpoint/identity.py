@@ -290,3 +290,25 @@ class QueryLocation:
         if self.location == self.canonical:
             return (self.job,)
         return tuple(dict.fromkeys((self.job, "/".join(self.location.rsplit("/", 2)[1:]))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedQuery:
+    """A query by its name and checkpoint, which `place` tells."""
+
+    place: QueryLocation
+
+    @property
+    def pipeline(self) -> str:
+        """The name that one runner at a time may hold."""
+        return self.place.job
+
+    @property
+    def leases(self) -> tuple[str, ...]:
+        """The leases that are held while it runs."""
+        return self.place.leases
+
+    @property
+    def checkpoint(self) -> str:
+        """Its checkpoint directory."""
+        return self.place.location

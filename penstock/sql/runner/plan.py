@@ -34,7 +34,7 @@ from penstock.sql.check.script_check import (
 from penstock.sql.check.source_status import check_rivals
 from penstock.sql.checkpoint.directory import check_checkpoint, checkpoint_files, record_query
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
-from penstock.sql.checkpoint.identity import QueryLocation, read_identity
+from penstock.sql.checkpoint.identity import LocatedQuery, QueryLocation, read_identity
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.errors.spark import translate
 from penstock.sql.execution.context import SessionContext
@@ -60,7 +60,7 @@ from penstock.sql.statements.statement import Select
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedQuery:
+class SharedQuery(LocatedQuery):
     """Several INSERTs as one streaming query (`StartableQuery`).
 
     `names` identify its sinks, in the order of `inserts`.
@@ -71,23 +71,7 @@ class SharedQuery:
     inserts: tuple[PlannedInsert, ...]
     names: tuple[str, ...]
     leaf: TableScan
-    place: QueryLocation
     counts: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
-
-    @property
-    def pipeline(self) -> str:
-        """The name that one runner at a time may hold."""
-        return self.place.job
-
-    @property
-    def leases(self) -> tuple[str, ...]:
-        """The leases that are held while it runs."""
-        return self.place.leases
-
-    @property
-    def checkpoint(self) -> str:
-        """Its checkpoint directory."""
-        return self.place.location
 
     @property
     def spark(self) -> SparkSession:

@@ -38,6 +38,13 @@ def find_nodes(tree: exp.Expr, *kinds: type[Node]) -> list[Node]:
     return [node for node in all_nodes(tree) if isinstance(node, kinds)]
 
 
+def star_qualifier(item: exp.Expr) -> str | None:
+    """Return the qualifier of a star, empty for a bare one; None for anything else."""
+    if isinstance(item, exp.Star):
+        return ""
+    return item.table if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) else None
+
+
 def copy_tree(tree: exp.Expr) -> exp.Expr:
     """Copy a tree, with comments and with what its nodes carry as `meta`."""
     return whole_copies(tree)[0][1]

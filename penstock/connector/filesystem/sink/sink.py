@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -37,6 +38,7 @@ from penstock.connector.contract import (
     Sink,
     SinkCapabilities,
     SinkSettings,
+    check_lease,
 )
 from penstock.connector.failpoints import reach
 from penstock.connector.filesystem.sink.manifest import (
@@ -186,7 +188,7 @@ class FilesystemSink(Sink, TableEditor):
                 if replaced is not None:
                     staged = replace(staged, replaces=self._giving_way(spark, staged, replaced))
                 # what gives way was listed before: another statement may have replaced it since
-                self._check_lease()
+                check_lease(self.lost_lease)
                 manifest = self._decide(spark, replace(staged, owner=owner), writer)
                 if replaced is not None:
                     self._take_back_late(spark, manifest, writer)
@@ -202,7 +204,7 @@ class FilesystemSink(Sink, TableEditor):
         """
         reach("decided")
         try:
-            self._check_lease()
+            check_lease(self.lost_lease)
         except PenstockError:
             reach("taking-back")
             hadoop_files.delete(spark, self._ledger(writer, manifest.name))
@@ -213,7 +215,7 @@ class FilesystemSink(Sink, TableEditor):
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 with self._explained():
-                    self._publish(spark, manifest, writer, self._check_lease)
+                    self._publish(spark, manifest, writer, partial(check_lease, self.lost_lease))
                     hadoop_files.delete(spark, self._ledger(writer))
                 return
             except PenstockError as error:
@@ -224,11 +226,6 @@ class FilesystemSink(Sink, TableEditor):
                 if DECIDED not in (error.hint or ""):
                     error.hint = f"{DECIDED}; {error.hint}" if error.hint else DECIDED
                 raise
-
-    def _check_lease(self) -> None:
-        lost = None if self.lost_lease is None else self.lost_lease()
-        if lost is not None:
-            raise lost
 
     def _finish_inserts(self, spark: SparkSession, *, alone: bool) -> None:
         """Finish INSERT .. VALUES that were cut off behind their manifests.
@@ -307,14 +304,14 @@ class FilesystemSink(Sink, TableEditor):
         spark: SparkSession,
         manifest: Manifest,
         writer: str,
-        check_lease: Callable[[], None] = lambda: None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         publish(
             spark,
             manifest,
             PublishFolders(root=self.target.root, ledger=self._ledger(writer)),
             success_file=self.target.options.success_file,
-            check_lease=check_lease,
+            check_lease=check,
         )
 
     def _tidy(self, spark: SparkSession, known: Manifest, writer: str) -> None:

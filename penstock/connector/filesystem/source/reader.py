@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -29,7 +28,7 @@ from penstock.connector.formats import Decoded
 from penstock.connector.formats.contract import BadValue, Where
 from penstock.connector.formats.decoders import collecting_errors, rows_without_columns
 from penstock.connector.source.records import BadRecord, RawRecord, RecordsWithSplitIds, Stage
-from penstock.connector.source.split import Split
+from penstock.connector.source.split import AssignedSplits, Split
 
 
 class LineDecoder:
@@ -146,41 +145,35 @@ class FileSplitReader:
         self._folder = folder
         self._decoder = decoder
         self._origins = origins
-        self._splits: dict[str, FileSplit] = {}  # in reading order
+        self._splits = AssignedSplits[FileSplit]()
         self._opened: dict[
             str, LineSource
         ] = {}  # the one under way; those that were paused on their way
-        self._paused: set[str] = set()
-        self._woken = threading.Event()
 
     def add_splits(self, splits: Sequence[Split]) -> None:
         """Append splits to those that are there."""
         for split in splits:
             assert isinstance(split, FileSplit), f"not a split of a file: {split}"
-            assert split.split_id not in self._splits, f"{split.split_id} is being read already"
-            self._splits[split.split_id] = split
+            self._splits.add(split)
 
     def fetch(self) -> RecordsWithSplitIds:
         """Read the next piece of the first split that is not paused; wait up to a second where there is none.
 
         Raises BadRecordError, DataLossError, and ConfigError or QueryFailedError of the file system.
         """
-        ready = (s for split_id, s in self._splits.items() if split_id not in self._paused)
-        split = next(ready, None)
-        if split is not None:
-            return self._read(split)
-        self._woken.wait(FETCH_S)
-        self._woken.clear()
+        active = self._splits.active()
+        if active:
+            return self._read(active[0])
+        self._splits.wait(FETCH_S)
         return RecordsWithSplitIds()
 
     def pause_or_resume(self, pause: Collection[str], resume: Collection[str]) -> None:
-        """Pause or resume splits (FLIP-217). Unknown ids are ignored: they may just have finished."""
-        self._paused -= set(resume)
-        self._paused |= set(pause) & self._splits.keys()
+        """Pause or resume splits (FLIP-217); unknown ids are ignored."""
+        self._splits.pause_or_resume(pause, resume)
 
     def wake_up(self) -> None:
         """End a `fetch` that waits."""
-        self._woken.set()
+        self._splits.wake_up()
 
     def close(self) -> None:
         """Close what is open."""
@@ -218,8 +211,7 @@ class FileSplitReader:
         )
 
     def _finish(self, split_id: str) -> None:
-        del self._splits[split_id]
-        self._paused.discard(split_id)
+        self._splits.remove(split_id)
         lines = self._opened.pop(split_id, None)
         if lines is not None:
             lines.close()

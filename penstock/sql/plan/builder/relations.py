@@ -29,7 +29,7 @@ from penstock.sql.plan.logical.facts import (
 )
 from penstock.sql.plan.logical.plan import StateHint
 from penstock.sql.plan.rules.flow import ScanFlow
-from penstock.sql.syntax.traversal import find_nodes
+from penstock.sql.syntax.traversal import find_nodes, star_qualifier
 
 __all__ = [
     "ColumnRef",
@@ -126,7 +126,7 @@ def read_select_list(select: exp.Select, scope: Scope) -> SelectList:
     columns: list[Column] | None = []
     star = False
     for item in select.expressions:
-        of = _star_of(item)
+        of = star_qualifier(item)
         if of is None:
             written.append(item)
             if columns is not None:
@@ -184,7 +184,7 @@ def shown_columns(node: nodes.Node) -> tuple[str, ...] | None:
 
 
 def _names_of(items: Sequence[Item]) -> tuple[str, ...] | None:
-    if any(_star_of(value) is not None for _, value in items):
+    if any(star_qualifier(value) is not None for _, value in items):
         return None
     return tuple(name for name, _ in items)
 
@@ -198,13 +198,6 @@ def _all_of(relations: Sequence[ScopedRelation]) -> list[exp.Expr]:
             column.type = types.get(name)
             found.append(column)
     return found
-
-
-def _star_of(item: exp.Expr) -> str | None:
-    """Return the qualifier of a star, empty for a bare one; None for anything else."""
-    if isinstance(item, exp.Star):
-        return ""
-    return item.table if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) else None
 
 
 # --- relations ---

@@ -29,7 +29,7 @@ from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.connector.spark.source.retry import Outage, current_outage
 from penstock.sql.checkpoint.directory import batch_watermarks, check_checkpoint, record_query
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
-from penstock.sql.checkpoint.identity import QueryLocation
+from penstock.sql.checkpoint.identity import LocatedQuery
 from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.errors.spark_analysis import as_input_error
 from penstock.sql.incremental.operators.query import FOLDER, IncrementalRun
@@ -222,7 +222,7 @@ ROWS_OUT = "penstock_rows_out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedInsert:
+class PlannedInsert(LocatedQuery):
     """An INSERT as a Spark query that can be started, and restarted after a failure.
 
     `place` is its name and its checkpoint's directory. `unused` are frames that were built for a check and not started
@@ -234,7 +234,6 @@ class PlannedInsert:
     sink: str
     sources: tuple[str, ...]
     bounded: bool
-    place: QueryLocation
     target: Sink
     builder: FrameBuilder
     analysed: AnalysedQuery
@@ -255,21 +254,6 @@ class PlannedInsert:
     def is_stream(self) -> bool:
         """Whether the query reads tables and adds rows; VALUES and OVERWRITE are one batch without a checkpoint."""
         return bool(self.sources) and self.editor is None
-
-    @property
-    def pipeline(self) -> str:
-        """The name that one runner at a time may hold."""
-        return self.place.job
-
-    @property
-    def leases(self) -> tuple[str, ...]:
-        """The leases that are held while it runs."""
-        return self.place.leases
-
-    @property
-    def checkpoint(self) -> str:
-        """Its checkpoint directory."""
-        return self.place.location
 
     @property
     def leaves(self) -> tuple[TableScan, ...]:

@@ -138,7 +138,7 @@ def _keys(select: exp.Select, group: exp.Expr | None) -> tuple[str, ...] | Refus
     found: list[str] = []
     for key in group.expressions if group is not None else ():
         if isinstance(key, exp.Literal) or is_determined(key):
-            continue
+            continue  # a text or a fraction, the same for all rows: whole numbers are refused
         name = next(
             (i.alias_or_name for i in select.expressions if is_same(i.unalias(), key)), None
         )

@@ -16,7 +16,7 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.sql.plan.rules.flow import Flow, OperatorKind
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
-from penstock.sql.syntax.traversal import find_nodes
+from penstock.sql.syntax.traversal import find_nodes, star_qualifier
 
 __all__ = [
     "QualifiedRelation",
@@ -60,7 +60,7 @@ def expanded(
     """Return the SELECT list with `*` and `t.*` written out."""
     items: list[exp.Expr] = []
     for item in select.expressions:
-        star = _star_of(item)
+        star = star_qualifier(item)
         if star is None:
             items.append(item)
             continue
@@ -84,7 +84,7 @@ def output_names(
     """Return the names of the columns that a SELECT list gives, without the hidden one; None where they are unknown."""
     names: list[str] = []
     for item in items:
-        star = _star_of(item)
+        star = star_qualifier(item)
         if star is None:
             names.append(item.alias_or_name)
             continue
@@ -155,13 +155,6 @@ def _is_constant(value: exp.Expr) -> bool:
     return isinstance(value, exp.Literal | exp.Boolean)
 
 
-def _star_of(item: exp.Expr) -> str | None:
-    """Return the qualifier of a star, empty for a bare one; None for anything else."""
-    if isinstance(item, exp.Star):
-        return ""
-    return item.table if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) else None
-
-
 def _check(select: exp.Select, where: exp.Where | None) -> Refusal | None:
     windows = (n for n in find_nodes(select, exp.Window) if n.find_ancestor(exp.Select) is select)
     window = next(windows, None)
@@ -203,7 +196,7 @@ def _projected_key(
             (i.alias_or_name for i in items if _is_column(i.unalias(), name, own)),
             None,
         )
-        if given is None and any(_star_of(item) is not None for item in items):
+        if given is None and any(star_qualifier(item) is not None for item in items):
             given = name
         if given is None:
             if source.changes is ChangelogMode.ALL:
