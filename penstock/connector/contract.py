@@ -150,7 +150,7 @@ class FetcherModel(StrEnum):
 
 
 class SplitReader(Protocol):
-    """Reads records of the splits it was given (Flink's SplitReader). Lives on a fetcher thread of a task."""
+    """Reads records of the splits it was given (Flink's SplitReader). Used by a fetcher thread of a task."""
 
     def fetch(self) -> RecordsWithSplitIds:
         """Wait for records, at most about a second; may be empty. `wake_up` from another thread ends the wait."""

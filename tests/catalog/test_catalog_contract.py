@@ -1,4 +1,4 @@
-"""Every catalog keeps the contract: stores on each database, overlays, drafts, what is in memory, what is federated."""
+"""Every catalog keeps the contract: stores on each database, overlays, what is in memory, what is federated."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ class TestSqlCatalog(CatalogContract):
 
 
 class TestOverlay(CatalogContract):
-    """A session's overlay, and a draft."""
+    """A session's overlay, and an isolated one."""
 
-    @pytest.fixture(params=["session", "draft"])
+    @pytest.fixture(params=["session", "isolated"])
     def catalog(self, below: Catalog, request: pytest.FixtureRequest) -> Catalog:
-        return Overlay(below, draft=request.param == "draft")
+        return Overlay(below, isolated=request.param == "isolated")
 
 
-class TestDraftOverDraft(CatalogContract):
+class TestOverlayOfOverlay(CatalogContract):
     """What a check of a shell's statement works on."""
 
     @pytest.fixture
     def catalog(self, below: Catalog) -> Catalog:
-        return Overlay(below, draft=False).overlay().overlay()
+        return Overlay(below, isolated=False).overlay().overlay()
 
 
 class TestFederatedCatalog(CatalogContract):
-    """The catalog of a session, and a draft of it."""
+    """The catalog of a session, and an isolated overlay of it."""
 
-    @pytest.fixture(params=["session", "draft"])
+    @pytest.fixture(params=["session", "isolated"])
     def catalog(self, below: Catalog, request: pytest.FixtureRequest) -> Catalog:
         made = FederatedCatalog(below, nothing_elsewhere, lambda: 0)
         return made if request.param == "session" else made.overlay()
@@ -68,7 +68,7 @@ class TestInMemory(DefinitionsContract):
     @pytest.fixture(params=["overlay", "federated"])
     def catalog(self, below: Catalog, request: pytest.FixtureRequest) -> Catalog:
         made: Catalog = (
-            Overlay(below, draft=False)
+            Overlay(below, isolated=False)
             if request.param == "overlay"
             else FederatedCatalog(below, nothing_elsewhere, lambda: 0)
         )
@@ -89,4 +89,4 @@ class TestDraftOfEmptyCatalog(DefinitionsContract):
 
     @pytest.fixture
     def catalog(self) -> Catalog:
-        return Overlay(EmptyCatalog(), draft=True)
+        return Overlay(EmptyCatalog(), isolated=True)

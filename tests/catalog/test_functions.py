@@ -39,14 +39,14 @@ def test_a_function_lives_as_long_as_its_kind_says(catalog: SqlCatalog) -> None:
 
 
 def test_a_draft_changes_nothing(catalog: SqlCatalog) -> None:
-    """Statements are tried on drafts, which know what was tried before."""
+    """Statements are tried on overlays, which know what was tried before."""
     session = names(catalog)
     session.create(function("m.g", name="g"))
-    draft = session.overlay()
-    draft.create(function("m.f"))
-    draft.drop(function("m.g", name="g").identifier, temporary=False, system=False)
+    overlay = session.overlay()
+    overlay.create(function("m.f"))
+    overlay.drop(function("m.g", name="g").identifier, temporary=False, system=False)
 
-    assert list(draft.overlay().visible(*HERE)) == ["f"]
+    assert list(overlay.overlay().visible(*HERE)) == ["f"]
     assert list(session.visible(*HERE)) == ["g"]
 
 

@@ -35,12 +35,12 @@ def test_a_report_is_of_one_grant(catalog: SqlCatalog) -> None:
     catalog.leases.report_job(first, BROKEN)
     catalog.leases.release(first)
     second = catalog.leases.acquire("job/t", this_process())
-    anew = catalog.leases.job_reports()
+    recreated = catalog.leases.job_reports()
     catalog.leases.report_job(first, BROKEN)
     late = catalog.leases.job_reports()
     catalog.leases.report_job(second, JobReport(status="running"))
 
-    assert (anew, late) == ({}, {})
+    assert (recreated, late) == ({}, {})
     assert catalog.leases.job_reports() == {"job/t": JobReport(status="running")}
 
 

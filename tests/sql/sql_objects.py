@@ -62,14 +62,14 @@ def parse_script(
     Raises InputErrors with all that is wrong.
     """
     texts, broken_end = split_all(Source(file=file, text=text, line_map=line_map))
-    draft = namespace.overlay()
+    overlay = namespace.overlay()
     statements: list[Statement] = []
     errors: list[InputError] = []
     for one in texts:
         try:
-            statement = parse_statement(one, draft)
+            statement = parse_statement(one, overlay)
             if is_definition(statement):
-                apply_ddl(statement, draft)
+                apply_ddl(statement, overlay)
             statements.append(statement)
         except InputErrors as found:
             errors += found.errors

@@ -121,18 +121,18 @@ class Versioned(Protocol):
         """The version; None where it is not known."""
 
 
-def find_catalog(name: str, places: Namespaces) -> CatalogDescriptor:
+def find_catalog(name: str, namespaces: Namespaces) -> CatalogDescriptor:
     """Return a catalog. Raises UnknownObjectError with the nearest name."""
-    known = {catalog.name: catalog for catalog in places.catalogs()}
+    known = {catalog.name: catalog for catalog in namespaces.catalogs()}
     if name in known:
         return known[name]
     hint = did_you_mean(name, known) or known_are(list(known), all_by="SHOW CATALOGS")
     raise UnknownObjectError(f"there is no catalog {name!r}", hint=hint)
 
 
-def find_database(catalog: str, name: str, places: Namespaces) -> None:
+def find_database(catalog: str, name: str, namespaces: Namespaces) -> None:
     """Check that a database exists. Raises UnknownObjectError with the nearest name."""
-    known = places.databases(catalog)
+    known = namespaces.databases(catalog)
     if name not in known and name != INFORMATION_SCHEMA:
         near = did_you_mean(name, (*known, INFORMATION_SCHEMA))
         hint = near or known_are(known, all_by="SHOW DATABASES")
@@ -140,17 +140,19 @@ def find_database(catalog: str, name: str, places: Namespaces) -> None:
         raise UnknownObjectError(f"there is no database {name!r}{place}", hint=hint)
 
 
-def check_namespace(identifier: Identifier, places: Namespaces) -> None:
+def check_namespace(identifier: Identifier, namespaces: Namespaces) -> None:
     """Check that the catalog and the database of a name exist. Raises UnknownObjectError."""
     if (identifier.catalog, identifier.database) == (DEFAULT_CATALOG, DEFAULT_DATABASE):
         return  # always there: nothing has to be read
-    find_catalog(identifier.catalog, places)
-    find_database(identifier.catalog, identifier.database, places)
+    find_catalog(identifier.catalog, namespaces)
+    find_database(identifier.catalog, identifier.database, namespaces)
 
 
-def may_create_catalog(new: CatalogDescriptor, places: Namespaces, *, if_not_exists: bool) -> bool:
+def may_create_catalog(
+    new: CatalogDescriptor, namespaces: Namespaces, *, if_not_exists: bool
+) -> bool:
     """Return whether a catalog is to be written. Raises ObjectExistsError."""
-    if new.name not in {catalog.name for catalog in places.catalogs()}:
+    if new.name not in {catalog.name for catalog in namespaces.catalogs()}:
         return True
     if if_not_exists:
         return False
@@ -169,16 +171,16 @@ def check_replaced_catalog(before: CatalogDescriptor, after: CatalogDescriptor) 
         )
 
 
-def may_drop_catalog(name: str, places: Namespaces, *, if_exists: bool) -> bool:
+def may_drop_catalog(name: str, namespaces: Namespaces, *, if_exists: bool) -> bool:
     """Return whether there is a catalog to remove. Raises UnknownObjectError, DefinitionError."""
-    known = {catalog.name: catalog for catalog in places.catalogs()}
+    known = {catalog.name: catalog for catalog in namespaces.catalogs()}
     if name not in known and if_exists:
         return False
-    found = find_catalog(name, places)
+    found = find_catalog(name, namespaces)
     if name == DEFAULT_CATALOG:
         raise DefinitionError(f"the catalog {name!r} is built in: it cannot be dropped")
     if found.type != IN_MEMORY:
-        inside = [*places.tables(catalog=name), *places.views(catalog=name)]
+        inside = [*namespaces.tables(catalog=name), *namespaces.views(catalog=name)]
         if inside:
             first = inside[0].database
             raise DefinitionError(
@@ -191,11 +193,11 @@ def may_drop_catalog(name: str, places: Namespaces, *, if_exists: bool) -> bool:
 
 
 def may_create_database(
-    new: DatabaseDescriptor, places: Namespaces, *, if_not_exists: bool
+    new: DatabaseDescriptor, namespaces: Namespaces, *, if_not_exists: bool
 ) -> bool:
     """Return whether a database is to be written. Raises ObjectExistsError, UnknownObjectError."""
-    find_catalog(new.catalog, places)
-    if new.name not in places.databases(new.catalog):
+    find_catalog(new.catalog, namespaces)
+    if new.name not in namespaces.databases(new.catalog):
         return True
     if if_not_exists:
         return False
@@ -206,18 +208,18 @@ def may_create_database(
 
 
 def may_drop_database(
-    catalog: str, name: str, places: Namespaces, *, if_exists: bool, cascade: bool
+    catalog: str, name: str, namespaces: Namespaces, *, if_exists: bool, cascade: bool
 ) -> bool:
     """Return whether there is a database to remove. Raises UnknownObjectError, DefinitionError."""
-    found = find_catalog(catalog, places)
-    if name not in places.databases(catalog) and if_exists:
+    found = find_catalog(catalog, namespaces)
+    if name not in namespaces.databases(catalog) and if_exists:
         return False
-    find_database(catalog, name, places)
+    find_database(catalog, name, namespaces)
     if name == found.default_database:
         raise DefinitionError(
             f"{name!r} is the default database of the catalog {catalog!r}: it cannot be dropped"
         )
-    inside = [*places.tables(name, catalog), *places.views(name, catalog)]
+    inside = [*namespaces.tables(name, catalog), *namespaces.views(name, catalog)]
     if inside and not cascade:
         raise DefinitionError(
             f"the database {name!r} is not empty: {_shown(inside)}",

@@ -32,7 +32,7 @@ from penstock.catalog.secrets.store import SecretInfo, unknown
 class EmptyCatalog:
     """A catalog (`contract.Catalog`) with nothing in it, as `SqlCatalog` where the store is not there yet.
 
-    Drafts over it change; every method of its own that would change something raises CatalogError.
+    Overlays over it change; every method of its own that would change something raises CatalogError.
     """
 
     default_catalog = DEFAULT_CATALOG

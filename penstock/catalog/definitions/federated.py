@@ -130,16 +130,21 @@ class FederatedCatalog:
 
     An `Overlay` over `base` has the rest; its rules see what is found here.
 
-    `now_ms` is a clock. A draft looks up each name once and keeps the answer. Listings without a database name what
+    `now_ms` is a clock. An overlay looks up each name once and keeps the answer. Listings without a database name what
     the store has; those of a database include what is found there, too.
     """
 
     def __init__(
-        self, base: Catalog, opens: OpenExternal, now_ms: Callable[[], int], *, draft: bool = False
+        self,
+        base: Catalog,
+        opens: OpenExternal,
+        now_ms: Callable[[], int],
+        *,
+        isolated: bool = False,
     ) -> None:
         self._base = base
-        self._draft = draft
-        self._layer = Overlay(base, draft=draft, seen=self)
+        self._isolated = isolated
+        self._layer = Overlay(base, isolated=isolated, seen=self)
         self.default_catalog = base.default_catalog
         self.default_database = base.default_database
         self._opens = opens
@@ -147,8 +152,8 @@ class FederatedCatalog:
         self._found: dict[tuple[CatalogDescriptor, Identifier], tuple[int, Table]] = {}
 
     def overlay(self) -> FederatedCatalog:
-        """Make a draft over this catalog, whose changes stay in it."""
-        return FederatedCatalog(self, self._opens, self._now_ms, draft=True)
+        """Make an overlay over this catalog, whose changes stay in it."""
+        return FederatedCatalog(self, self._opens, self._now_ms, isolated=True)
 
     # --- what is there ---
 
@@ -159,7 +164,7 @@ class FederatedCatalog:
 
     @property
     def secrets(self) -> SecretStore:
-        """What options refer to by `${secret:name}`: those of `base`, and a draft's over them."""
+        """What options refer to by `${secret:name}`: those of `base`, and an overlay's over them."""
         return self._layer.secrets
 
     @property
@@ -301,7 +306,7 @@ class FederatedCatalog:
             try:
                 self._open(new).check()
             except NotReachedError:
-                if not self._draft:
+                if not self._isolated:
                     raise
         self._layer.create_catalog(new, if_not_exists=if_not_exists)
 
@@ -311,7 +316,7 @@ class FederatedCatalog:
             raise UnsupportedError(
                 f"catalog {before.name}: 'path' cannot be changed", hint="create another catalog"
             )
-        if after.is_external and after.option_map != before.option_map and not self._draft:
+        if after.is_external and after.option_map != before.option_map and not self._isolated:
             self._open(after).check()
         self._layer.replace_catalog(before, after)
 
@@ -329,7 +334,7 @@ class FederatedCatalog:
         """Change a database's options or comment. Raises DefinitionError when it is no longer `before`."""
         _refuse_information(before.name)
         self._check_takes_database(before.catalog, before.name)
-        if not self._draft and self._is_found_database(before.catalog, before.name):
+        if not self._isolated and self._is_found_database(before.catalog, before.name):
             self._base.create_database(after)
         else:
             self._layer.replace_database(before, after)
@@ -363,7 +368,7 @@ class FederatedCatalog:
 
     def _descriptor_here(self, catalog: str) -> CatalogDescriptor | None:
         """Return the descriptor of an external catalog that this layer reads; those of the base are read there."""
-        if self._draft and not self._layer.defines(catalog):
+        if self._isolated and not self._layer.defines(catalog):
             return None
         return self._external(catalog)
 
@@ -372,11 +377,11 @@ class FederatedCatalog:
         return None if descriptor is None else self._open(descriptor)
 
     def _is_stored(self, descriptor: CatalogDescriptor, identifier: Identifier) -> bool:
-        """Return whether the store, or this draft, has a definition of that name."""
+        """Return whether the store, or this overlay, has a definition of that name."""
         if descriptor.type != DELTA_PATH:
             return False
         place = (identifier.database, identifier.catalog)
-        if self._draft and self._layer.changes(identifier):
+        if self._isolated and self._layer.changes(identifier):
             return self._layer.kind(identifier) is not None  # without a look at what is elsewhere
         return identifier in (*self._layer.tables(*place), *self._layer.views(*place))
 
@@ -385,7 +390,7 @@ class FederatedCatalog:
         asked = (descriptor, identifier)
         now = self._now_ms()
         since, known = self._found.get(asked, (now, None))
-        if known is not None and (self._draft or 0 <= now - since < REMEMBERED_MS):
+        if known is not None and (self._isolated or 0 <= now - since < REMEMBERED_MS):
             return known
         found = self._open(descriptor).find(identifier)
         if found is not None:
@@ -400,9 +405,9 @@ class FederatedCatalog:
         return name in external.databases()
 
     def _keep_database(self, identifier: Identifier) -> None:
-        """Register in the store the database of a definition; a draft asks nobody."""
+        """Register in the store the database of a definition; an overlay asks nobody."""
         catalog, name = identifier.catalog, identifier.database
-        if not self._draft and self._is_found_database(catalog, name):
+        if not self._isolated and self._is_found_database(catalog, name):
             # of this layer it is there already
             new = DatabaseDescriptor(catalog=catalog, name=name)
             self._base.create_database(new, if_not_exists=True)

@@ -44,7 +44,7 @@ from penstock.catalog.model.namespaces import (
     implied_database,
 )
 from penstock.catalog.model.table import Table, View
-from penstock.catalog.secrets.store import DraftSecrets, SecretStore
+from penstock.catalog.secrets.store import OverlaySecrets, SecretStore
 
 T = TypeVar("T", Table | View, CatalogDescriptor, DatabaseDescriptor)
 
@@ -55,29 +55,31 @@ RECENT = 20
 class Overlay:
     """A catalog (`contract.Catalog`) over `base`. Not for many threads.
 
-    A `draft` keeps every change here. Otherwise only catalogs of the type IN_MEMORY are here, and what changes in
+    `isolated`: every change stays here. Otherwise only catalogs of the type IN_MEMORY are here, and what changes in
     others is written to `base`. `seen` is what the rules of definitions look at, where a catalog around this one finds
     more than this one has.
     """
 
-    def __init__(self, base: Catalog, *, draft: bool, seen: DefinitionReader | None = None) -> None:
+    def __init__(
+        self, base: Catalog, *, isolated: bool, seen: DefinitionReader | None = None
+    ) -> None:
         self._base = base
-        self._draft = draft
+        self._isolated = isolated
         self._seen: DefinitionReader = seen or self
-        self._below = Snapshot(base) if draft else None
+        self._below = Snapshot(base) if isolated else None
         # None: there below, and dropped here
         self._catalogs: dict[str, CatalogDescriptor | None] = {}
         # of catalogs that are below, and what is in them too
         self._described: dict[str, CatalogDescriptor] = {}
         self._databases: dict[tuple[str, str], DatabaseDescriptor | None] = {}
         self._objects: dict[Identifier, Table | View | None] = {}
-        self._secrets = DraftSecrets(lambda: base.secrets) if draft else None
+        self._secrets = OverlaySecrets(lambda: base.secrets) if isolated else None
         self.default_catalog = base.default_catalog
         self.default_database = base.default_database
 
     def overlay(self) -> Overlay:
-        """Make a draft over this catalog, whose changes stay in it."""
-        return Overlay(self, draft=True)
+        """Make an overlay over this catalog, whose changes stay in it."""
+        return Overlay(self, isolated=True)
 
     def defines(self, catalog: str) -> bool:
         """Return whether a catalog was created here, and is in no catalog below."""
@@ -91,12 +93,12 @@ class Overlay:
 
     @property
     def functions(self) -> FunctionStore:
-        """The functions that users have registered; drafts of them are `resolver.py`'s."""
+        """The functions that users have registered; overlays of them are `resolver.py`'s."""
         return self._base.functions
 
     @property
     def secrets(self) -> SecretStore:
-        """What options refer to by `${secret:name}`: those of `base`, and a draft's over them."""
+        """What options refer to by `${secret:name}`: those of `base`, and an overlay's over them."""
         return self._secrets or self._base.secrets
 
     @property
@@ -167,7 +169,7 @@ class Overlay:
     ) -> list[Change]:
         """List the changes of what has, or had, a name (None: all changes), the newest first; at most `limit`.
 
-        What changed here, in a draft or in memory, has no history.
+        What changed here, in an overlay or in memory, has no history.
         """
         return self._base.history(name, limit=limit)
 
@@ -220,7 +222,7 @@ class Overlay:
         """Add a catalog. Raises ObjectExistsError."""
         if not may_create_catalog(new, self._seen, if_not_exists=if_not_exists):
             return
-        if self._draft or new.type == IN_MEMORY:
+        if self._isolated or new.type == IN_MEMORY:
             self._catalogs[new.name] = new
         else:
             self._base.create_catalog(new, if_not_exists=if_not_exists)
@@ -248,7 +250,7 @@ class Overlay:
             return
         self._described.pop(name, None)
         self._forget(name)
-        if self._draft:
+        if self._isolated:
             self._catalogs[name] = None
         else:
             del self._catalogs[name]
@@ -309,7 +311,7 @@ class Overlay:
 
     def _keeps(self, catalog: str) -> bool:
         """Return whether changes in a catalog stay here."""
-        return self._draft or self.defines(catalog)
+        return self._isolated or self.defines(catalog)
 
     def _is_dropped(self, identifier: Identifier) -> bool:
         return self._databases.get((identifier.catalog, identifier.database), True) is None

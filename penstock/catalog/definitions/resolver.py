@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 
 class FunctionNames:
-    """Finds functions by name (in lower case). A draft accepts changes without touching the store. Not thread-safe.
+    """Finds functions by name (in lower case). An overlay accepts changes without touching the store. Not thread-safe.
 
     `store` returns the store on first use: most files define no function.
     """
 
-    def __init__(self, store: Callable[[], FunctionStore], *, draft: bool = False) -> None:
+    def __init__(self, store: Callable[[], FunctionStore], *, isolated: bool = False) -> None:
         self._store = store
-        self._draft = draft
+        self._isolated = isolated
         self._changed: dict[Identifier, Function | None] = {}
         self._temporary: dict[Identifier, Function] = {}
         self._system: dict[str, Function] = {}
@@ -54,8 +54,8 @@ class FunctionNames:
         """Whether the engine has a function of this name (in lower case) that its user registered there."""
 
     def overlay(self) -> FunctionNames:
-        """Make a draft: definitions may be tried on it."""
-        made = FunctionNames(self._store, draft=True)
+        """Make an overlay: definitions may be tried on it."""
+        made = FunctionNames(self._store, isolated=True)
         made._changed = dict(self._changed)
         made._temporary, made._system = dict(self._temporary), dict(self._system)
         made.has_engine = self.has_engine
@@ -126,7 +126,7 @@ class FunctionNames:
             del self._system[identifier.name]
         elif temporary:
             del self._temporary[identifier]
-        elif self._draft:
+        elif self._isolated:
             self._changed[identifier] = None
         elif not self._store().remove(identifier) and not if_exists:
             raise _missing(identifier, temporary=temporary, system=system)
@@ -144,7 +144,7 @@ class FunctionNames:
             self._system[function.name] = function
         elif function.temporary:
             self._temporary[function.identifier] = function
-        elif self._draft:
+        elif self._isolated:
             self._changed[function.identifier] = replace(function, version=None)
         else:
             self._store().put(function, before=before)
@@ -178,7 +178,7 @@ class Namespace:
         self.catalog: Overlay | FederatedCatalog = (
             catalog
             if isinstance(catalog, Overlay | FederatedCatalog)
-            else Overlay(catalog, draft=False)
+            else Overlay(catalog, isolated=False)
         )
         self.current_catalog = catalog.default_catalog
         self.current_database = catalog.default_database
@@ -189,7 +189,7 @@ class Namespace:
 
     @property
     def secrets(self) -> SecretStore:
-        """What options refer to by `${secret:name}`: the catalog's, and drafts over them."""
+        """What options refer to by `${secret:name}`: the catalog's, and overlays over them."""
         return self.catalog.secrets
 
     def resolve(self, parts: Sequence[str]) -> Identifier:
@@ -333,13 +333,16 @@ class Namespace:
             raise UnknownObjectError(f"there is no temporary {kind} {identifier}")
 
     def overlay(self) -> Namespace:
-        """Make a draft of this namespace: definitions may be tried on it without touching the store."""
-        draft = Namespace(self.catalog.overlay())
-        draft.current_catalog, draft.current_database = self.current_catalog, self.current_database
-        draft._temporary = dict(self._temporary)
-        draft.functions = self.functions.overlay()
-        draft.redefines = self.redefines
-        return draft
+        """Make an overlay of this namespace: definitions may be tried on it without touching the store."""
+        overlay = Namespace(self.catalog.overlay())
+        overlay.current_catalog, overlay.current_database = (
+            self.current_catalog,
+            self.current_database,
+        )
+        overlay._temporary = dict(self._temporary)
+        overlay.functions = self.functions.overlay()
+        overlay.redefines = self.redefines
+        return overlay
 
     def _known(self, catalog: str | None, database: str | None) -> tuple[str, str]:
         """Complete a place, and check that it exists. Raises UnknownObjectError."""

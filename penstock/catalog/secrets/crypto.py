@@ -148,17 +148,17 @@ def key_location(default: Path | None, *, own: bool = False) -> KeyLocation | No
     return None if default is None else KeyLocation(file=default, may_be_made=own)
 
 
-def find_keys(place: KeyLocation | None) -> KeyRing:
+def find_keys(location: KeyLocation | None) -> KeyRing:
     """Read the keys of a place. Raises ConfigError where there are none, or where others may read them."""
-    if place is None:
+    if location is None:
         raise ConfigError(
             "there is no key for secrets",
             hint=f"set {KEY_VARIABLE} or {KEY_FILE_VARIABLE}; `penstock secret key` makes one",
         )
-    if place.text is not None:
-        return _ring(place.text.replace(",", " ").split(), place)
-    assert place.file is not None, "a place is a text or a file"
-    return _ring(_read_private(place.file).split(), place)
+    if location.text is not None:
+        return _ring(location.text.replace(",", " ").split(), location)
+    assert location.file is not None, "a place is a text or a file"
+    return _ring(_read_private(location.file).split(), location)
 
 
 def decrypt(sealed: SealedSecret) -> str:
@@ -167,14 +167,14 @@ def decrypt(sealed: SealedSecret) -> str:
     Raises ConfigError.
     """
     default = None if sealed.key_file is None else Path(sealed.key_file)
-    place = key_location(default)
-    if place is None:
+    location = key_location(default)
+    if location is None:
         raise ConfigError(
             f"the process that connects (process {os.getpid()}) has no key for the secret '{sealed.name}'",
             hint=f"set {KEY_VARIABLE} or {KEY_FILE_VARIABLE} where it runs: on a cluster by "
             f"spark.executorEnv.{KEY_FILE_VARIABLE} and on the driver before Spark starts",
         )
-    return find_keys(place).decrypt(sealed)
+    return find_keys(location).decrypt(sealed)
 
 
 def check_value(name: str, value: str) -> None:
@@ -323,14 +323,14 @@ def _read_private(file: Path) -> str:
         raise ConfigError(f"the key file {file} cannot be read: {reason}") from None
 
 
-def _ring(keys: Sequence[str], place: KeyLocation) -> KeyRing:
+def _ring(keys: Sequence[str], location: KeyLocation) -> KeyRing:
     if not keys:
-        raise ConfigError(f"{place.shown} holds no key", hint="`penstock secret key` makes one")
+        raise ConfigError(f"{location.shown} holds no key", hint="`penstock secret key` makes one")
     for key in keys:
         keep_secret(key)
         if not _is_key(key):
             raise ConfigError(
-                f"{place.shown} holds something that is no key",
+                f"{location.shown} holds something that is no key",
                 hint="a key has 32 bytes in URL-safe base64; `penstock secret key` makes one",
             )
     return KeyRing(keys=tuple(keys))

@@ -1,4 +1,4 @@
-"""Secrets: the protocol of what keeps them, and drafts of them. `catalog/store/secrets.py` keeps them in a database."""
+"""Secrets: the protocol of what keeps them, and an overlay over it. `catalog/store/secrets.py` keeps them."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ class SecretStore(Protocol):
         """Return a value in the same form without keeping it; makes the key where there is none yet."""
 
 
-class DraftSecrets:
+class OverlaySecrets:
     """Secrets over others, whose changes stay here, in memory (`SecretStore`). Not for many threads."""
 
     def __init__(self, base: Callable[[], SecretStore]) -> None:
         self._base = base
         # None: there below, and dropped here
-        self._drafts: dict[str, str | None] = {}
+        self._changes: dict[str, str | None] = {}
 
     def listed(self) -> list[SecretInfo]:
-        """List the secrets, sorted by name; drafts have no times yet."""
+        """List the secrets, sorted by name; overlays have no times yet."""
         found = {info.name: info for info in self._base().listed()}
-        for name, value in self._drafts.items():
+        for name, value in self._changes.items():
             found.pop(name, None)
             if value is not None:
                 found[name] = SecretInfo(name=name, key_id="", created_ms=0, changed_ms=0)
@@ -84,7 +84,7 @@ class DraftSecrets:
         check_name(name)
         check_value(name, value)
         if name not in self._names():
-            self._drafts[name] = value
+            self._changes[name] = value
         elif not if_not_exists:
             raise taken(name)
 
@@ -92,18 +92,18 @@ class DraftSecrets:
         """Change the value of a secret. Raises UnknownObjectError, DefinitionError."""
         check_value(name, value)
         self._check_known(name)
-        self._drafts[name] = value
+        self._changes[name] = value
 
     def drop(self, name: str, *, if_exists: bool = False) -> None:
         """Remove a secret. Raises UnknownObjectError."""
         if not if_exists:
             self._check_known(name)
-        self._drafts[name] = None
+        self._changes[name] = None
 
     def sealed(self, name: str) -> SealedSecret:
         """Return a secret, encrypted for a process that connects. Raises UnknownObjectError."""
         self._check_known(name)
-        value = self._drafts.get(name)
+        value = self._changes.get(name)
         return self._base().sealed(name) if value is None else self.seal(name, value)
 
     def seal(self, name: str, value: str) -> SealedSecret:

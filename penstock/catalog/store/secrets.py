@@ -121,7 +121,7 @@ class SqlSecrets:
             if row is None:
                 raise unknown(name, _names(connection))
         sealed = self._sealed(name, row.value, row.key_id)
-        find_keys(self._place).decrypt(sealed)
+        find_keys(self._location).decrypt(sealed)
         return sealed
 
     def seal(self, name: str, value: str) -> SealedSecret:
@@ -136,13 +136,13 @@ class SqlSecrets:
         """
 
         def renew(connection: Connection) -> Rotation:
-            place = self._place
-            made = place is not None and place.file is not None
-            if place is not None and place.file is not None:
-                find_keys(place)  # what is no file of keys is left alone
+            location = self._location
+            made = location is not None and location.file is not None
+            if location is not None and location.file is not None:
+                find_keys(location)  # what is no file of keys is left alone
                 # before the rows: keys that nothing is encrypted with do no harm, lost ones would
-                put_key_first(place.file, new_key())
-            keys = find_keys(place)
+                put_key_first(location.file, new_key())
+            keys = find_keys(location)
             rows = connection.execute(select(SECRETS).with_for_update()).all()
             for row in rows:
                 old = SealedSecret(name=row.secret_name, token=row.value, key_id=row.key_id)
@@ -158,14 +158,14 @@ class SqlSecrets:
             return renew(connection)
 
     @property
-    def _place(self) -> KeyLocation | None:
+    def _location(self) -> KeyLocation | None:
         if self._key_file is not None:
             return key_location(self._key_file)
         catalog = self._database.file
         return key_location(None if catalog is None else catalog.with_name(KEY_FILE), own=True)
 
     def _sealed(self, name: str, token: str, key: str) -> SealedSecret:
-        file = self._place.file if self._place is not None else None
+        file = self._location.file if self._location is not None else None
         path = None if file is None else str(file)
         return SealedSecret(name=name, token=token, key_id=key, key_file=path)
 
@@ -174,21 +174,26 @@ class SqlSecrets:
 
         `known_ids` are the keys of the secrets that there are.
         """
-        place = self._place
-        if place is None or place.file is None or place.file.exists() or not place.may_be_made:
-            found = find_keys(place)
+        location = self._location
+        if (
+            location is None
+            or location.file is None
+            or location.file.exists()
+            or not location.may_be_made
+        ):
+            found = find_keys(location)
             if self._key_file is not None and self._database.file is not None:
                 note_key_file(self._database.file.parent, self._key_file)
             return found
         if known_ids:
             raise ConfigError(
-                f"there is no key file {place.file}, and the catalog's secrets are encrypted with another key "
+                f"there is no key file {location.file}, and the catalog's secrets are encrypted with another key "
                 f"({', '.join(sorted(known_ids))})",
                 hint=f"restore the file, or name the right one by {KEY_FILE_VARIABLE} or {KEY_VARIABLE}; or drop the "
                 "secrets and create them again",
             )
-        make_key_file(place.file)
-        return find_keys(place)
+        make_key_file(location.file)
+        return find_keys(location)
 
 
 def _named(name: str) -> Select[tuple[str]]:

@@ -272,18 +272,18 @@ class SqlCatalog:
 
     def catalogs(self) -> list[CatalogDescriptor]:
         """List the catalogs, sorted by name; the default one is always there."""
-        with self._places() as places:
-            return places.catalogs()
+        with self._namespaces() as namespaces:
+            return namespaces.catalogs()
 
     def databases(self, catalog: str | None = None) -> list[str]:
         """List the databases of a catalog (None: the default one), sorted. Raises UnknownObjectError."""
-        with self._places() as places:
-            return places.databases(catalog)
+        with self._namespaces() as namespaces:
+            return namespaces.databases(catalog)
 
     def database(self, catalog: str, name: str) -> DatabaseDescriptor:
         """Describe a database. Raises UnknownObjectError."""
-        with self._places() as places:
-            return places.database(catalog, name)
+        with self._namespaces() as namespaces:
+            return namespaces.database(catalog, name)
 
     def tables(self, database: str | None = None, catalog: str | None = None) -> list[Identifier]:
         """List the tables, sorted; those of one database, or of one catalog, when it is given."""
@@ -337,11 +337,11 @@ class SqlCatalog:
     ) -> None:
         """Add a definition, or with `replace` change the one of that name and kind."""
         assert not obj.temporary, "temporary objects live in a namespace"
-        with self._places() as places:
-            check_namespace(obj.identifier, places)  # before a store is made for nothing
+        with self._namespaces() as namespaces:
+            check_namespace(obj.identifier, namespaces)  # before a store is made for nothing
 
-        def write(connection: Connection, places: StoredNamespaces) -> None:
-            check_namespace(obj.identifier, places)
+        def write(connection: Connection, namespaces: StoredNamespaces) -> None:
+            check_namespace(obj.identifier, namespaces)
             create_object(connection, obj, if_not_exists=if_not_exists, replace=replace)
 
         self._write(write)
@@ -350,8 +350,8 @@ class SqlCatalog:
         """Change a definition, its name too if `after` has another."""
         assert not after.temporary, "temporary objects live in a namespace"
 
-        def write(connection: Connection, places: StoredNamespaces) -> None:
-            check_namespace(after.identifier, places)
+        def write(connection: Connection, namespaces: StoredNamespaces) -> None:
+            check_namespace(after.identifier, namespaces)
             replace_object(connection, before, after, self.location)
 
         self._write(write)
@@ -369,56 +369,58 @@ class SqlCatalog:
     def create_catalog(self, new: CatalogDescriptor, *, if_not_exists: bool = False) -> None:
         """Add a catalog. Raises ObjectExistsError."""
 
-        def write(_: Connection, places: StoredNamespaces) -> None:
-            if may_create_catalog(new, places, if_not_exists=if_not_exists):
-                places.write_catalog(new)
+        def write(_: Connection, namespaces: StoredNamespaces) -> None:
+            if may_create_catalog(new, namespaces, if_not_exists=if_not_exists):
+                namespaces.write_catalog(new)
 
         self._write(write)
 
     def replace_catalog(self, before: CatalogDescriptor, after: CatalogDescriptor) -> None:
         """Change a catalog's options or comment. Raises DefinitionError when it is no longer `before`."""
         check_replaced_catalog(before, after)
-        self._write(lambda _, places: places.replace_catalog(before, after))
+        self._write(lambda _, namespaces: namespaces.replace_catalog(before, after))
 
     def drop_catalog(self, name: str, *, if_exists: bool = False) -> None:
         """Remove a catalog that holds nothing. Raises UnknownObjectError, DefinitionError."""
-        with self._places() as places:
-            if not may_drop_catalog(name, places, if_exists=if_exists):
+        with self._namespaces() as namespaces:
+            if not may_drop_catalog(name, namespaces, if_exists=if_exists):
                 return
 
-        def write(_: Connection, places: StoredNamespaces) -> None:
-            if may_drop_catalog(name, places, if_exists=if_exists):
-                places.delete_catalog(name)
+        def write(_: Connection, namespaces: StoredNamespaces) -> None:
+            if may_drop_catalog(name, namespaces, if_exists=if_exists):
+                namespaces.delete_catalog(name)
 
         self._write(write)
 
     def create_database(self, new: DatabaseDescriptor, *, if_not_exists: bool = False) -> None:
         """Add a database. Raises ObjectExistsError, and UnknownObjectError when the catalog does not exist."""
-        with self._places() as places:
-            if not may_create_database(new, places, if_not_exists=if_not_exists):
+        with self._namespaces() as namespaces:
+            if not may_create_database(new, namespaces, if_not_exists=if_not_exists):
                 return
 
-        def write(_: Connection, places: StoredNamespaces) -> None:
-            if may_create_database(new, places, if_not_exists=if_not_exists):
-                places.write_database(new)
+        def write(_: Connection, namespaces: StoredNamespaces) -> None:
+            if may_create_database(new, namespaces, if_not_exists=if_not_exists):
+                namespaces.write_database(new)
 
         self._write(write)
 
     def replace_database(self, before: DatabaseDescriptor, after: DatabaseDescriptor) -> None:
         """Change a database's options or comment. Raises DefinitionError when it is no longer `before`."""
-        self._write(lambda _, places: places.replace_database(before, after))
+        self._write(lambda _, namespaces: namespaces.replace_database(before, after))
 
     def drop_database(
         self, catalog: str, name: str, *, if_exists: bool = False, cascade: bool = False
     ) -> None:
         """Remove a database; with `cascade` what is in it too. Raises UnknownObjectError, DefinitionError."""
-        with self._places() as places:
-            if not may_drop_database(catalog, name, places, if_exists=if_exists, cascade=cascade):
+        with self._namespaces() as namespaces:
+            if not may_drop_database(
+                catalog, name, namespaces, if_exists=if_exists, cascade=cascade
+            ):
                 return
 
-        def write(_: Connection, places: StoredNamespaces) -> None:
-            if may_drop_database(catalog, name, places, if_exists=if_exists, cascade=cascade):
-                places.delete_database(catalog, name)
+        def write(_: Connection, namespaces: StoredNamespaces) -> None:
+            if may_drop_database(catalog, name, namespaces, if_exists=if_exists, cascade=cascade):
+                namespaces.delete_database(catalog, name)
 
         self._write(write)
 
@@ -442,6 +444,6 @@ class SqlCatalog:
         )
 
     @contextmanager
-    def _places(self) -> Iterator[StoredNamespaces]:
+    def _namespaces(self) -> Iterator[StoredNamespaces]:
         with self._database.reading(since=PLACES_SINCE) as connection:
             yield StoredNamespaces(connection=connection)

@@ -139,7 +139,7 @@ class GeneratedRowOrigins:
 
 
 class DatagenReader:
-    """A SplitReader over made up rows. Lives on one thread; only `wake_up` may come from another."""
+    """A SplitReader over made up rows. Used by one thread; only `wake_up` may come from another."""
 
     def __init__(
         self,

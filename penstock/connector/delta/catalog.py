@@ -43,7 +43,7 @@ _MAPPING = "delta.columnMapping.mode"
 
 
 def infer_delta_table(path: str, location: str, *, name: str) -> InferredTable:
-    """Draft the table at `location`, an absolute path or a URL, for which `path` is to be the option 'path'.
+    """Infer the table at `location`, an absolute path or a URL, for which `path` is to be the option 'path'.
 
     Raises UnknownObjectError where there is none, and as `read_logged`.
     """

@@ -24,7 +24,7 @@ from penstock.connector.urls import is_remote
 FOLDER = "delta-sinks"
 """In the checkpoint, beside Spark's own: a file for each Delta table that is written."""
 
-_ANEW = "start over, with --from-scratch or another 'pipeline.name'"
+_START_OVER = "start over, with --from-scratch or another 'pipeline.name'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,20 +89,20 @@ def compare_with_checkpoint(
     A batch of this query which the checkpoint has not planned would be passed over by Delta, whatever its rows are
     now. Spark plans a batch before it writes it, so none of this can come of a crash.
     """
-    anew = commits_empty and found.version == 0
+    recreated = commits_empty and found.version == 0
     another = known is not None and known.id != found.id
-    if progress.committed is not None and (anew or another):
-        what = "is empty" if anew else "is not the one that the checkpoint knows"
+    if progress.committed is not None and (recreated or another):
+        what = "is empty" if recreated else "is not the one that the checkpoint knows"
         raise StateMismatchError(
             f"the Delta table at {shown} {what}, but its pipeline has written {progress.committed + 1} batches to it: "
             "it was removed, or is another one",
-            hint=f"restore it; or {_ANEW}",
+            hint=f"restore it; or {_START_OVER}",
         )
     if known is not None and not another and found.version < known.version:
         raise StateMismatchError(
             f"the Delta table at {shown} is at version {found.version}, and was at {known.version} when its pipeline "
             "was last started: it is an older copy",
-            hint=f"put the newest one back; or {_ANEW}",
+            hint=f"put the newest one back; or {_START_OVER}",
         )
     planned = -1 if progress.planned is None else progress.planned
     if found.written is not None and found.written > planned:
@@ -110,7 +110,7 @@ def compare_with_checkpoint(
         raise StateMismatchError(
             f"the Delta table at {shown} has batch {found.written} of this query, and its checkpoint {at}: it is an "
             "older copy, or was restored from one",
-            hint=f"continue with the newest checkpoint; or {_ANEW}",
+            hint=f"continue with the newest checkpoint; or {_START_OVER}",
         )
 
 
@@ -138,7 +138,7 @@ def read_note(text: str | None, path: str) -> StoredTable | None:
     except (TypeError, ValueError) as error:
         raise StateMismatchError(
             f"the file {path} does not say which Delta table was written",
-            hint=f"restore the checkpoint from a backup; or {_ANEW}",
+            hint=f"restore the checkpoint from a backup; or {_START_OVER}",
         ) from error
 
 

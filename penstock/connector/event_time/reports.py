@@ -112,7 +112,7 @@ class RangeReporter:
         for split_id in sorted(split_ids & self._starts.keys()):
             report = self._report(split_id)
             if self._place.replayed or report is not None:
-                with _told(self._place.folder):
+                with _storage_errors(self._place.folder):
                     self._write(self._place, split_id, report)
 
     def _report(self, split_id: str) -> EventTimes | None:
@@ -173,7 +173,7 @@ class EventTimesReader:
         batch = _batch_name(state)
         if batch is None or (root := self._open()) is None:
             return {}
-        with _told(root.shown):
+        with _storage_errors(root.shown):
             self._forget(root, batch)
             names = {split_name(split.split_id): split.split_id for split in state.splits}
             found: dict[str, EventTimes] = {}
@@ -219,7 +219,7 @@ class EventTimesReader:
                 self._location = None
                 return None
             try:
-                with _told(root.shown):
+                with _storage_errors(root.shown):
                     root.system.create_dir(root.path, recursive=True)
                     root.system.open_output_stream(f"{root.path}/{MARK}").close()
             except SinkError as error:
@@ -243,7 +243,7 @@ def _files(folder: Folder) -> Iterator[_RangeFile]:
 
 
 @contextmanager
-def _told(shown: str) -> Iterator[None]:
+def _storage_errors(shown: str) -> Iterator[None]:
     """Make errors of the storage the query's own."""
     try:
         yield

@@ -226,7 +226,7 @@ _WRITTEN_ONLY = ("csv", "orc", "parquet")
 def infer_file_table(
     path: str, project: Path, *, name: str, asked: str | None, wanted: int
 ) -> InferredTable:
-    """Draft a table of files. Raises UnknownObjectError where there are none, DefinitionError for unlike ones."""
+    """Infer a table of files. Raises UnknownObjectError where there are none, DefinitionError for unlike ones."""
     found = find_files(path, project)
     kind = asked or found.kind
     if kind is None:

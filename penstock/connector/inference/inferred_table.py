@@ -102,37 +102,37 @@ WIDTH = 116
 _TEMPLATE = re.compile(r"\{[{%#]")
 
 
-def ddl_lines(draft: InferredTable) -> list[str]:
+def ddl_lines(table: InferredTable) -> list[str]:
     """Return the lines of a file that defines the table."""
-    lines = [line for remark in draft.remarks for line in _comment(remark)]
-    elements = list(_elements(draft))
+    lines = [line for remark in table.remarks for line in _comment(remark)]
+    elements = list(_elements(table))
     width = min(max((len(text) for text, _ in elements), default=0), 60) + 1
-    lines.append(f"CREATE TABLE {sql_name(draft.name)} (")
+    lines.append(f"CREATE TABLE {sql_name(table.name)} (")
     for number, (text, remark) in enumerate(elements, start=1):
         ended = text + ("," if number < len(elements) else "")
         lines.append(f"  {ended:<{width}}  -- {_plain(remark)}" if remark else f"  {ended}")
-    lines.append(")" if draft.comment is not None or draft.partition_keys else ") WITH (")
-    if draft.comment is not None:
-        lines.append(f"COMMENT {_text(draft.comment)}")
-    if draft.partition_keys:
-        lines.append(f"PARTITIONED BY ({', '.join(map(sql_name, draft.partition_keys))})")
-    options = [f"  {_text(key)} = {_text(value)}" for key, value in draft.options]
+    lines.append(")" if table.comment is not None or table.partition_keys else ") WITH (")
+    if table.comment is not None:
+        lines.append(f"COMMENT {_text(table.comment)}")
+    if table.partition_keys:
+        lines.append(f"PARTITIONED BY ({', '.join(map(sql_name, table.partition_keys))})")
+    options = [f"  {_text(key)} = {_text(value)}" for key, value in table.options]
     if lines[-1] != ") WITH (":
         lines.append("WITH (")
     lines += [*(f"{option}," for option in options[:-1]), *options[-1:], ");"]
     return [_escaped(line) for text in lines for line in text.split("\n")]
 
 
-def _elements(draft: InferredTable) -> Iterator[tuple[str, str]]:
-    columns = [each.column for each in draft.columns]
+def _elements(table: InferredTable) -> Iterator[tuple[str, str]]:
+    columns = [each.column for each in table.columns]
     name_width = min(max((len(sql_name(column.name)) for column in columns), default=0), 30)
-    for each in draft.columns:
+    for each in table.columns:
         yield _column(each.column, name_width), each.remark
-    if draft.watermark is not None:
-        column, expression = sql_name(draft.watermark.column), draft.watermark.expression
-        yield f"WATERMARK FOR {column} AS {expression}", draft.watermark_remark
-    if draft.primary_key is not None:
-        names = ", ".join(map(sql_name, draft.primary_key.columns))
+    if table.watermark is not None:
+        column, expression = sql_name(table.watermark.column), table.watermark.expression
+        yield f"WATERMARK FOR {column} AS {expression}", table.watermark_remark
+    if table.primary_key is not None:
+        names = ", ".join(map(sql_name, table.primary_key.columns))
         yield f"PRIMARY KEY ({names}) NOT ENFORCED", ""
 
 

@@ -180,7 +180,7 @@ def topic_of(subject: str) -> str:
 def infer_subject_table(
     found: RegisteredSchema, *, name: str, shown: str, properties: Mapping[str, str]
 ) -> InferredTable:
-    """Draft a table of a schema: a Kafka table for JSON; a Delta table of the rows for Avro, which no format reads.
+    """Infer a table of a schema: a Kafka table for JSON; a Delta table of the rows for Avro, which no format reads.
 
     `properties` are those of a Kafka client, `shown` the registry's address. Raises UnsupportedError for Protobuf,
     DefinitionError for a schema without columns.

@@ -135,7 +135,7 @@ def _read_tails(
         todo = tails
         for _ in range(MOST_ROUNDS):
             _run_round(consumer, todo)
-            todo = {place: tail for place, tail in todo.items() if not tail.enough}
+            todo = {partition: tail for partition, tail in todo.items() if not tail.enough}
             if not todo:
                 break
             for tail in todo.values():
@@ -144,12 +144,14 @@ def _read_tails(
             _run_round(consumer, todo)
     finally:
         consumer.close()
-    return {place: tail.messages[-tail.share :] for place, tail in tails.items()}
+    return {partition: tail.messages[-tail.share :] for partition, tail in tails.items()}
 
 
 def _run_round(consumer: KafkaConsumer, tails: Mapping[TopicPartition, _Tail]) -> None:
     """Read each tail from its start to its end."""
-    consumer.assign([Start(partition=place, offset=tail.start) for place, tail in tails.items()])
+    consumer.assign(
+        [Start(partition=partition, offset=tail.start) for partition, tail in tails.items()]
+    )
     moved_s = time.monotonic()
     while not all(tail.done for tail in tails.values()):
         fetched = consumer.consume(BATCH, POLL_S)
@@ -172,14 +174,14 @@ def _run_round(consumer: KafkaConsumer, tails: Mapping[TopicPartition, _Tail]) -
 
 def _positions_end(consumer: KafkaConsumer, tails: Mapping[TopicPartition, _Tail]) -> bool:
     """Treat tails without a record as read: the position passes them."""
-    places = [place for place, tail in tails.items() if not tail.done]
+    partitions = [partition for partition, tail in tails.items() if not tail.done]
     passed = [
-        place
-        for place, position in consumer.positions(places).items()
-        if position >= tails[place].end
+        partition
+        for partition, position in consumer.positions(partitions).items()
+        if position >= tails[partition].end
     ]
-    for place in passed:
-        tails[place].done = True
+    for partition in passed:
+        tails[partition].done = True
     return bool(passed)
 
 
@@ -206,7 +208,7 @@ def _time_ms(message: Message) -> int | None:
 def infer_topic_table(
     sample: Sample, *, name: str, topic: str, properties: Mapping[str, str], asked: str | None
 ) -> InferredTable:
-    """Draft a table of a topic. `properties` are those of the client, `asked` a format or None.
+    """Infer a table of a topic. `properties` are those of the client, `asked` a format or None.
 
     Raises DefinitionError where nothing can be inferred.
     """

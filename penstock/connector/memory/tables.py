@@ -37,14 +37,14 @@ class MemoryTable:
         """Append rows."""
         self.rows = rows if self.rows is None else pa.concat_tables([self.rows, rows])
 
-    def replace(self, touched: pa.Table, rows: pa.Table) -> None:
-        """Remove the rows whose key is in `touched`, which has only the columns of the key, and add `rows`."""
-        if self.rows is not None and touched.num_rows:
+    def replace(self, replaced: pa.Table, rows: pa.Table) -> None:
+        """Remove the rows whose key is in `replaced`, which has only the columns of the key, and add `rows`."""
+        if self.rows is not None and replaced.num_rows:
             # Acero joins no nested columns, so the positions of what stays are joined
-            keys: Sequence[str] = touched.column_names
+            keys: Sequence[str] = replaced.column_names
             numbers = pa.array(range(self.rows.num_rows), pa.int64())
             numbered = self.rows.select(keys).append_column(_POSITION, numbers)
-            stays = numbered.join(touched, list(keys), join_type="left anti")
+            stays = numbered.join(replaced, list(keys), join_type="left anti")
             self.rows = self.rows.take(stays.sort_by(_POSITION).column(_POSITION))
         self.append(rows)
 

@@ -75,11 +75,11 @@ class TranslatedOptions:
     @property
     def note(self) -> str | None:
         """What was read as what, in a line; None where nothing was."""
-        told = [f"'{old}' as '{new}'" for new, old in self.sources.items()]
-        told = [f"read as today's: {', '.join(told)}"] if told else []
+        parts = [f"'{old}' as '{new}'" for new, old in self.sources.items()]
+        parts = [f"read as today's: {', '.join(parts)}"] if parts else []
         if self.dropped:
-            told.append(f"left out, as they say nothing now: {', '.join(map(repr, self.dropped))}")
-        return f"options of older releases of Flink are {'; '.join(told)}" if told else None
+            parts.append(f"left out, as they say nothing now: {', '.join(map(repr, self.dropped))}")
+        return f"options of older releases of Flink are {'; '.join(parts)}" if parts else None
 
 
 def translate_legacy_options(options: Mapping[str, str]) -> TranslatedOptions:

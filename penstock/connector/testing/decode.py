@@ -144,10 +144,12 @@ class _KafkaDecoder:
         from penstock.connector.kafka.client.connection import TopicPartition
         from penstock.connector.kafka.source.records import Records
 
-        places = {TopicPartition.of(split): records for split, records in fetched.items()}
+        partitions = {TopicPartition.of(split): records for split, records in fetched.items()}
         messages = {
-            place: [_message(place.topic, place.partition, record) for record in records]
-            for place, records in places.items()
+            partition: [
+                _message(partition.topic, partition.partition, record) for record in records
+            ]
+            for partition, records in partitions.items()
         }
         decoded = self._decoder.decode(Records.of(messages))
         return RecordsWithSplitIds(

@@ -173,9 +173,9 @@ def explained(statement: Explain, analyzer: Analyzer) -> ExplainedStatement:
     """Plan what is explained. Raises InputError for what could not run."""
     match statement.statement:
         case (CreateTableAs() | ReplaceTableAs()) as create:
-            draft = analyzer.namespace.overlay()
-            apply_ddl(create, draft)
-            found = _explained(create.insert, replace(analyzer, namespace=draft))
+            overlay = analyzer.namespace.overlay()
+            apply_ddl(create, overlay)
+            found = _explained(create.insert, replace(analyzer, namespace=overlay))
             return replace(found, made=_made(create))
         case query:
             return _explained(query, analyzer)

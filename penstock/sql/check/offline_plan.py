@@ -103,10 +103,10 @@ def plan_scripts_offline(
     """
     _check_bases(scripts)
     scripts = name_scripts_here(scripts, context.project, from_scratch=from_scratch)
-    draft, faults = CheckOverlay(context), ErrorCollector()
+    overlay, faults = CheckOverlay(context), ErrorCollector()
     found = [
         [
-            faults.gather(partial(_judged, one, draft), default=OfflineStatement())
+            faults.gather(partial(_judged, one, overlay), default=OfflineStatement())
             for one in script.statements
         ]
         for script in scripts
@@ -124,36 +124,36 @@ def _check_bases(scripts: Sequence[CheckedScript]) -> None:
                     raise OnlySparkKnowsError(f"only Spark reads the checkpoints in {shown}")
 
 
-def _judged(checked: CheckedStatement, draft: CheckOverlay) -> OfflineStatement:
+def _judged(checked: CheckedStatement, overlay: CheckOverlay) -> OfflineStatement:
     try:
-        draft.apply(checked.statement)
+        overlay.apply(checked.statement)
         if not checked.inserts:
             return OfflineStatement()
         assert checked.placed is not None, "the files are named"
-        inserts = tuple(_ready(insert, draft) for insert in checked.inserts)
+        inserts = tuple(_ready(insert, overlay) for insert in checked.inserts)
         if not checked.members:
-            return OfflineStatement(queries=(_of_insert(inserts[0], draft.context.project),))
-        return _of_set(inserts, checked.placed, draft)
+            return OfflineStatement(queries=(_of_insert(inserts[0], overlay.context.project),))
+        return _of_set(inserts, checked.placed, overlay)
     except InputError as error:
         error.span = error.span or checked.statement.span
         raise
 
 
-def _ready(insert: AnalysedInsert, draft: CheckOverlay) -> AnalysedInsert:
+def _ready(insert: AnalysedInsert, overlay: CheckOverlay) -> AnalysedInsert:
     """Return the form that its checkpoint has, with the secrets that options of its tables refer to, as they are now.
 
     Raises UnknownObjectError, ConfigError.
     """
     if insert.earlier and insert.place is not None:
         insert = as_checkpointed(insert, read_shape(_open(insert.place.location)))
-    secrets = draft.context.namespace.secrets
+    secrets = overlay.context.namespace.secrets
     leaves = tuple(
         replace(leaf, table=encrypt_references(leaf.table, secrets)) for leaf in insert.query.leaves
     )
     target = encrypt_references(insert.target, secrets)
     sink = insert.sink
     if target is not insert.target:
-        sink = connector_of(target, project=draft.context.project).sink(target)
+        sink = connector_of(target, project=overlay.context.project).sink(target)
     query = replace(insert.query, leaves=leaves)
     return replace(insert, query=query, target=target, sink=sink)
 
@@ -174,16 +174,16 @@ def _of_insert(insert: AnalysedInsert, project: Path) -> OfflineQuery:
 
 
 def _of_set(
-    inserts: Sequence[AnalysedInsert], placed: LocatedStatement, draft: CheckOverlay
+    inserts: Sequence[AnalysedInsert], placed: LocatedStatement, overlay: CheckOverlay
 ) -> OfflineStatement:
-    project = draft.context.project
+    project = overlay.context.project
     way = share([insert.query for insert in inserts], project)
     match way:
         case SeparateQueries(reason=reason):
             queries = tuple(_of_insert(insert, project) for insert in inserts)
             return OfflineStatement(queries=queries, reason=reason, rivals=placed.rivals)
         case SharedRead(leaf=leaf):
-            _check_functions(inserts, draft.context.namespace)
+            _check_functions(inserts, overlay.context.namespace)
             assert placed.set_place is not None, "it was placed as one query"
             query = _shared(inserts, leaf, placed.set_place, project)
             return OfflineStatement(queries=(query,), rivals=placed.rivals)

@@ -142,11 +142,11 @@ class CheckOverlay:
             words = set(re.findall(r"\w+", one.message))
             for drift in self._drifts:
                 if named := sorted(drift.names & words):
-                    told = (
+                    reason = (
                         f"the catalog has another definition of {drift.identifier.name} than this file, which "
                         f"differs in {', '.join(named)}: `penstock catalog apply FILE` takes the file's"
                     )
-                    one.hint = f"{told}; {one.hint}" if one.hint else told
+                    one.hint = f"{reason}; {one.hint}" if one.hint else reason
 
     def apply(self, statement: Statement) -> None:
         """Apply what a definition or a SET changes. Raises InputError."""
@@ -243,12 +243,12 @@ def check_scripts(
     """
     check_settings(context.settings)
     folders = folders or TemplateFolders(root=context.project)
-    draft, faults = CheckOverlay(context, strict=strict), ErrorCollector()
+    overlay, faults = CheckOverlay(context, strict=strict), ErrorCollector()
     scripts: list[CheckedScript] = []
     with _nothing_collected():
         for file in files:
             texts, error = _statements(file, variables, env, folders, faults)
-            scripts.append(_check_file(file, texts, draft, faults, follows=follows))
+            scripts.append(_check_file(file, texts, overlay, faults, follows=follows))
             if error is not None:
                 faults.add(error)  # it is behind all that could be read
     faults.raise_all()
@@ -275,23 +275,23 @@ def _nothing_collected() -> Iterator[None]:
 def _check_file(
     file: ScriptFile,
     texts: Sequence[StatementText],
-    draft: CheckOverlay,
+    overlay: CheckOverlay,
     faults: ErrorCollector,
     *,
     follows: bool,
 ) -> CheckedScript:
     """Check the statements of a file, each against what those before it define."""
-    analyzer = draft.analyzer(file)
+    analyzer = overlay.analyzer(file)
     checked: list[CheckedStatement] = []
     before = faults.unreached
-    draft.warnings.clear()
+    overlay.warnings.clear()
     for text in texts:
-        step = partial(_check, text, draft, analyzer, follows=follows)
+        step = partial(_check, text, overlay, analyzer, follows=follows)
         one = faults.gather(step, default=None, text=text.text)
         if one is not None:
             checked.append(one)
     unchecked = faults.unreached - before
-    warnings = tuple(draft.warnings)
+    warnings = tuple(overlay.warnings)
     return CheckedScript(
         file=file, statements=tuple(checked), unchecked=unchecked, warnings=warnings
     )
@@ -314,17 +314,17 @@ def _statements(
 
 
 def _check(
-    text: StatementText, draft: CheckOverlay, analyzer: Analyzer, *, follows: bool
+    text: StatementText, overlay: CheckOverlay, analyzer: Analyzer, *, follows: bool
 ) -> CheckedStatement:
     try:
-        namespace, project = draft.context.namespace, draft.context.project
+        namespace, project = overlay.context.namespace, overlay.context.project
         statement = parse_statement(text, namespace)
         check_connector(statement, project)
-        if draft.strict is not None:
-            check_written_secrets(statement, strict=draft.strict)
+        if overlay.strict is not None:
+            check_written_secrets(statement, strict=overlay.strict)
         check_command(statement, namespace, project)
         refilled = refilled_error(statement, namespace)
-        draft.apply(statement)
+        overlay.apply(statement)
         if (insert := filling_insert(statement)) is not None:
             checked = _check_insert(statement, insert, analyzer)
             if refilled and checked.analysed is not None and not checked.analysed.is_stream:
@@ -344,7 +344,7 @@ def _check(
                     raise _endless(statement)
     except InputError as error:
         _locate(error, text)
-        draft.explain(error)
+        overlay.explain(error)
         raise
     except RecursionError:
         raise SqlSyntaxError(

@@ -18,7 +18,7 @@ from penstock.connector.registry import connector_of
 from penstock.connector.source.coordinator.coordinator import enumerator_state
 from penstock.connector.source.split import Discovery, SplitOffsets
 from penstock.connector.source.state import SourceState
-from penstock.sql.checkpoint.fingerprint import ANEW
+from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.checkpoint.identity import check_identity
 from penstock.sql.checkpoint.reader import read_checkpoint
 from penstock.sql.checkpoint.start_decision import (
@@ -188,5 +188,5 @@ def check_rivals(rivals: Sequence[str], reason: str | None, open_files: OpenFile
             raise StateMismatchError(
                 f"what this statement set does ran {way} before, with the checkpoint {rival}; "
                 f"now it is {now}",
-                hint="undo the change; or " + "; or ".join(ANEW),
+                hint="undo the change; or " + "; or ".join(START_OVER_HINTS),
             )

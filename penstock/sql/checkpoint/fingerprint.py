@@ -26,7 +26,7 @@ _FROM_SCRATCH = (
     "start over from the startup mode of the sources with --from-scratch, which sets the checkpoint aside "
     "(rows that were already written are written again)"
 )
-ANEW = (
+START_OVER_HINTS = (
     _FROM_SCRATCH,
     "start over beside it, under another SET 'pipeline.name' = '...'",
 )
@@ -114,7 +114,7 @@ def check_fits(known: QueryFingerprint, wanted: QueryFingerprint, checkpoint: st
         raise StateMismatchError(
             f"the query, or the plan that this version has for it, changed, and its checkpoint {checkpoint} no longer "
             "fits; " + "; ".join(differing),
-            hint=f"{KEEP}; or " + "; or ".join(ANEW),
+            hint=f"{KEEP}; or " + "; or ".join(START_OVER_HINTS),
         )
 
 

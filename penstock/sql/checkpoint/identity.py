@@ -20,7 +20,7 @@ from penstock.catalog.errors import PenstockError, StateMismatchError
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.options.redaction import redact
 from penstock.connector.urls import is_url
-from penstock.sql.checkpoint.fingerprint import ANEW
+from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.checkpoint.reader import damaged_error
 from penstock.sql.dialect import parse_query, table_options, to_text
 
@@ -207,7 +207,7 @@ def read_identity(files: CheckpointFiles) -> CheckpointIdentity | None:
         raise damaged_error(files.location, path, "does not hold what it should") from error
     raise StateMismatchError(
         f"{files.location}/{path} was written by another version of Penstock ({version!r})",
-        hint="run that version; or " + "; or ".join(ANEW),
+        hint="run that version; or " + "; or ".join(START_OVER_HINTS),
     )
 
 

@@ -18,7 +18,7 @@ from penstock.catalog.errors import ConfigError, StateMismatchError
 from penstock.connector.dead_letters.table import STAGING
 from penstock.connector.source.state import SourceState, decode_state
 from penstock.connector.urls import split_url
-from penstock.sql.checkpoint.fingerprint import ANEW, QueryFingerprint
+from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS, QueryFingerprint
 
 SHAPE_FILE = "penstock-query.json"
 
@@ -77,7 +77,7 @@ def damaged_error(location: str, file: str, why: str) -> StateMismatchError:
     """Make the error for a file of a checkpoint that is not as it was written."""
     return StateMismatchError(
         f"the checkpoint {location} is damaged: {file} {why}",
-        hint="restore the file from a copy of the checkpoint; or " + "; or ".join(ANEW),
+        hint="restore the file from a copy of the checkpoint; or " + "; or ".join(START_OVER_HINTS),
     )
 
 

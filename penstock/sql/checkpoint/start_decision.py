@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock.catalog.errors import InputError, PenstockError
 from penstock.connector.source.state import SourceState
-from penstock.sql.checkpoint.fingerprint import ANEW, KEEP, QueryFingerprint, check_fits
+from penstock.sql.checkpoint.fingerprint import KEEP, START_OVER_HINTS, QueryFingerprint, check_fits
 from penstock.sql.checkpoint.reader import SavedCheckpoint
 
 
@@ -103,13 +103,13 @@ def decide_start(
         try:
             check_fits(saved.shape, shape, location)
         except InputError as error:
-            return Incompatible(reason=error.message, choices=(KEEP, *ANEW))
+            return Incompatible(reason=error.message, choices=(KEEP, *START_OVER_HINTS))
     if saved is None or saved.planned is None:
-        return New(sources=tuple(map(_anew, sources)))
+        return New(sources=tuple(map(_fresh_start, sources)))
     for now in sources:
         if now.refusal is not None:
             hint = now.refusal.hint
-            choices = (hint, *ANEW) if hint else ANEW
+            choices = (hint, *START_OVER_HINTS) if hint else START_OVER_HINTS
             return Incompatible(reason=f"{now.table}: {now.refusal.message}", choices=choices)
     offsets = (*saved.offsets, *(None for _ in sources))
     return Resume(
@@ -124,10 +124,12 @@ def decide_start(
 
 def refuse_start(error: InputError) -> Incompatible:
     """Return the verdict on a checkpoint that cannot be read."""
-    return Incompatible(reason=error.message, choices=(error.hint,) if error.hint else ANEW)
+    return Incompatible(
+        reason=error.message, choices=(error.hint,) if error.hint else START_OVER_HINTS
+    )
 
 
-def _anew(now: SourceStatus) -> SourceStart:
+def _fresh_start(now: SourceStatus) -> SourceStart:
     splits = tuple(
         SplitStart(split=name, start=start, end=now.ends.get(name))
         for name, start in sorted(now.starts.items())
@@ -138,7 +140,7 @@ def _anew(now: SourceStatus) -> SourceStart:
 def _onward(now: SourceStatus, offset: SourceState | str | None, *, replays: bool) -> SourceStart:
     match offset:
         case None:
-            return _anew(now)
+            return _fresh_start(now)
         case str():
             return SourceStart(table=now.table, note=f"after the engine's offset {offset}")
     splits = tuple(

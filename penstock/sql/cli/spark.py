@@ -22,13 +22,13 @@ def spark_logs(project: Project, *, verbose: bool) -> LogFiles | None:
 
 
 def open_spark(
-    master: str | None, conf: Mapping[str, str], files: LogFiles | None, *, told: bool = True
+    master: str | None, conf: Mapping[str, str], files: LogFiles | None, *, announce: bool = True
 ) -> SparkSession:
     """Start Spark, or return the running session; without `files` it writes to stderr. Raises ConfigError.
 
     The caller ends it by `end_jvm`.
     """
     master = master or DEFAULT_MASTER
-    if told and not is_running():
+    if announce and not is_running():
         say(f"starting Spark on {master}")
     return start_spark(master, conf, launch=lambda settings: launch_jvm(settings, files))

@@ -134,7 +134,7 @@ SecretChange = CreateSecret | AlterSecret | DropSecret
 
 
 def convert_secret(tree: exp.Expr, text: StatementText, namespace: Namespace) -> SecretChange:
-    """The value of a statement about a secret, tried on a draft. Raises InputError at the secret's name."""
+    """The value of a statement about a secret, tried on an overlay. Raises InputError at the secret's name."""
     statement = _statement(tree, text)
     validated_on_overlay(statement, tree.this, text, namespace)
     return statement

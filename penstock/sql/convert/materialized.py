@@ -234,10 +234,10 @@ def _distribution(
     """The value of DISTRIBUTED. Raises InputErrors for a column that the query has not."""
     if node is None:
         return None
-    draft = TableBuilder(where=node, places={column.name: node for column in columns})
-    found = read_distribution(node, draft)
-    if draft.errors:
-        raise InputErrors(draft.errors)
+    builder = TableBuilder(where=node, places={column.name: node for column in columns})
+    found = read_distribution(node, builder)
+    if builder.errors:
+        raise InputErrors(builder.errors)
     return found
 
 

@@ -68,10 +68,10 @@ def check_views(before: Table | View, after: Table | View, namespace: Namespace)
     """Check that the views over `before` are right over `after` too. Raises DefinitionError."""
     if _looks_alike(before, after):
         return
-    draft = namespace.overlay()
-    draft.replace(before, after)
+    overlay = namespace.overlay()
+    overlay.replace(before, after)
     for view in _views_over(before.identifier, namespace):
-        problem = _problem(view, draft)
+        problem = _problem(view, overlay)
         if problem is not None and _problem(view, namespace) is None:
             raise DefinitionError(
                 f"the view {view.identifier} would no longer be right: {problem}",

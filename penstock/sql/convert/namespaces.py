@@ -135,10 +135,10 @@ def _changed_catalog(
 
 
 def _options(keys: list[exp.Literal], where: exp.Expr) -> tuple[tuple[str, str], ...]:
-    draft = TableBuilder(where=where)
-    options = read_options(keys, draft)
-    if draft.errors:
-        raise InputErrors(draft.errors)
+    builder = TableBuilder(where=where)
+    options = read_options(keys, builder)
+    if builder.errors:
+        raise InputErrors(builder.errors)
     return options
 
 

@@ -285,8 +285,8 @@ def _syntax_error(error: FlinkParseError, text: StatementText) -> InputError:
         if token is not error.token:
             message, span = f"unexpected '{token.text}'", _token_span(text, token)
     elif hint is not None and error.token is not None:
-        told = hint.startswith("did you mean")
-        near = None if told else nearest_keyword(error.token, (*CLAUSES, *OTHERS))
+        suggested = hint.startswith("did you mean")
+        near = None if suggested else nearest_keyword(error.token, (*CLAUSES, *OTHERS))
         hint = f"did you mean {near}? {hint}" if near else hint
     return SqlSyntaxError(message, hint=hint, span=span)
 

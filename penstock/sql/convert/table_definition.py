@@ -38,20 +38,20 @@ log = logging.getLogger(__name__)
 def define_table(tree: exp.Create, identifier: Identifier, namespace: Namespace) -> Table:
     """The table that a CREATE TABLE defines. Raises InputErrors with all that is wrong in it."""
     like = next((p for p in properties_of(tree) if isinstance(p, exp.LikeProperty)), None)
-    draft = TableBuilder(where=tree.this.this)
+    builder = TableBuilder(where=tree.this.this)
     if like is not None:
-        return _define_like(tree, like, identifier, namespace, draft)
+        return _define_like(tree, like, identifier, namespace, builder)
     for element in tree.this.expressions:
-        draft.read_element(element)
-    return build_table(tree, identifier, draft)
+        builder.read_element(element)
+    return build_table(tree, identifier, builder)
 
 
-def build_table(tree: exp.Create, identifier: Identifier, draft: TableBuilder) -> Table:
-    """The table of a draft that has all its columns, with the other clauses of the CREATE. Raises InputErrors."""
-    partition_keys = read_partition_keys(tree, draft)
-    options = read_options(option_keys(tree), draft)
-    distribution = read_distribution(_distribution(tree), draft)
-    return draft.build(
+def build_table(tree: exp.Create, identifier: Identifier, builder: TableBuilder) -> Table:
+    """The table of a builder that has all its columns, with the other clauses of the CREATE. Raises InputErrors."""
+    partition_keys = read_partition_keys(tree, builder)
+    options = read_options(option_keys(tree), builder)
+    distribution = read_distribution(_distribution(tree), builder)
+    return builder.build(
         identifier,
         options=options,
         partition_keys=partition_keys,
@@ -69,31 +69,31 @@ def _define_like(
     like: exp.LikeProperty,
     identifier: Identifier,
     namespace: Namespace,
-    draft: TableBuilder,
+    builder: TableBuilder,
 ) -> Table:
     """The table that CREATE TABLE ... LIKE defines: the other's columns first, then its own."""
     source = _source_of_like(like, namespace)
     taken = LikeOptions.of((o.name, o.args["value"].name) for o in like.expressions)
-    draft.load(taken.columns(source.schema))
+    builder.load(taken.columns(source.schema))
     declared: set[str] = set()
     for element in tree.this.expressions:
         if isinstance(element, exp.ColumnDef):
-            _declare_over(element, source, taken, draft, declared)
+            _declare_over(element, source, taken, builder, declared)
         else:
-            draft.read_rule(element)
-    _take_rules(source, taken, draft)
-    own_keys = read_partition_keys(tree, draft)
-    own_options = read_options(option_keys(tree), draft)
-    own_distribution = read_distribution(_distribution(tree), draft)
+            builder.read_rule(element)
+    _take_rules(source, taken, builder)
+    own_keys = read_partition_keys(tree, builder)
+    own_options = read_options(option_keys(tree), builder)
+    own_distribution = read_distribution(_distribution(tree), builder)
     for key in option_keys(tree):
-        _gather(draft, key, lambda key=key: taken.check_option(key.name, source))  # type: ignore[misc]
+        _gather(builder, key, lambda key=key: taken.check_option(key.name, source))  # type: ignore[misc]
     try:
         partition_keys = taken.partition_keys(source, own_keys)
         distribution = taken.distribution(source, own_distribution)
     except InputError as error:
-        draft.add(error, like)
+        builder.add(error, like)
         partition_keys, distribution = (), None
-    return draft.build(
+    return builder.build(
         identifier,
         options=taken.options(source, own_options),
         partition_keys=partition_keys,
@@ -123,43 +123,43 @@ def _declare_over(
     node: exp.ColumnDef,
     source: Table,
     taken: LikeOptions,
-    draft: TableBuilder,
+    builder: TableBuilder,
     declared: set[str],
 ) -> None:
     """Add a column, which may replace the other table's if the options say so."""
     name = node.this.name
-    column = draft.read_column(node) if name not in declared else None
+    column = builder.read_column(node) if name not in declared else None
     if name in declared:
-        draft.add(DefinitionError(f"the column '{name}' is declared twice"), node.this)
+        builder.add(DefinitionError(f"the column '{name}' is declared twice"), node.this)
     declared.add(name)
     if column is None:
         return
-    if draft.index(name) is not None:
+    if builder.index(name) is not None:
         other = source.schema.column(name)
-        _gather(draft, node.this, lambda: taken.check_column(column, other))
-    draft.put(column, node.this)
+        _gather(builder, node.this, lambda: taken.check_column(column, other))
+    builder.put(column, node.this)
 
 
-def _take_rules(source: Table, taken: LikeOptions, draft: TableBuilder) -> None:
+def _take_rules(source: Table, taken: LikeOptions, builder: TableBuilder) -> None:
     """Copy watermark and key where the options say so."""
     schema = source.schema
     try:
-        if taken.watermark_taken(schema, own=draft.watermark is not None) and schema.watermark:
-            draft.load_watermark(schema.watermark)
+        if taken.watermark_taken(schema, own=builder.watermark is not None) and schema.watermark:
+            builder.load_watermark(schema.watermark)
     except InputError as error:
-        draft.add(error, draft.watermark or draft.where)
+        builder.add(error, builder.watermark or builder.where)
     try:
-        if taken.key_taken(schema, own=bool(draft.keys)) and schema.primary_key:
-            draft.load_key(schema.primary_key)
+        if taken.key_taken(schema, own=bool(builder.keys)) and schema.primary_key:
+            builder.load_key(schema.primary_key)
     except InputError as error:
-        draft.add(error, draft.keys[0][0])
+        builder.add(error, builder.keys[0][0])
 
 
-def _gather(draft: TableBuilder, node: exp.Expr, check: Callable[[], None]) -> None:
+def _gather(builder: TableBuilder, node: exp.Expr, check: Callable[[], None]) -> None:
     try:
         check()
     except InputError as error:
-        draft.add(error, node)
+        builder.add(error, node)
 
 
 # --- views ---
@@ -268,41 +268,41 @@ def option_keys_of(items: list[exp.Expr]) -> list[exp.Literal]:
     return [key for key in keys if isinstance(key, exp.Literal)]
 
 
-def read_options(keys: list[exp.Literal], draft: TableBuilder) -> tuple[tuple[str, str], ...]:
+def read_options(keys: list[exp.Literal], builder: TableBuilder) -> tuple[tuple[str, str], ...]:
     """The options whose keys are given as nodes; one that is given twice is an error."""
     options: dict[str, str] = {}
     for key in keys:
         if key.name in options:
-            draft.add(DefinitionError(f"the option '{key.name}' is given twice"), key)
+            builder.add(DefinitionError(f"the option '{key.name}' is given twice"), key)
         assert key.parent is not None, "a key stands in its Property"
         options[key.name] = key.parent.args["value"].name
     older = translate_legacy_options(options)
     if (note := older.note) is not None:
-        log.warning("table %s: %s", draft.where.name, note)
+        log.warning("table %s: %s", builder.where.name, note)
     return tuple(older.options.items())
 
 
-def read_partition_keys(tree: exp.Create, draft: TableBuilder) -> tuple[str, ...]:
+def read_partition_keys(tree: exp.Create, builder: TableBuilder) -> tuple[str, ...]:
     """The columns of PARTITIONED BY; one that is not there is an error."""
     keys: list[exp.Expr] = []
     for item in properties_of(tree):
         if isinstance(item, exp.PartitionedByProperty):
             keys = item.this.expressions
     for key in keys:
-        if key.name not in draft.places:
-            draft.unknown(key, "PARTITIONED BY")
+        if key.name not in builder.places:
+            builder.unknown(key, "PARTITIONED BY")
     return tuple(key.name for key in keys)
 
 
 def read_distribution(
-    node: DistributionNode | None, draft: TableBuilder
+    node: DistributionNode | None, builder: TableBuilder
 ) -> TableDistribution | None:
     """The value of DISTRIBUTED; a column that is not there is an error."""
     if node is None:
         return None
     for column in node.expressions:
-        if column.name not in draft.places:
-            draft.unknown(column, "DISTRIBUTED BY")
+        if column.name not in builder.places:
+            builder.unknown(column, "DISTRIBUTED BY")
     kind = next((kind for kind in get_args(DistributionKind) if kind == node.text("kind")), None)
     buckets = node.args.get("buckets")
     try:
@@ -312,7 +312,7 @@ def read_distribution(
             buckets=int(buckets.name) if buckets else None,
         )
     except InputError as error:
-        draft.add(error, node)
+        builder.add(error, node)
         return None
 
 

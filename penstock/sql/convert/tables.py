@@ -254,42 +254,42 @@ def _table(
     identifier: Identifier,
 ) -> Table:
     elements: list[exp.Expr] = tree.this.expressions
-    draft = TableBuilder(where=tree.this.this)
+    builder = TableBuilder(where=tree.this.this)
     if elements and isinstance(elements[0], exp.Identifier):
-        columns = _in_order(elements, columns, draft)
+        columns = _in_order(elements, columns, builder)
         elements = []
     types = dict(columns)
     for element in elements:
         if not isinstance(element, exp.ColumnDef):
-            draft.read_rule(element)
-        elif element.this.name in draft.places:
+            builder.read_rule(element)
+        elif element.this.name in builder.places:
             message = f"the column '{element.this.name}' is declared twice"
-            draft.add(DefinitionError(message), element.this)
-        elif column := draft.read_column(element):
-            _check_declared(element, column, types, draft)
-            draft.put(column, element.this)
-    declared = {column.name: column for column in draft.columns}
+            builder.add(DefinitionError(message), element.this)
+        elif column := builder.read_column(element):
+            _check_declared(element, column, types, builder)
+            builder.put(column, element.this)
+    declared = {column.name: column for column in builder.columns}
     for name, kind in columns:
-        place = draft.places.get(name, query)
+        place = builder.places.get(name, query)
         if name in declared:
-            draft.put(declared[name], place, len(draft.columns) - 1)
+            builder.put(declared[name], place, len(builder.columns) - 1)
         elif kind is None:
-            draft.add(_unsure(name), item_of(query, name))
+            builder.add(_unsure(name), item_of(query, name))
         else:
-            draft.put(PhysicalColumn(name=name, type=kind), place)
-    return build_table(tree, identifier, draft)
+            builder.put(PhysicalColumn(name=name, type=kind), place)
+    return build_table(tree, identifier, builder)
 
 
 def _check_declared(
     node: exp.ColumnDef,
     column: Column,
     types: dict[str, LogicalType | None],
-    draft: TableBuilder,
+    builder: TableBuilder,
 ) -> None:
     """Check that a declared column can stand beside those of the query."""
     if column.name in types:
         if not isinstance(column, PhysicalColumn):
-            draft.add(
+            builder.add(
                 DefinitionError(
                     f"the query has a column '{column.name}' too",
                     hint="computed and metadata columns are not filled: rename one of the two",
@@ -297,7 +297,7 @@ def _check_declared(
                 node.this,
             )
     elif isinstance(column, PhysicalColumn) and not column.type.nullable:
-        draft.add(
+        builder.add(
             DefinitionError(
                 f"the query does not fill '{column.name}', which is NOT NULL",
                 hint="leave NOT NULL out, or select a column of that name",
@@ -309,7 +309,7 @@ def _check_declared(
 def _in_order(
     names: list[exp.Expr],
     columns: tuple[tuple[str, LogicalType | None], ...],
-    draft: TableBuilder,
+    builder: TableBuilder,
 ) -> tuple[tuple[str, LogicalType | None], ...]:
     """The query's columns in the order of a list of names, which has to name each of them once."""
     types, given = dict(columns), [name.name for name in names]
@@ -317,17 +317,17 @@ def _in_order(
         if name.name not in types:
             hint = did_you_mean(name.name, types) or f"it has {', '.join(types)}"
             message = f"the query has no column '{name.name}'"
-            draft.add(UnknownObjectError(message, hint=hint), name)
+            builder.add(UnknownObjectError(message, hint=hint), name)
         elif name.name in given[:index]:
-            draft.add(DefinitionError(f"the column '{name.name}' is named twice"), name)
+            builder.add(DefinitionError(f"the column '{name.name}' is named twice"), name)
     left = [name for name in types if name not in given]
-    if left and not draft.errors:
+    if left and not builder.errors:
         message = f"the list leaves out the query's column '{left[0]}'"
-        draft.add(
+        builder.add(
             DefinitionError(message, hint="it names all of them, in another order"), names[-1]
         )
-    if draft.errors:
-        raise InputErrors(draft.errors)
+    if builder.errors:
+        raise InputErrors(builder.errors)
     return tuple((name, types[name]) for name in given)
 
 

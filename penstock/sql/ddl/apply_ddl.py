@@ -147,7 +147,7 @@ def filling_insert(statement: Statement) -> InsertInto | None:
 def validated_on_overlay(
     statement: Definition, node: exp.Expr, text: StatementText, namespace: Namespace
 ) -> Definition:
-    """See on a draft that a definition can be taken over: its error gets its place, `node`, here."""
+    """See on an overlay that a definition can be taken over: its error gets its place, `node`, here."""
     with text.placing(node):
         apply_ddl(statement, namespace.overlay())
     return statement

@@ -327,7 +327,7 @@ def kept_note(statement: Statement, namespace: Namespace) -> str | None:
     return None
 
 
-def tell_definition(statement: Statement, namespace: Namespace) -> None:
+def log_existing_definition(statement: Statement, namespace: Namespace) -> None:
     """Log that what a typed CREATE defines exists already, with the same definition or another.
     Raises ObjectExistsError.
     """

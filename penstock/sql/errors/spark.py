@@ -140,9 +140,9 @@ def _refusal(error: BaseException) -> QueryFailedError | None:
         return None
     from penstock.sql.errors.spark_analysis import as_input_error  # it loads Spark
 
-    told = as_input_error(layer)  # type: ignore[arg-type]  # found by its name, as Spark may not be loaded
+    found = as_input_error(layer)  # type: ignore[arg-type]  # found by its name, as Spark may not be loaded
     hint = _hint(_CONDITION.findall("\n".join(_layers(error))))
-    return QueryFailedError(told.message, hint=hint or told.hint, permanent=True)
+    return QueryFailedError(found.message, hint=hint or found.hint, permanent=True)
 
 
 def _is_gone(error: BaseException) -> bool:

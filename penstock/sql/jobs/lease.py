@@ -61,8 +61,8 @@ class PipelineLease:
         self._lost: PenstockError | None = None
         self._failure: PenstockError | None = None
         self._stop: Callable[[], None] = lambda: None
-        self._tell: Callable[[], JobReport | None] = lambda: None
-        self._told: JobReport | None = None
+        self._current_report: Callable[[], JobReport | None] = lambda: None
+        self._stored_report: JobReport | None = None
 
     def lost(self) -> PenstockError | None:
         """Return why this process must not work on the pipeline; None while it may. Never waits for the catalog.
@@ -101,10 +101,10 @@ class PipelineLease:
         with self._lock:
             self._stop = stop
 
-    def on_report(self, tell: Callable[[], JobReport]) -> None:
-        """Store what `tell` returns in the catalog, at each renewal where it has changed and before the release."""
+    def on_report(self, report: Callable[[], JobReport]) -> None:
+        """Store what `report` returns in the catalog, at each renewal where it has changed and before the release."""
         with self._lock:
-            self._tell = tell
+            self._current_report = report
 
     def keep_alive(self) -> None:
         """Renew until the release, or until another has the lease, on the calling thread.
@@ -176,13 +176,13 @@ class PipelineLease:
 
     def _report(self) -> None:
         with self._lock:
-            tell = self._tell
-        told = tell()
-        if told is None or told == self._told:
+            report = self._current_report
+        current = report()
+        if current is None or current == self._stored_report:
             return
         # where it fails, others see an older state until the next heartbeat
-        self._leases.report_job(self._lease, told)
-        self._told = told
+        self._leases.report_job(self._lease, current)
+        self._stored_report = current
 
     def _lose(self, error: PenstockError) -> None:
         with self._lock:

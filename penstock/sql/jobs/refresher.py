@@ -146,7 +146,7 @@ class Refresher:
         """Refresh until told to stop. Raises what ends the job."""
         while interval_ms is not None:
             due_ms = next_time(self._clock.now_ms(), interval_ms)
-            self._tell(due_ms)
+            self._set_status(due_ms)
             if not self._wait_until(due_ms):
                 return
             try:
@@ -201,7 +201,7 @@ class Refresher:
             times = f" ({count} times in a row)" if count > 1 else ""
             log.warning("%s: its refresh failed%s: %s", self._refresh.sink, times, failure.message)
 
-    def _tell(self, due_ms: int) -> None:
+    def _set_status(self, due_ms: int) -> None:
         at = datetime.fromtimestamp(due_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         if self._failures_in_a_row:
             self._state.set(JobStatus.RESTARTING, f"failed: {self._failure}; again at {at}")

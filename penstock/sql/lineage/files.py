@@ -46,7 +46,7 @@ def add_project(
     builder: LineageBuilder, namespace: Namespace, project: Project, variables: Mapping[str, object]
 ) -> None:
     """Add the statements of all files of a project; those that are not right become notes."""
-    draft = namespace.overlay()
+    overlay = namespace.overlay()
     todo = [
         replace(read_script(path), name=str(path.relative_to(project.root)))
         for path in project_files(project)
@@ -56,15 +56,15 @@ def add_project(
         left: list[ScriptFile] = []
         for file in todo:
             try:
-                scripts = _check([file], draft, project, variables)
+                scripts = _check([file], overlay, project, variables)
             except InputError as error:
                 problems[file.name] = error
                 left.append(file)
                 continue
-            _add(builder, scripts, draft, project)
+            _add(builder, scripts, overlay, project)
             for one in scripts[0].statements:
                 if is_definition(one.statement):
-                    define(one.statement, draft)
+                    define(one.statement, overlay)
         if len(left) == len(todo):
             break
         todo = left

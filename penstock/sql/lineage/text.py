@@ -98,9 +98,9 @@ def _column_notes(flow: LineageQuery, source: Identifier) -> Iterator[str]:
 
 def _column_note(each: ColumnFlow, source: Identifier) -> str:
     names = [quote(s.column) for s in each.sources if s.table == source]
-    told = _short(each.expression)
-    plain = names == [told.rpartition(".")[2]]
-    return f"{quote(each.column)} ← {', '.join(names)}" + ("" if plain else f"  ({told})")
+    expression = _short(each.expression)
+    plain = names == [expression.rpartition(".")[2]]
+    return f"{quote(each.column)} ← {', '.join(names)}" + ("" if plain else f"  ({expression})")
 
 
 def _how(flow: LineageQuery) -> str:

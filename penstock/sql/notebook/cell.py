@@ -159,8 +159,8 @@ class Cell:
             folders=project.folders,
         )
         for warning in (one for script in checked for one in script.warnings):
-            told = show_error(warning, ErrorFormat.FULL, severity=Severity.WARNING)
-            self._screen(Note(text=told.rstrip()))
+            text = show_error(warning, ErrorFormat.FULL, severity=Severity.WARNING)
+            self._screen(Note(text=text.rstrip()))
         return plan_scripts(checked, session.spark, session.context)
 
     def _statement(self, script: CheckedScript) -> None:

@@ -18,7 +18,7 @@ from sqlglot import exp
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.registry import connector_of
-from penstock.sql.checkpoint.fingerprint import ANEW
+from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.checkpoint.identity import (
     CheckpointIdentity,
     QueryLocation,
@@ -96,7 +96,8 @@ def _known_names(
             raise StateMismatchError(
                 f"which of the set's INSERTs INTO {table.name} is which in the checkpoint of {found.query!r} is not "
                 "clear: the text of several changed",
-                hint="change one at a time, with a run in between; or " + "; or ".join(ANEW),
+                hint="change one at a time, with a run in between; or "
+                + "; or ".join(START_OVER_HINTS),
                 span=members[index].statement.span,
             )
         if name not in free:

@@ -308,7 +308,7 @@ def plan_scripts(
     A checkpoint that does not fit is an error, unless the caller `judges` checkpoints; with `from_scratch` no query
     resumes from one.
     """
-    draft, faults = CheckOverlay(context), ErrorCollector()
+    overlay, faults = CheckOverlay(context), ErrorCollector()
     scripts = name_scripts(
         scripts, context.project, checkpoint_files(spark), from_scratch=from_scratch
     )
@@ -316,15 +316,15 @@ def plan_scripts(
     planned: list[CheckedScript] = []
     for script in scripts:
         planner = Planner(
-            namespace=draft.context.namespace,
-            project=draft.context.project,
-            settings=draft.context.settings,
+            namespace=overlay.context.namespace,
+            project=overlay.context.project,
+            settings=overlay.context.settings,
             default_pipeline=script.file.pipeline,
             taken=taken,
             from_scratch=from_scratch,
         )
         statements = tuple(
-            faults.gather(partial(_plan, one, draft, planner, spark, judges=judges), default=one)
+            faults.gather(partial(_plan, one, overlay, planner, spark, judges=judges), default=one)
             for one in script.statements
         )
         planned.append(replace(script, statements=statements, planner=planner))
@@ -334,16 +334,16 @@ def plan_scripts(
 
 def _plan(
     checked: CheckedStatement,
-    draft: CheckOverlay,
+    overlay: CheckOverlay,
     planner: Planner,
     spark: SparkSession,
     *,
     judges: bool,
 ) -> CheckedStatement:
     statement = checked.statement
-    namespace, project = draft.context.namespace, draft.context.project
+    namespace, project = overlay.context.namespace, overlay.context.project
     try:
-        draft.apply(statement)
+        overlay.apply(statement)
         if isinstance(statement, AddJar):
             add_jar(statement.path, spark, project)  # functions further down may need it
         if isinstance(statement, Select):

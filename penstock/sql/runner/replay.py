@@ -46,20 +46,20 @@ class Replayed:
 
 def replay(scripts: Sequence[CheckedScript], context: SessionContext) -> Iterator[Replayed]:
     """Return the statements in order. Works on an overlay: neither the catalog nor any table is changed."""
-    draft = context.overlay()
+    overlay = context.overlay()
     for script in scripts:
         planner = Planner(
-            namespace=draft.namespace,
-            project=draft.project,
-            settings=draft.settings,
+            namespace=overlay.namespace,
+            project=overlay.project,
+            settings=overlay.settings,
             default_pipeline=script.file.pipeline,
         )
         for checked in script.statements:
             statement = checked.statement
             if is_definition(statement):
-                define(statement, draft.namespace)
+                define(statement, overlay.namespace)
             elif isinstance(statement, SetOption | ResetOption):
-                set_option(statement, draft.settings)
+                set_option(statement, overlay.settings)
             yield Replayed(script=script, checked=checked, planner=planner)
         planner.close()
 
@@ -116,12 +116,12 @@ def _written(target: Table | View) -> tuple[str, ...]:
 
 def sample(query: SampledQuery, planner: Planner, spark: SparkSession, *, rows: int) -> ResultRows:
     """Run a query over the first records of its sources and return `rows` rows at most. Raises PenstockError."""
-    draft = planner.namespace.overlay()
+    overlay = planner.namespace.overlay()
     for leaf in find_relations(query.select.query, planner.namespace).leaves:
         shortened = _shortened(leaf.table, planner)
         if shortened is not leaf.table:
-            draft.create(shortened, replace=True)
-    sampler = Planner(namespace=draft, project=planner.project, settings=dict(planner.settings))
+            overlay.create(shortened, replace=True)
+    sampler = Planner(namespace=overlay, project=planner.project, settings=dict(planner.settings))
     try:
         with configured(spark, sampler.engine_conf):
             frame = sampler.select(query.select, spark)

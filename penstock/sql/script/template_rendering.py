@@ -357,7 +357,7 @@ def _explain(
     line = _line_of(error.__traceback__, environment.files)
     message = error.message if isinstance(error, InputError) else str(error)
     if isinstance(error, tuple(_BOUNDS)):
-        message, hint = next(told for kind, told in _BOUNDS.items() if isinstance(error, kind))
+        message, hint = next(found for kind, found in _BOUNDS.items() if isinstance(error, kind))
     if isinstance(error, TemplateSyntaxError):
         hint = (
             "{{ ... }} and {% ... %} are filled in here; put {% raw %} and {% endraw %} around text that has "

@@ -235,7 +235,7 @@ class _ReadOnlyRule:
             jvm, (f"{_LOGICAL}.Command", f"{_LOGICAL}.ScriptTransformation")
         )
         self._relation = _instance_of(jvm, _RELATIONS)
-        self._tells_file = _instance_of(jvm, _FILE_EXPRESSIONS)
+        self._file_expression = _instance_of(jvm, _FILE_EXPRESSIONS)
         self._files = jvm.java.lang.Class.forName(_FILES, True, _class_loader(jvm))
         self._analysis = jvm.org.apache.spark.sql.catalyst.analysis.AnalysisContext
 
@@ -295,7 +295,7 @@ class _ReadOnlyRule:
         while nodes:
             node = nodes.pop()
             for expression in _items(node.expressions()):
-                if expression.find(self._tells_file).isDefined():
+                if expression.find(self._file_expression).isDefined():
                     self._refuse("input_file_name: where the files of a table are is not published")
             match node.getClass().getSimpleName():
                 case "View":

@@ -51,17 +51,17 @@ def table_frame(statement: Select, planner: Planner, spark: SparkSession) -> Dat
 
     Raises InputError, UnsupportedError for changes without a key.
     """
-    draft = planner.namespace.overlay()
+    overlay = planner.namespace.overlay()
     for leaf in find_relations(statement.query, planner.namespace).leaves:
         modes = connector_of(leaf.table, project=planner.project).scan_modes
         if modes is not None:
-            draft.create(modes.with_end(leaf.table), replace=True)
+            overlay.create(modes.with_end(leaf.table), replace=True)
     workdir = (
         planner.workdir
     )  # made here, so that both planners have it: files have to outlive this call
-    ending = replace(planner, namespace=draft)
+    ending = replace(planner, namespace=overlay)
     assert ending.workdir == workdir
-    analysed = ending.ready(analyse(statement.query, draft, planner.project, appends=False))
+    analysed = ending.ready(analyse(statement.query, overlay, planner.project, appends=False))
     if analysed.maintained is not None:
         return ending.select(statement, spark)
     try:

@@ -25,7 +25,7 @@ from penstock.sql.check.explain import explain_lines
 from penstock.sql.clock import SystemClock
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.ddl.apply_ddl import check_connector, check_written_secrets, filling_insert
-from penstock.sql.ddl.redefinition import tell_definition
+from penstock.sql.ddl.redefinition import log_existing_definition
 from penstock.sql.errors.render import errors_explained
 from penstock.sql.execution.commands import check_command, is_command, run_command
 from penstock.sql.execution.context import SessionContext, open_names
@@ -259,7 +259,7 @@ class Session:
         if is_command(statement):
             listed = run_command(statement, self.context)
             return None if listed is None else self._frame(listed)
-        tell_definition(statement, self.namespace)
+        log_existing_definition(statement, self.namespace)
         if (insert := filling_insert(statement)) is not None:
             self._check_filling(statement, insert)
         if is_definition(statement):
@@ -298,11 +298,11 @@ class Session:
         register_called(query, self.namespace, self.spark, self.project.root)
 
     def _check_filling(self, statement: Statement, insert: InsertInto) -> None:
-        """Plan on a draft what fills a table, and prepare its target: only then is it defined. Raises InputError."""
-        draft = self.namespace.overlay()
-        define(statement, draft)
+        """Plan on an overlay what fills a table, and prepare its target: only then is it defined. Raises InputError."""
+        overlay = self.namespace.overlay()
+        define(statement, overlay)
         self._register(insert.query)
-        planner = Planner(namespace=draft, project=self.project.root, settings=self.settings)
+        planner = Planner(namespace=overlay, project=self.project.root, settings=self.settings)
         try:
             planner.plan_insert(planner.analyse_insert(insert), self.spark).prepare()
         finally:

@@ -169,14 +169,14 @@ class ShellSession:
             folders=self.project.folders,
         )
         for script in checked:
-            self._tell(script)
+            self._show_findings(script)
         planned = plan_scripts(checked, spark, context)
         run = ScriptRun(context, stop=self._request, listener=self)
         run.run(planned, wait=False)
         self._jobs += [job for job in run.jobs if not job.wait(0)]
         return run.error is None
 
-    def _tell(self, script: CheckedScript) -> None:
+    def _show_findings(self, script: CheckedScript) -> None:
         """Report findings that stop nothing: warnings, and what exists already as typed."""
         for warning in script.warnings:
             self.screen.say(render(warning, severity=Severity.WARNING).rstrip())

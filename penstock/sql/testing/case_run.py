@@ -79,16 +79,16 @@ class CaseRunner:
         folder = self.folder / str(number)
         found: ActualResults | None = None
         error: PenstockError | None = None
-        draft: _Draft | None = None
+        prepared: _PreparedCase | None = None
         try:
-            draft = _drafted(case, self.catalog, self.project, folder, lenient=self.lenient)
-            found = _Run(runner=self, draft=draft, folder=folder).result()
+            prepared = _prepared(case, self.catalog, self.project, folder, lenient=self.lenient)
+            found = _Run(runner=self, prepared=prepared, folder=folder).result()
         except _CaseMistake as mistake:
             raise mistake.error from mistake
         except PenstockError as failure:
             error = failure
         seconds = (time.monotonic_ns() - began_ns) / 1e9
-        named = NamedTables() if draft is None else draft.named
+        named = NamedTables() if prepared is None else prepared.named
         skips = case.then is None and case.error is None and self.lenient and error is None
         return CaseResult(
             case=case,
@@ -108,10 +108,10 @@ def check_case(
     Rows are written into `folder`. Raises InputError.
     """
     try:
-        draft = _drafted(case, catalog, project, folder, lenient=lenient)
+        prepared = _prepared(case, catalog, project, folder, lenient=lenient)
         with _mistakes():
-            draft.sources(folder).write(case.steps, draft.named)
-            check_expected(case, draft.named.tables, lenient=lenient)
+            prepared.sources(folder).write(case.steps, prepared.named)
+            check_expected(case, prepared.named.tables, lenient=lenient)
     except _CaseMistake as mistake:
         raise mistake.error from mistake
     except PenstockError:
@@ -127,7 +127,7 @@ class _CaseMistake(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
+class _PreparedCase:
     """A case whose SQL was checked and whose names were found."""
 
     case: Case
@@ -144,9 +144,9 @@ class _Draft:
         return Sources(doubles=self.doubles, project=folder)
 
 
-def _drafted(
+def _prepared(
     case: Case, catalog: Catalog, project: Project, folder: Path, *, lenient: bool
-) -> _Draft:
+) -> _PreparedCase:
     """Check a case's files, as `penstock validate` does, and find what it names. Raises InputError, _CaseMistake."""
     if case.target is not None:
         with _mistakes():
@@ -169,7 +169,7 @@ def _drafted(
         keeps_letters=case.then is not None and case.then.dead_letters is not None,
         clock=clock,
     )
-    return _Draft(
+    return _PreparedCase(
         case=case,
         project=project,
         base=base,
@@ -186,39 +186,39 @@ class _Run:
     """One run of one case."""
 
     runner: CaseRunner
-    draft: _Draft
+    prepared: _PreparedCase
     folder: Path
 
     def result(self) -> ActualResults:
         """Run the case to its end. Raises the error of its SQL, _CaseMistake for a mistake in the case."""
-        draft = self.draft
-        sources = draft.sources(self.folder)
+        prepared = self.prepared
+        sources = prepared.sources(self.folder)
         with _mistakes():
-            sources.write(draft.case.steps, draft.named)
+            sources.write(prepared.case.steps, prepared.named)
         statements = Statements(
             spark=self.runner.spark,
-            doubles=draft.doubles,
+            doubles=prepared.doubles,
             folder=self.folder,
-            project=draft.project,
-            settings=draft.settings,
-            clock=draft.clock,
+            project=prepared.project,
+            settings=prepared.settings,
+            clock=prepared.clock,
         )
         with ExitStack() as stack:
             stack.callback(statements.close)
-            stack.callback(draft.doubles.forget, draft.named.all)
+            stack.callback(prepared.doubles.forget, prepared.named.all)
             self._run(statements, sources, stack)
             return self._found(statements.queries)
 
     def _run(self, statements: Statements, sources: Sources, stack: ExitStack) -> None:
         spark = self.runner.spark
         try:
-            statements.run(self.draft.scripts, self.draft.base.overlay())
+            statements.run(self.prepared.scripts, self.prepared.base.overlay())
             for running in statements.queries:
                 stack.callback(running.stop)
                 sources.prepare(running.query, spark)
             for running in statements.queries:
                 running.start()
-            for number in range(max(1, len(self.draft.case.steps))):
+            for number in range(max(1, len(self.prepared.case.steps))):
                 sources.publish(number, spark)
                 for running in statements.queries:
                     running.step()
@@ -227,7 +227,7 @@ class _Run:
             raise translate(error) from error
 
     def _found(self, queries: Sequence[RunningQuery]) -> ActualResults:
-        then, named, doubles = self.draft.case.then, self.draft.named, self.draft.doubles
+        then, named, doubles = self.prepared.case.then, self.prepared.named, self.prepared.doubles
         changes = {table.name: table.changes for table in (() if then is None else then.tables)}
         wanted = changes if then is not None else dict.fromkeys(named.written, False)
         rows: dict[str, list[ActualRow]] = {}

@@ -48,8 +48,8 @@ def headline(problem: Problem) -> str:
                     (Mark.CHANGED, "changed"),
                 )
             }
-            told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-            return f"{what} differ: {told}"
+            counted = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+            return f"{what} differ: {counted}"
         case ValueDiffers(what=what, expected=expected, found=found):
             return f"{what}: expected {expected}, got {found}"
         case WrongError(expected=None, error=error):

@@ -135,7 +135,7 @@ class TableSubstitutes:
     clock: FixedClock | None
 
     def stage(self, namespace: Namespace) -> Namespace:
-        """Return a draft of a namespace in which every table is its double."""
+        """Return an overlay of a namespace in which every table is its double."""
         staged = namespace.overlay()
         for found in all_tables(namespace):
             double = self.of(found) if isinstance(found, Table) else self._view(found)

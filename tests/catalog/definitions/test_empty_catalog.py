@@ -80,7 +80,7 @@ def test_it_takes_nothing(change: Callable[[Catalog], object]) -> None:
 
 
 def test_a_value_is_sealed_without_a_key_file() -> None:
-    """As a draft asks for: the text does not show the value, and nothing is written anywhere."""
+    """As an overlay asks for: the text does not show the value, and nothing is written anywhere."""
     sealed = EmptyCatalog().secrets.seal("s", "geheim")
     assert sealed.key_file is None
     assert "geheim" not in sealed.token

@@ -138,9 +138,9 @@ def test_a_catalog_that_cannot_be_looked_into_is_not_created(
         names.catalog.create_catalog(new)
     assert "other" not in names.catalogs()
     elsewhere.away = NotReachedError("not asked here")
-    draft = names.overlay()
-    draft.catalog.create_catalog(new)
-    assert "other" in draft.catalogs()
+    overlay = names.overlay()
+    overlay.catalog.create_catalog(new)
+    assert "other" in overlay.catalogs()
 
 
 def test_a_definition_in_a_folder_goes_before_what_is_found(names: Namespace) -> None:
@@ -212,23 +212,23 @@ def test_the_catalog_goes_though_tables_are_found_in_it(names: Namespace) -> Non
 def test_a_draft_sees_a_catalog_that_it_creates(elsewhere: Elsewhere) -> None:
     """A file creates a catalog and reads from it; the store has neither."""
     names = Namespace(FederatedCatalog(SqlCatalog("sqlite://"), elsewhere, lambda: 0))
-    draft = names.overlay()
-    draft.catalog.create_catalog(DELTA)
-    inner = draft.overlay()
+    overlay = names.overlay()
+    overlay.catalog.create_catalog(DELTA)
+    inner = overlay.overlay()
 
     assert inner.lookup(ORDERS) == table(ORDERS)
     inner.create(table(replace(ORDERS, name="returns")))
     assert [one.name for one in inner.tables("sales", "lake")] == ["orders", "returns"]
-    assert [one.name for one in draft.tables("sales", "lake")] == ["orders"]
+    assert [one.name for one in overlay.tables("sales", "lake")] == ["orders"]
     assert names.catalogs() == ["default_catalog"]
 
 
 def test_a_draft_looks_once(names: Namespace, elsewhere: Elsewhere) -> None:
     """A thousand statements ask the folder once for a table."""
-    draft = names.overlay()
+    overlay = names.overlay()
 
     for _ in range(1000):
-        draft.overlay().lookup(ORDERS)
+        overlay.overlay().lookup(ORDERS)
 
     assert elsewhere.asked == [ORDERS]
 

@@ -160,19 +160,19 @@ def test_places_conflict_by_their_versions_as_well(catalog: SqlCatalog) -> None:
 def test_a_draft_may_change_what_it_changed(catalog: SqlCatalog) -> None:
     """A file that alters a table twice is checked on one; then it runs, one statement after the other."""
     catalog.create(table("a"))
-    draft = Overlay(catalog, draft=True)
-    before = draft.get(identifier("a"))
-    draft.replace(before, replace(before, comment="1"))
-    once = draft.get(identifier("a"))
-    draft.replace(once, replace(once, comment="2"))
-    twice = draft.get(identifier("a"))
+    overlay = Overlay(catalog, isolated=True)
+    before = overlay.get(identifier("a"))
+    overlay.replace(before, replace(before, comment="1"))
+    once = overlay.get(identifier("a"))
+    overlay.replace(once, replace(once, comment="2"))
+    twice = overlay.get(identifier("a"))
     catalog.replace(before, once)
     catalog.replace(once, twice)
     found = catalog.get(identifier("a"))
 
     assert found.comment == "2"
     assert found.version == 3
-    assert len(draft.history(identifier("a"))) == 3
+    assert len(overlay.history(identifier("a"))) == 3
 
 
 def test_a_change_that_is_refused_leaves_no_trace(catalog: SqlCatalog) -> None:

@@ -1,4 +1,4 @@
-"""Names in a session: completion, temporary objects, drafts."""
+"""Names in a session: completion, temporary objects, overlays."""
 
 from __future__ import annotations
 
@@ -131,34 +131,34 @@ def test_only_a_database_that_exists_can_be_used(namespace: Namespace) -> None:
 
 def test_a_draft_changes_nothing(namespace: Namespace, tmp_path: Path) -> None:
     """A file is tried as a whole before its first statement runs."""
-    draft = namespace.overlay()
-    draft.create(table("a"))
-    draft.create(table("b", temporary=True))
-    draft.create(view("v"))
-    draft.drop(identifier("a"), kind="table")
+    overlay = namespace.overlay()
+    overlay.create(table("a"))
+    overlay.create(table("b", temporary=True))
+    overlay.create(view("v"))
+    overlay.drop(identifier("a"), kind="table")
 
-    assert draft.tables() == [identifier("b")]
-    assert draft.views() == [identifier("v")]
+    assert overlay.tables() == [identifier("b")]
+    assert overlay.views() == [identifier("v")]
     assert (namespace.tables(), namespace.views()) == ([], [])
     assert not (tmp_path / "catalog.db").exists()
 
 
 def test_the_nearest_name_may_be_one_of_the_draft(namespace: Namespace) -> None:
     """What a file has defined so far is what its next statements may have meant."""
-    draft = namespace.overlay()
-    draft.create(table("orders"))
+    overlay = namespace.overlay()
+    overlay.create(table("orders"))
 
     with pytest.raises(UnknownObjectError) as caught:
-        draft.lookup(identifier("order"))
+        overlay.lookup(identifier("order"))
 
     assert caught.value.hint == "did you mean 'orders'?"
 
 
 def test_a_draft_sees_what_is_there_and_refuses_what_the_store_would(namespace: Namespace) -> None:
-    """The same rules, so that what passes on the draft passes for good."""
+    """The same rules, so that what passes on the overlay passes for good."""
     namespace.create(table("kept"))
     namespace.create(table("hidden", temporary=True))
-    draft = namespace.overlay()
+    overlay = namespace.overlay()
 
     def attempts(target: Namespace) -> list[str]:
         told: list[str] = []
@@ -177,22 +177,22 @@ def test_a_draft_sees_what_is_there_and_refuses_what_the_store_would(namespace: 
             )
         return told
 
-    assert attempts(draft) == attempts(namespace)
-    draft.drop(identifier("kept"), kind="table")
-    draft.create(view("kept"))
-    assert draft.views() == [identifier("kept")]
+    assert attempts(overlay) == attempts(namespace)
+    overlay.drop(identifier("kept"), kind="table")
+    overlay.create(view("kept"))
+    assert overlay.views() == [identifier("kept")]
     assert namespace.tables() == [identifier("hidden"), identifier("kept")]
 
 
 def test_a_draft_of_a_draft_is_its_own(namespace: Namespace) -> None:
     """Each layer keeps its own changes."""
-    draft = namespace.overlay()
-    draft.create(table("a"))
-    second = draft.overlay()
+    overlay = namespace.overlay()
+    overlay.create(table("a"))
+    second = overlay.overlay()
     second.drop(identifier("a"), kind="table")
     second.create(table("b"))
 
-    assert draft.tables() == [identifier("a")]
+    assert overlay.tables() == [identifier("a")]
     assert second.tables() == [identifier("b")]
 
 
@@ -203,12 +203,14 @@ def test_a_kind_is_told_without_the_nearest_name(
     monkeypatch.setattr(object_rows, "_neighbours", lambda *_: pytest.fail("neighbours were asked"))
     namespace.create(table("orders"))
     namespace.create(view("big"))
-    draft = namespace.overlay()
-    draft.create(table("drafted"))
-    draft.drop(identifier("orders"), kind="table")
+    overlay = namespace.overlay()
+    overlay.create(table("drafted"))
+    overlay.drop(identifier("orders"), kind="table")
 
     assert catalog.kind(identifier("orders")) == "table"
     assert catalog.kind(identifier("big")) == "view"
     assert catalog.kind(identifier("free")) is None
-    kinds = [draft.catalog.kind(identifier(name)) for name in ("orders", "big", "drafted", "free")]
+    kinds = [
+        overlay.catalog.kind(identifier(name)) for name in ("orders", "big", "drafted", "free")
+    ]
     assert kinds == [None, "view", "table", None]

@@ -87,12 +87,12 @@ def test_a_draft_of_a_session_changes_neither_it_nor_the_store(file: Path) -> No
     """Not even a catalog in memory."""
     namespace = Namespace(SqlCatalog(f"sqlite:///{file}"))
     namespace.catalog.create_catalog(MEMORY)
-    draft = namespace.overlay()
-    draft.catalog.create_database(replace(SALES, catalog="memory"))
-    draft.catalog.create_database(SALES)
-    draft.drop_catalog("memory")
+    overlay = namespace.overlay()
+    overlay.catalog.create_database(replace(SALES, catalog="memory"))
+    overlay.catalog.create_database(SALES)
+    overlay.drop_catalog("memory")
     with pytest.raises(UnknownObjectError, match="no catalog 'memory'"):
-        draft.databases("memory")
+        overlay.databases("memory")
 
     assert namespace.databases("memory") == ["default"]
     assert namespace.databases() == ["default_database"]

@@ -1,4 +1,4 @@
-"""Secrets in the catalog: encrypted rows, one key, rotation, drafts; on both databases."""
+"""Secrets in the catalog: encrypted rows, one key, rotation, overlays; on both databases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.catalog.errors import (
     UnknownObjectError,
 )
 from penstock.catalog.secrets.crypto import KEY_FILE_VARIABLE, KEY_VARIABLE, decrypt, new_key
-from penstock.catalog.secrets.store import DraftSecrets
+from penstock.catalog.secrets.store import OverlaySecrets
 from penstock.catalog.store.secrets import SqlSecrets
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.catalog.conftest import Store
@@ -173,11 +173,11 @@ def test_a_draft_changes_nothing_and_seals_with_the_real_key(secrets: SqlSecrets
     """A file is planned before its CREATE SECRET has run, and the processes that it starts have the key only."""
     secrets.create("kept", "value-1")
     secrets.create("gone", "value-2")
-    draft = DraftSecrets(lambda: secrets)
-    draft.create("new", "value-3")
-    draft.alter("kept", "value-4")
-    draft.drop("gone")
-    over = DraftSecrets(lambda: draft)
+    overlay = OverlaySecrets(lambda: secrets)
+    overlay.create("new", "value-3")
+    overlay.alter("kept", "value-4")
+    overlay.drop("gone")
+    over = OverlaySecrets(lambda: overlay)
 
     assert [info.name for info in over.listed()] == ["kept", "new"]
     assert [decrypt(over.sealed(name)) for name in ("kept", "new")] == ["value-4", "value-3"]
@@ -192,11 +192,11 @@ def test_a_draft_changes_nothing_and_seals_with_the_real_key(secrets: SqlSecrets
 def test_a_namespace_and_its_drafts_have_the_catalogs_secrets(
     secrets: SqlSecrets, catalog: SqlCatalog
 ) -> None:
-    """Statements are tried on drafts of drafts."""
+    """Statements are tried on overlays of overlays."""
     session = Namespace(catalog)
     session.secrets.create("a", "value-a")
-    draft = session.overlay().overlay()
-    draft.secrets.create("b", "value-b")
+    overlay = session.overlay().overlay()
+    overlay.secrets.create("b", "value-b")
 
-    assert [info.name for info in draft.overlay().secrets.listed()] == ["a", "b"]
+    assert [info.name for info in overlay.overlay().secrets.listed()] == ["a", "b"]
     assert [info.name for info in secrets.listed()] == ["a"]

@@ -130,8 +130,8 @@ def registry() -> Iterator[str]:
     server.server_close()
 
 
-def draft(url, subject, tmp_path):
-    """Draft a table, and see that its connector takes it."""
+def inferred(url, subject, tmp_path):
+    """Infer a table, and see that its connector takes it."""
     place = Subject(url=url, subject=subject)
     made = infer_subject_table(
         read_subject(place),
@@ -146,7 +146,7 @@ def draft(url, subject, tmp_path):
 
 def test_an_avro_schema_gives_the_columns_of_its_record(registry, tmp_path):
     """Named types of other subjects, unions, logical types; NOT NULL where there is no null."""
-    columns, made = draft(registry, "orders-value", tmp_path)
+    columns, made = inferred(registry, "orders-value", tmp_path)
 
     assert columns == {
         "id": "BIGINT NOT NULL",
@@ -164,7 +164,7 @@ def test_an_avro_schema_gives_the_columns_of_its_record(registry, tmp_path):
 
 def test_a_json_schema_gives_a_kafka_table(registry, tmp_path):
     """What it requires, and does not let be null, is NOT NULL; what leads nowhere is a text."""
-    columns, made = draft(registry, "json-value", tmp_path)
+    columns, made = inferred(registry, "json-value", tmp_path)
 
     assert columns == {
         "id": "BIGINT NOT NULL",
@@ -192,7 +192,7 @@ def test_a_subject_without_a_table_is_refused_with_what_to_do(
 ):
     """Missing, of a kind that is not understood, or not of a record."""
     with pytest.raises(kind) as error:
-        draft(registry, subject, tmp_path)
+        inferred(registry, subject, tmp_path)
 
     assert message in (error.value.hint or "")
 

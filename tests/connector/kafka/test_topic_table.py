@@ -1,4 +1,4 @@
-"""Drafts of Kafka tables from samples; what they say is SQL that is right, and reads the sample."""
+"""Inferred definitions of Kafka tables from samples; what they say is SQL that is right, and reads the sample."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.connector.inferring.samples import rows, sample, split
 BROKER = {"bootstrap.servers": "broker:9092"}
 
 
-def draft(taken, asked=None, properties=BROKER):
-    """Draft the table `orders`, and see that the connector takes it."""
+def inferred(taken, asked=None, properties=BROKER):
+    """Infer the table `orders`, and see that the connector takes it."""
     made = infer_topic_table(
         taken, name="orders", topic="orders", properties=properties, asked=asked
     )
@@ -34,7 +34,7 @@ def orders(count=20, **more):
 
 def test_json_records_give_columns_a_watermark_and_options():
     """The whole of it."""
-    made = draft(sample(split(rows(*orders()))))
+    made = inferred(sample(split(rows(*orders()))))
 
     assert declared(made) == {"id": "BIGINT", "ts": "TIMESTAMP(3)"}
     assert made.watermark is not None
@@ -53,7 +53,7 @@ def test_the_standard_is_the_one_that_makes_most_columns_times():
     records = [
         {"a": "2026-01-01T00:00:00Z", "b": "2026-01-01T01:00:00.5Z", "c": "2026-01-01 00:00:00"}
     ]
-    made = draft(sample(split(rows(*records))))
+    made = inferred(sample(split(rows(*records))))
 
     assert list(declared(made).values()) == ["TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(3)", "STRING"]
     assert dict(made.options)["json.timestamp-format.standard"] == "ISO-8601"
@@ -62,7 +62,7 @@ def test_the_standard_is_the_one_that_makes_most_columns_times():
 def test_an_epoch_number_becomes_a_computed_rowtime():
     """The number itself stays a column."""
     records = [{"id": n, "at": 1_767_225_600_000 + n} for n in range(5)]
-    made = draft(sample(split(rows(*records))))
+    made = inferred(sample(split(rows(*records))))
 
     assert declared(made)["at"] == "BIGINT"
     assert made.columns[-1].column.expression == "TO_TIMESTAMP_LTZ(`at`, 3)"
@@ -72,7 +72,7 @@ def test_an_epoch_number_becomes_a_computed_rowtime():
 def test_without_a_time_the_records_own_is_taken():
     """A metadata column, and the disorder of it."""
     times = [1_767_225_600_000, 1_767_225_609_000, 1_767_225_605_000]
-    made = draft(sample(split(rows({"a": 1}, {"a": 2}, {"a": 3}), times_ms=times)))
+    made = inferred(sample(split(rows({"a": 1}, {"a": 2}, {"a": 3}), times_ms=times)))
 
     assert made.watermark.expression == "record_time - INTERVAL '10' SECOND"
     assert any("most 4.0 s" in remark for remark in made.remarks)
@@ -81,7 +81,7 @@ def test_without_a_time_the_records_own_is_taken():
 def test_times_in_no_order_get_no_watermark():
     """It would have to wait for years."""
     records = [{"born_at": f"{1990 + n * 7 % 30}-01-01 00:00:00"} for n in range(20)]
-    made = draft(sample(split(rows(*records))))
+    made = inferred(sample(split(rows(*records))))
 
     assert made.watermark is None
     assert any("No WATERMARK is proposed" in remark for remark in made.remarks)
@@ -91,7 +91,7 @@ def test_bad_records_are_counted_and_named():
     """With their places; a query would keep them aside."""
     values = rows(*orders())
     values[7] = b"{oops"
-    made = draft(sample(split(values, number=3)))
+    made = inferred(sample(split(values, number=3)))
 
     assert any("1 of 20 records (partition 3, offset 7: " in remark for remark in made.remarks)
     assert dict(made.options)["bad-records"] == "dead-letter"
@@ -99,7 +99,7 @@ def test_bad_records_are_counted_and_named():
 
 def test_tombstones_are_pointed_out():
     """A topic that is compacted is one of upserts."""
-    made = draft(sample(split([*rows(*orders()), None])))
+    made = inferred(sample(split([*rows(*orders()), None])))
 
     assert any("tombstones" in remark and "upsert-kafka" in remark for remark in made.remarks)
 
@@ -141,7 +141,7 @@ def test_tombstones_are_pointed_out():
 )
 def test_keys_become_columns(keys, options, first):
     """In the value too, beside it, of another type there, or without fields."""
-    made = draft(sample(split(rows(*orders()), keys=keys)))
+    made = inferred(sample(split(rows(*orders()), keys=keys)))
     found = {key: value for key, value in made.options if "key" in key or "include" in key}
 
     assert found == options
@@ -152,7 +152,7 @@ def test_keys_become_columns(keys, options, first):
 def test_a_key_that_the_value_holds_is_told():
     """It may be left out, where it is no text there."""
     keys = [str(n).encode() for n in range(20)]
-    made = draft(sample(split(rows(*orders()), keys=keys)))
+    made = inferred(sample(split(rows(*orders()), keys=keys)))
 
     assert any("record_key holds the same as id" in remark for remark in made.remarks)
 
@@ -161,7 +161,7 @@ def test_a_text_key_that_a_column_holds_is_that_column():
     """One column, filled from the value as in Flink."""
     records = [{"customer": f"c{n % 3}", "other": "c1"} for n in range(20)]
     keys = [record["customer"].encode() for record in records]
-    made = draft(sample(split(rows(*records), keys=keys)))
+    made = inferred(sample(split(rows(*records), keys=keys)))
 
     assert list(declared(made)) == ["customer", "other"]
     assert dict(made.options)["key.fields"] == "customer"
@@ -210,7 +210,7 @@ DEBEZIUM = {"before": None, "after": {"id": 1, "name": "a"}, "op": "c", "source"
 )
 def test_records_of_changes_give_the_rows_inside_and_their_key(record, keys, format_options):
     """The format is known by its envelope; the key by the record's, or by what the envelope names."""
-    made = draft(sample(split(rows(record), keys=keys)))
+    made = inferred(sample(split(rows(record), keys=keys)))
     found = {key: value for key, value in made.options if "json" in key or key == "format"}
 
     assert declared(made) == {"id": "BIGINT", "name": "STRING"}
@@ -221,7 +221,7 @@ def test_records_of_changes_give_the_rows_inside_and_their_key(record, keys, for
 
 def test_a_format_that_was_asked_for_is_taken():
     """The envelopes themselves as rows."""
-    made = draft(sample(split(rows(DEBEZIUM))), asked="json")
+    made = inferred(sample(split(rows(DEBEZIUM))), asked="json")
 
     assert "after" in declared(made)
 
@@ -231,7 +231,7 @@ def test_a_format_that_was_asked_for_is_taken():
 )
 def test_records_without_fields_are_one_column(values, kind):
     """Text or bytes."""
-    made = draft(sample(split(values)))
+    made = inferred(sample(split(values)))
 
     assert declared(made) == {"message": kind}
 
@@ -249,7 +249,7 @@ def test_records_without_fields_are_one_column(values, kind):
 def test_what_cannot_be_inferred_is_an_error_with_what_was_seen(values, asked, message):
     """And with what to do."""
     with pytest.raises(DefinitionError, match="topic 'orders' at broker:9092") as error:
-        draft(sample(split(values)), asked)
+        inferred(sample(split(values)), asked)
 
     assert message in error.value.message
     assert error.value.hint
@@ -264,7 +264,7 @@ def test_secrets_are_not_printed():
         "sasl.username": "u",
         "sasl.password": "hunter2",
     }
-    text = "\n".join(ddl_lines(draft(sample(split(rows(*orders()))), properties=properties)))
+    text = "\n".join(ddl_lines(inferred(sample(split(rows(*orders()))), properties=properties)))
 
     assert "hunter2" not in text
     assert "Left out: the value of sasl.password" in text
@@ -273,7 +273,7 @@ def test_secrets_are_not_printed():
 def test_comments_stay_comments_and_templates_text():
     """Whatever names and texts hold: line ends, Jinja's marks, words of SQL."""
     records = [{"a\nb": 1, "select": 2, "{{ x }}": 3, "`q`": 4}]
-    lines = ddl_lines(draft(sample(split(rows(*records)))))
+    lines = ddl_lines(inferred(sample(split(rows(*records)))))
 
     assert "{{ '{{' }} x }}" in "\n".join(lines)
     assert any(line.lstrip().startswith("`select`") for line in lines)

@@ -395,9 +395,9 @@ def test_tables_advance_together_by_the_read_limit() -> None:
 def test_a_cut_that_is_near_the_limit_is_told_to_the_group_as_it_is() -> None:
     """The next record may be below the limit as well: others must not count from there; the simulation found it."""
     split = SplitState(split_id="a", owner="t", start=4, end=4, watermark_ms=100)
-    leg = SplitPlan(split=split, cap=10, waiting=True, known={}, reach_ms=5000)
-    draft = BatchPlan(legs={"a": leg}, run_ends=False)
-    draft.hold(105, 80, "ahead")
+    plan = SplitPlan(split=split, cap=10, waiting=True, known={}, reach_ms=5000)
+    batch = BatchPlan(plans={"a": plan}, run_ends=False)
+    batch.hold(105, 80, "ahead")
 
-    assert draft.ranges_to_peek() == {}
-    assert draft.reached_ms() == 100
+    assert batch.ranges_to_peek() == {}
+    assert batch.reached_ms() == 100

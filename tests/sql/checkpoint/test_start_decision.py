@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from penstock.catalog.errors import DataLossError
 from penstock.connector.source.state import SourceState, SplitState
-from penstock.sql.checkpoint.fingerprint import ANEW, QueryFingerprint
+from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS, QueryFingerprint
 from penstock.sql.checkpoint.reader import SavedCheckpoint
 from penstock.sql.checkpoint.start_decision import (
     Incompatible,
@@ -69,9 +69,9 @@ def test_a_checkpoint_of_another_query_is_incompatible() -> None:
 
     assert isinstance(verdict, Incompatible)
     assert "GROUP BY id" in verdict.reason
-    undo, anew, beside = verdict.choices
+    undo, recreated, beside = verdict.choices
     assert "undo the change" in undo
-    assert "--from-scratch" in anew
+    assert "--from-scratch" in recreated
     assert "pipeline.name" in beside
 
 
@@ -84,7 +84,7 @@ def test_a_table_that_cannot_be_gone_on_with_is_incompatible() -> None:
 
     assert isinstance(verdict, Incompatible)
     assert verdict.reason == "clicks: 3 offsets were deleted unread"
-    assert verdict.choices == ("read on without them", *ANEW)
+    assert verdict.choices == ("read on without them", *START_OVER_HINTS)
     assert isinstance(decide_start(None, SHAPE, [now], "there"), New)
 
 

@@ -29,14 +29,14 @@ def test_a_proposed_rowtime_is_evaluated_at_planning(time, nested):
     """Epoch numbers of every unit, texts of every standard, in a column or in a field of a ROW."""
     records = [{"id": n, "time": time(n)} for n in range(9)]
     values = rows(*({"row": record} if nested else record for record in records))
-    draft = infer_topic_table(
+    inferred = infer_topic_table(
         sample(split(values, times_ms=[START * 1000] * 9)),
         name="t",
         topic="t",
         properties={"bootstrap.servers": "broker:9092"},
         asked=None,
     )
-    found = rowtime_of(draft.table("c", "d"))
+    found = rowtime_of(inferred.table("c", "d"))
 
     assert found is not None
-    assert found.column == draft.watermark.column
+    assert found.column == inferred.watermark.column

@@ -59,7 +59,7 @@ def test_secrets_are_created_changed_and_dropped(namespace: Namespace) -> None:
 
 
 def test_a_file_is_checked_against_the_secrets_that_it_makes(namespace: Namespace) -> None:
-    """On a draft: the catalog stays as it is."""
+    """On an overlay: the catalog stays as it is."""
     parse_script(
         "CREATE SECRET a AS 'hunter2-sql'; ALTER SECRET a AS 'hunter3-sql'; DROP SECRET a;",
         "jobs.sql",

@@ -138,7 +138,7 @@ def _bad(piece: Piece, split: FileSplit, values: Sequence[BadValue]) -> list[Bad
 
 
 class FileSplitReader:
-    """A SplitReader over files. Lives on one thread; only `wake_up` may come from another."""
+    """A SplitReader over files. Used by one thread; only `wake_up` may come from another."""
 
     def __init__(self, folder: TableFolder, decoder: LineDecoder, *, origins: bool = False) -> None:
         """Open nothing yet. `origins`: fetches lead back to their lines."""

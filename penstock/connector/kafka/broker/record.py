@@ -66,9 +66,9 @@ def record_path(data_dir: Path) -> Path:
 
 def write_record(data_dir: Path, record: BrokerRecord) -> None:
     """Write the record in one step."""
-    draft = data_dir / f".broker.json.{os.getpid()}"
-    draft.write_text(json.dumps(asdict(record)), encoding="utf-8")
-    draft.replace(record_path(data_dir))
+    temporary = data_dir / f".broker.json.{os.getpid()}"
+    temporary.write_text(json.dumps(asdict(record)), encoding="utf-8")
+    temporary.replace(record_path(data_dir))
 
 
 def is_broker(pid: int, data_dir: Path) -> bool:

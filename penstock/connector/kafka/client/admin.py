@@ -209,9 +209,11 @@ class KafkaAdmin(KafkaClient):
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> Future[Any]:
         """Send a group's offsets without waiting; the future ends within REQUEST_TIMEOUT_S."""
-        places = [ClientPartition(p.topic, p.partition, offset) for p, offset in offsets.items()]
+        partitions = [
+            ClientPartition(p.topic, p.partition, offset) for p, offset in offsets.items()
+        ]
         futures = self.admin.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, places)], request_timeout=REQUEST_TIMEOUT_S
+            [ConsumerGroupTopicPartitions(group, partitions)], request_timeout=REQUEST_TIMEOUT_S
         )
         (future,) = futures.values()
         return future

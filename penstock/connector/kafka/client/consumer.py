@@ -53,13 +53,13 @@ class KafkaConsumer(KafkaClient):
         """Read these partitions from these offsets and no others; what was fetched before is dropped."""
         self._last_error = None
         self._meet(starts)
-        self._consumer.assign(list(map(_client_place, starts)))
+        self._consumer.assign(list(map(_client_partition, starts)))
 
     def add(self, starts: Sequence[Start]) -> None:
         """Read these partitions too."""
         self.settle([start.partition for start in starts])
         self._meet(starts)
-        self._consumer.incremental_assign(list(map(_client_place, starts)))
+        self._consumer.incremental_assign(list(map(_client_partition, starts)))
 
     def remove(self, partitions: Sequence[TopicPartition]) -> None:
         """Stop reading these; what was fetched of them is dropped.
@@ -87,8 +87,8 @@ class KafkaConsumer(KafkaClient):
 
     def positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the next offset of each partition, gaps passed included; those not begun are absent."""
-        places = self._consumer.position([ClientPartition(*p) for p in partitions])
-        return {TopicPartition(p.topic, p.partition): p.offset for p in places if p.offset >= 0}
+        found = self._consumer.position([ClientPartition(*p) for p in partitions])
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
 
     def unassign(self) -> None:
         """Read nothing for now."""
@@ -153,7 +153,7 @@ class KafkaConsumer(KafkaClient):
         return Denied(reason=error.str()) if denied else None
 
 
-def _client_place(start: Start) -> ClientPartition:
+def _client_partition(start: Start) -> ClientPartition:
     if start.leader_epoch is None:
         return ClientPartition(*start.partition, start.offset)
     return ClientPartition(*start.partition, start.offset, leader_epoch=start.leader_epoch)

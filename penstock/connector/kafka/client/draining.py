@@ -100,17 +100,17 @@ class DrainingConsumer(KafkaConsumer):
 
     def assign(self, starts: Sequence[Start]) -> None:
         """Read these partitions from these offsets and no others; what was fetched before is dropped."""
-        places = [start.partition for start in starts]
+        partitions = [start.partition for start in starts]
         self.unassign()
-        self.settle(places)
-        self._queue.redirect(places)
+        self.settle(partitions)
+        self._queue.redirect(partitions)
         super().assign(starts)
 
     def add(self, starts: Sequence[Start]) -> None:
         """Read these partitions too."""
-        places = [start.partition for start in starts]
-        self.settle(places)
-        self._queue.redirect(places, add=True)
+        partitions = [start.partition for start in starts]
+        self.settle(partitions)
+        self._queue.redirect(partitions, add=True)
         super().add(starts)
 
     def drain(
@@ -125,8 +125,10 @@ class DrainingConsumer(KafkaConsumer):
         It also returns at an event. Raises MemoryError, after which the consumer is to be closed.
         """
         wanted = [
-            self._package.Range(topic=place.topic, partition=place.partition, begin=first, end=end)
-            for place, (first, end) in ranges.items()
+            self._package.Range(
+                topic=partition.topic, partition=partition.partition, begin=first, end=end
+            )
+            for partition, (first, end) in ranges.items()
         ]
         drained = self._queue.drain(
             wanted,
@@ -143,16 +145,16 @@ class DrainingConsumer(KafkaConsumer):
         if served.messages or any(isinstance(event, EndOfPartition) for event in served.events):
             # what was drained may lie behind them, so that its positions would pass over them
             return DrainedColumns(columns={}, events=(Displaced(),))
-        places = list(ranges)
+        partitions = list(ranges)
         events: list[Event] = []
         for event in drained.events:
             if event.range is not None:
                 found = self._event_of_code(
-                    event.code, event.text, places[event.range], event.offset
+                    event.code, event.text, partitions[event.range], event.offset
                 )
                 events += [] if found is None else [found]
         return DrainedColumns(
-            columns=dict(zip(places, drained.parts, strict=True)),
+            columns=dict(zip(partitions, drained.parts, strict=True)),
             events=(*events, *served.events),
         )
 

@@ -13,7 +13,7 @@ from penstock.catalog.errors import (
 from penstock.connector.kafka.client.connection import TopicPartition
 from penstock.connector.source.split import SplitOffsets
 
-_START_ANEW = "start over with --from-scratch, which sets the checkpoint aside, or under another SET 'pipeline.name'"
+_START_OVER = "start over with --from-scratch, which sets the checkpoint aside, or under another SET 'pipeline.name'"
 
 
 def broker_unavailable(
@@ -64,7 +64,7 @@ def truncated_log(partition: TopicPartition, position: int, extent: SplitOffsets
     return DataLossError(
         f"topic '{partition.topic}', partition {partition.partition}: offset {position} was there when it was planned, "
         f"but the log now ends at offset {extent.end}: it was truncated, or the topic was made again",
-        hint=f"{_START_ANEW}; or read on with 'scan.on-data-loss' = 'continue'",
+        hint=f"{_START_OVER}; or read on with 'scan.on-data-loss' = 'continue'",
     )
 
 
@@ -97,12 +97,12 @@ def topic_changed(topic: str, known: str | None, found: str | None) -> TopicChan
         return TopicChangedError(
             f"topic '{topic}' was deleted while it was read"
             + (f"; its id was {known}" if known else ""),
-            hint=f"make it again and {_START_ANEW}",
+            hint=f"make it again and {_START_OVER}",
         )
     return TopicChangedError(
         f"topic '{topic}' was deleted and made again: its id was {known} and is now {found}, "
         "so the offsets read so far say nothing about its records",
-        hint=f"{_START_ANEW}; rows of the old topic stay in the sink",
+        hint=f"{_START_OVER}; rows of the old topic stay in the sink",
     )
 
 

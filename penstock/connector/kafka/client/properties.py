@@ -359,10 +359,12 @@ _OVERHEARD = {
 
 def _warn(settings: Mapping[str, str], owner: str) -> None:
     protocol = settings.get("security.protocol", "plaintext").lower()
-    told = _OVERHEARD.get(settings.get("sasl.mechanism", "").upper())
-    if protocol == "sasl_plaintext" and told is not None:
+    exposed = _OVERHEARD.get(settings.get("sasl.mechanism", "").upper())
+    if protocol == "sasl_plaintext" and exposed is not None:
         logger.warning(
-            "%s: %s (SASL_PLAINTEXT); set 'properties.security.protocol' = 'SASL_SSL'", owner, told
+            "%s: %s (SASL_PLAINTEXT); set 'properties.security.protocol' = 'SASL_SSL'",
+            owner,
+            exposed,
         )
     unchecked = settings.get("ssl.endpoint.identification.algorithm", "https").lower() == "none"
     if unchecked or settings.get("enable.ssl.certificate.verification", "true").lower() == "false":

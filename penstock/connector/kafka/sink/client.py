@@ -217,10 +217,10 @@ class RecordProducer(KafkaClient):
         if self._failed:
             raise self._refused(*self._failed[0])
 
-    def commit(self, group: str, place: TopicPartition, commit: Commit) -> None:
+    def commit(self, group: str, partition: TopicPartition, commit: Commit) -> None:
         """Commit the transaction together with an offset of `group`."""
         offset, metadata = commit
-        marker = [ClientPartition(place.topic, place.partition, offset, metadata)]
+        marker = [ClientPartition(partition.topic, partition.partition, offset, metadata)]
         with CommittedOffsets(self.connection, group) as consumer:
             member = consumer.metadata
 

@@ -37,11 +37,11 @@ class BlockedPartition:
 
 def slots(admin: SinkAdmin, prefix: str, topics: Collection[str]) -> tuple[Slot, ...]:
     """List the slots whose ids begin with `prefix`; markers are looked for under `topics`."""
-    places = [TopicPartition(topic, 0) for topic in topics]
+    partitions = [TopicPartition(topic, 0) for topic in topics]
     found = []
     for name in admin.group_names():
         if name.startswith(prefix) and name.rpartition("-")[2].isdigit():
-            commits = admin.group_commits(name, places) if places else {}
+            commits = admin.group_commits(name, partitions) if partitions else {}
             markers = [Marker.parse(*commit) for commit in commits.values()]
             found.append(Slot(transactional_id=name, marker=markers[0] if markers else None))
     return tuple(found)
@@ -50,13 +50,15 @@ def slots(admin: SinkAdmin, prefix: str, topics: Collection[str]) -> tuple[Slot,
 def blocked_partitions(admin: SinkAdmin, topics: Collection[str]) -> tuple[BlockedPartition, ...]:
     """List the partitions in which a transaction is open."""
     described = admin.topics(sorted(topics))
-    places = [TopicPartition(name, p) for name, info in described.items() for p in info.partitions]
-    stable = admin.bounds(places, committed=True)
-    ends = admin.bounds(places, committed=False)
+    partitions = [
+        TopicPartition(name, p) for name, info in described.items() for p in info.partitions
+    ]
+    stable = admin.bounds(partitions, committed=True)
+    ends = admin.bounds(partitions, committed=False)
     return tuple(
-        BlockedPartition(partition=place, stable=stable[place].end, end=ends[place].end)
-        for place in places
-        if place in stable and place in ends and stable[place].end < ends[place].end
+        BlockedPartition(partition=partition, stable=stable[partition].end, end=ends[partition].end)
+        for partition in partitions
+        if partition in stable and partition in ends and stable[partition].end < ends[partition].end
     )
 
 

@@ -136,7 +136,7 @@ class SlotNames:
 
 VERSION = "v1"
 
-_START_ANEW = "to start over, SET another 'pipeline.name'; rows that are in the topic stay there"
+_START_OVER = "to start over, SET another 'pipeline.name'; rows that are in the topic stay there"
 
 _REPAIR = (
     "`penstock kafka transactions repair` sets it again (docs/exactly-once.md says when it may)"
@@ -195,7 +195,7 @@ def may_write(claim: BatchCommit, found: Marker | None) -> bool:
         raise StateMismatchError(
             f"{what}: the marker of the batch before is lost, so it is unknown whether this batch is in the topic",
             hint="the consumer group of that name was deleted, its topic was made again, or the pipeline was "
-            f"stopped for longer than the broker's offsets.retention.minutes; {_REPAIR}; or {_START_ANEW}",
+            f"stopped for longer than the broker's offsets.retention.minutes; {_REPAIR}; or {_START_OVER}",
         )
     if found.next_batch == claim.batch_id or (claim.sparse and found.next_batch < claim.batch_id):
         return True
@@ -205,28 +205,28 @@ def may_write(claim: BatchCommit, found: Marker | None) -> bool:
         raise StateMismatchError(
             f"{what}: another batch of this number is in the topic (its digest is {found.digest}, this one's "
             f"{claim.digest}): the checkpoint was copied or restored, or the query was changed before it went on",
-            hint=f"continue with the checkpoint and the query that wrote it; or {_START_ANEW}",
+            hint=f"continue with the checkpoint and the query that wrote it; or {_START_OVER}",
         )
     if found.next_batch > claim.batch_id:
         raise StateMismatchError(
             f"{what}: the topic has batch {found.next_batch - 1} of this query already: another runner is ahead, "
             "or the checkpoint is an older copy",
-            hint=f"stop the other runner, or continue with its checkpoint; or {_START_ANEW}",
+            hint=f"stop the other runner, or continue with its checkpoint; or {_START_OVER}",
         )
     raise StateMismatchError(
         f"{what}: the topic's last batch in this slot is {found.next_batch - 1}, and batch {claim.batch_id - 1} is "
         "missing there: the number of slots or the prefix was changed, or the marker was set back",
-        hint=f"{_REPAIR}; or {_START_ANEW}",
+        hint=f"{_REPAIR}; or {_START_OVER}",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotWriter:
-    """What a task needs to write its slot. `place` is where markers are kept: partition 0 of a topic of the sink."""
+    """What a task needs to write its slot. `partition` holds the markers: partition 0 of a topic of the sink."""
 
     connection: Connection = field(repr=False)
     timeout_ms: int
-    place: TopicPartition
+    partition: TopicPartition
     claim: BatchCommit
 
     def write(self, chunks: Iterator[pa.RecordBatch], destination: Destination) -> int | None:
@@ -241,7 +241,7 @@ class SlotWriter:
         )
         try:
             producer.fence()
-            found = read_marker(_admin_of(self.connection), slot, self.place)
+            found = read_marker(_admin_of(self.connection), slot, self.partition)
             if not may_write(self.claim, found):
                 return None
             producer.begin()
@@ -249,16 +249,16 @@ class SlotWriter:
             producer.flush()
             reach("produced")
             marker = Marker(next_batch=self.claim.batch_id + 1, rows=rows, digest=self.claim.digest)
-            producer.commit(slot, self.place, (marker.next_batch, marker.metadata))
+            producer.commit(slot, self.partition, (marker.next_batch, marker.metadata))
             reach("transaction-committed")
             return rows
         finally:
             producer.drop()
 
 
-def read_marker(admin: SinkAdmin, slot: str, place: TopicPartition) -> Marker | None:
+def read_marker(admin: SinkAdmin, slot: str, partition: TopicPartition) -> Marker | None:
     """Read a slot's marker; None where the broker says that there is none."""
-    found = admin.group_commits(slot, [place]).get(place)
+    found = admin.group_commits(slot, [partition]).get(partition)
     return None if found is None else Marker.parse(*found)
 
 

@@ -48,7 +48,7 @@ def replay_records(replay: ClusterReplay, records: Iterable[RawRecord]) -> int |
     BrokerUnavailableError; nothing of what was sent by then is ever read.
     """
     connection = producer_connection(replay.client, replay.sink)
-    place = TopicPartition(replay.marked, 0)
+    partition = TopicPartition(replay.marked, 0)
     producer = RecordProducer(
         transactional(connection, replay.name, DEFAULT_TRANSACTION_TIMEOUT_MS),
         who=f"replay '{replay.name}'",
@@ -56,12 +56,12 @@ def replay_records(replay: ClusterReplay, records: Iterable[RawRecord]) -> int |
     try:
         producer.fence()
         admin = SinkAdmin(admin_connection(replay.client))
-        if place in admin.group_commits(replay.name, [place]):
+        if partition in admin.group_commits(replay.name, [partition]):
             return None
         producer.begin()
         count = _send(producer, records, replay.target)
         producer.flush()
-        producer.commit(replay.name, place, (count, "penstock dlq replay"))
+        producer.commit(replay.name, partition, (count, "penstock dlq replay"))
         return count
     finally:
         producer.drop()
@@ -71,22 +71,22 @@ def _send(producer: RecordProducer, records: Iterable[RawRecord], target: str | 
     count = 0
     rest = iter(records)
     while chunk := list(islice(rest, RECORDS_A_CALL)):
-        for (topic, partition), group in _by_place(chunk, target).items():
+        for (topic, partition), group in _by_partition(chunk, target).items():
             size = sum(len(r.key or b"") + len(r.value or b"") for r in group)
             producer.send_with_headers(topic, [_message(r) for r in group], size, partition)
         count += len(chunk)
     return count
 
 
-def _by_place(
+def _by_partition(
     records: Sequence[RawRecord], target: str | None
 ) -> dict[tuple[str, int], list[RawRecord]]:
     found: dict[tuple[str, int], list[RawRecord]] = {}
     for record in records:
         assert record.topic is not None, "only records of Kafka are given back"
         assert record.partition is not None, "and they have a partition"
-        place = (record.topic, record.partition) if target is None else (target, BY_KEY)
-        found.setdefault(place, []).append(record)
+        partition = (record.topic, record.partition) if target is None else (target, BY_KEY)
+        found.setdefault(partition, []).append(record)
     return found
 
 

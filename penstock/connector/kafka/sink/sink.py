@@ -259,7 +259,7 @@ class KafkaSink(Sink):
         shared = Transactions(
             names=names,
             timeout_ms=self._transaction_timeout_ms(admin),
-            place=TopicPartition(topic, 0),
+            partition=TopicPartition(topic, 0),
             batch_id=0,
             first_batch=0,
             digest="once",
@@ -276,7 +276,7 @@ class KafkaSink(Sink):
         shared = Transactions(
             names=names,
             timeout_ms=self._transaction_timeout_ms(self._admin()),
-            place=TopicPartition(ledger.topic, 0),
+            partition=TopicPartition(ledger.topic, 0),
             batch_id=batch.batch_id,
             first_batch=ledger.first_batch,
             digest=batch_digest(batch),
@@ -302,7 +302,7 @@ class KafkaSink(Sink):
         claim, admin = shared.claim(0), self._admin()
         check_remembered(
             f"slot '{claim.slot}', batch {claim.batch_id}",
-            read_marker(admin, claim.slot, shared.place),
+            read_marker(admin, claim.slot, shared.partition),
             first_ms=first_ms,
             now_ms=now_ms,
             lasts_ms=marker_lasts_ms(admin),
@@ -336,7 +336,7 @@ class KafkaSink(Sink):
         admin = self._admin()
         claims = map(shared.claim, range(slots))
         # every slot is asked: one that does not fit is an error, whatever the others say
-        found = [may_write(c, read_marker(admin, c.slot, shared.place)) for c in claims]
+        found = [may_write(c, read_marker(admin, c.slot, shared.partition)) for c in claims]
         return any(found)
 
     def _write_slots(self, records: DataFrame, slots: int, shared: Transactions) -> None:

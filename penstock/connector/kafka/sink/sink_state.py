@@ -101,9 +101,9 @@ class KnownSlots:
 
     def slots(self) -> Iterator[KnownSlot]:
         """Return the slots."""
-        place = TopicPartition(self.ledger.topic, 0)
+        partition = TopicPartition(self.ledger.topic, 0)
         for slot in range(self.ledger.slots):
-            yield KnownSlot(name=self.names.slot(slot), place=place)
+            yield KnownSlot(name=self.names.slot(slot), partition=partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class KnownSlot:
     """A slot: its transactional id, which is also its marker's group, and where the marker is kept."""
 
     name: str
-    place: TopicPartition
+    partition: TopicPartition
 
 
 def read_slots(checkpoint: str, prefix: str, topics: Collection[str]) -> tuple[KnownSlots, ...]:
@@ -175,11 +175,11 @@ def set_marker(connection: Connection, admin: SinkAdmin, slot: KnownSlot, follow
     )
     try:
         producer.fence()
-        found = read_marker(admin, slot.name, slot.place)
+        found = read_marker(admin, slot.name, slot.partition)
         if found is None:
             found = Marker(next_batch=following)
             producer.begin()
-            producer.commit(slot.name, slot.place, (following, BY_HAND))
+            producer.commit(slot.name, slot.partition, (following, BY_HAND))
         return found
     finally:
         producer.drop()

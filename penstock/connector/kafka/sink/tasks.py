@@ -53,7 +53,7 @@ class Transactions:
 
     names: SlotNames
     timeout_ms: int
-    place: TopicPartition
+    partition: TopicPartition
     batch_id: int
     first_batch: int
     digest: str
@@ -84,7 +84,7 @@ def write_slot(batches: Iterator[pa.RecordBatch], *, task: SlotTask) -> Iterator
     writer = SlotWriter(
         connection=task.writing.connection,
         timeout_ms=shared.timeout_ms,
-        place=shared.place,
+        partition=shared.partition,
         claim=shared.claim(slot),
     )
     with readable_by_spark():

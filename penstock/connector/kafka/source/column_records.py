@@ -30,7 +30,7 @@ class ColumnRecords:
         """Concatenate the records of several partitions; each has some."""
         parts = tuple(drained.values())
         return cls(
-            runs=tuple((place, len(columns.values)) for place, columns in drained.items()),
+            runs=tuple((partition, len(columns.values)) for partition, columns in drained.items()),
             parts=parts,
             all_values=ArrowValues.of_lines(_joined([columns.values for columns in parts])),
         )
@@ -76,13 +76,13 @@ class ColumnRecords:
 
     def where(self, index: int) -> str:
         """Name a record in an error."""
-        place, part, row = self._at(index)
+        partition, part, row = self._at(index)
         offset = part.offsets[row].as_py()
-        return f"topic {place.topic}, partition {place.partition}, offset {offset}"
+        return f"topic {partition.topic}, partition {partition.partition}, offset {offset}"
 
     def raw(self, index: int) -> RawRecord:
         """Return a record as the broker has it; all of it was asked for."""
-        place, part, row = self._at(index)
+        partition, part, row = self._at(index)
         assert part.keys is not None, "a record as a whole has its key"
         assert part.timestamps is not None, "and its time"
         assert part.timestamp_types is not None, "with the type of that"
@@ -96,8 +96,8 @@ class ColumnRecords:
             key=part.keys[row].as_py(),
             value=self.all_values[index],
             where=self.where(index),
-            topic=place.topic,
-            partition=place.partition,
+            topic=partition.topic,
+            partition=partition.partition,
             timestamp_ms=part.timestamps[row].as_py() if timed else None,
             headers=tuple(zip(names, values, strict=True)),
         )

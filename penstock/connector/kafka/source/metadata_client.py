@@ -197,8 +197,8 @@ class KafkaMetadataClient:
         if self._peeker is None:
             consumer = KafkaConsumer(peek_connection(self._settings.client))
             self._peeker = Peeker(consumer, self._decoder)
-        places = {TopicPartition.of(i): offsets for i, offsets in ranges.items()}
-        return self._peeker.peek(places, accept)
+        partitions = {TopicPartition.of(i): offsets for i, offsets in ranges.items()}
+        return self._peeker.peek(partitions, accept)
 
     def split(self, split_id: str, start: int, stop: int | None) -> KafkaSplit:
         """Make a task's split, with the leader epoch seen at planning if there was one."""

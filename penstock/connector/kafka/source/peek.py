@@ -185,42 +185,42 @@ class Peeker:
         self._consumer.close()
 
     def _run_round(self, pending: Sequence[_RangeSearch]) -> None:
-        by_place = {search.partition: search for search in pending}
+        by_partition = {search.partition: search for search in pending}
         self._consumer.assign([search.begin_round() for search in pending])
         began_s = time.monotonic()
         while not all(search.rested for search in pending):
             fetched = self._consumer.consume(RECORDS_A_ROUND * len(pending), POLL_S)
             for message in fetched.messages:
-                by_place[TopicPartition(message.topic() or "", message.partition() or 0)].meet(
+                by_partition[TopicPartition(message.topic() or "", message.partition() or 0)].meet(
                     message
                 )
             for event in fetched.events:
-                self._on_event(event, by_place)
+                self._on_event(event, by_partition)
             if not fetched.messages:
-                self._look_at_positions(by_place)
+                self._look_at_positions(by_partition)
             waited_s = time.monotonic() - began_s
             if waited_s > GIVE_UP_AFTER_S:
                 raise self._consumer.unavailable("records to find event times", waited_s)
         for search in pending:
             search.end_round()
 
-    def _look_at_positions(self, by_place: Mapping[TopicPartition, _RangeSearch]) -> None:
-        places = [place for place, search in by_place.items() if not search.rested]
-        for place, position in self._consumer.positions(places).items():
-            by_place[place].reached |= position >= by_place[place].high
+    def _look_at_positions(self, by_partition: Mapping[TopicPartition, _RangeSearch]) -> None:
+        partitions = [partition for partition, search in by_partition.items() if not search.rested]
+        for partition, position in self._consumer.positions(partitions).items():
+            by_partition[partition].reached |= position >= by_partition[partition].high
 
-    def _on_event(self, event: Event, by_place: Mapping[TopicPartition, _RangeSearch]) -> None:
+    def _on_event(self, event: Event, by_partition: Mapping[TopicPartition, _RangeSearch]) -> None:
         match event:
             case Denied():
                 raise self._consumer.denied(event.reason)
             case EndOfPartition():
-                search = by_place[event.partition]
+                search = by_partition[event.partition]
                 search.reached |= event.offset >= search.high
             case OffsetUnavailable():
-                by_place[event.partition].unavailable()
+                by_partition[event.partition].unavailable()
             case TopicUnknown():
                 # what that means for the query is found out when its extent is looked up
-                by_place[event.partition].give_up()
+                by_partition[event.partition].give_up()
 
     def _decode(
         self,
@@ -245,12 +245,14 @@ class Peeker:
 
     def _rows(self, candidates: Mapping[TopicPartition, Message]) -> dict[str, pa.RecordBatch]:
         try:
-            records = Records.of({place: [message] for place, message in candidates.items()})
+            records = Records.of(
+                {partition: [message] for partition, message in candidates.items()}
+            )
             decoded = self._decoder.decode(records)
         except BadRecordError:
             if len(candidates) == 1:
                 return {}
             # one bad record must not cost the others theirs
-            alone = [self._rows({place: message}) for place, message in candidates.items()]
+            alone = [self._rows({partition: message}) for partition, message in candidates.items()]
             return {split_id: row for rows in alone for split_id, row in rows.items()}
         return {split_id: batch.slice(batch.num_rows - 1) for split_id, batch in decoded.batches}

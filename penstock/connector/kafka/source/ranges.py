@@ -31,7 +31,7 @@ from penstock.connector.source.split import SplitOffsets
 
 @dataclass(slots=True)
 class RangeProgress:
-    """One range being read: `position` is the next offset to read, `told` the one that a fetch last reported.
+    """One range being read: `position` is the next offset to read, `reported` the one that a fetch last reported.
 
     `caught_up` says that the end of the partition was seen there, where nothing can be expected. `leader_epoch` is
     that of the record before `position`; the one of the split would look like a truncated log once a later leader has
@@ -40,12 +40,12 @@ class RangeProgress:
 
     split: KafkaSplit
     position: int = field(init=False)
-    told: int = field(init=False)
+    reported: int = field(init=False)
     leader_epoch: int | None = field(init=False)
     caught_up: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        self.position = self.told = self.split.start
+        self.position = self.reported = self.split.start
         self.leader_epoch = self.split.leader_epoch
 
     @property
@@ -89,11 +89,11 @@ class RangeProgress:
         self.position = position
         self.leader_epoch = None
 
-    def tell(self) -> int | None:
+    def report(self) -> int | None:
         """Return the next position to read if it was not reported yet; never past the stop."""
-        if self.position == self.told:
+        if self.position == self.reported:
             return None
-        self.told = self.position
+        self.reported = self.position
         return self.position if self.split.stop is None else min(self.position, self.split.stop)
 
     def take(self, messages: Sequence[Message]) -> Sequence[Message]:
@@ -130,9 +130,9 @@ def by_partition(
     borders = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(messages)]
     gathered: dict[TopicPartition, list[Message]] = {}
     for begin, end in pairwise(borders):
-        place = _partition(messages[begin])
-        if place in assigned:
-            gathered.setdefault(place, []).extend(messages[begin:end])
+        partition = _partition(messages[begin])
+        if partition in assigned:
+            gathered.setdefault(partition, []).extend(messages[begin:end])
     return dict(sorted(gathered.items(), key=itemgetter(0)))
 
 

@@ -47,7 +47,7 @@ STALLED_AFTER_S = 60.0
 
 
 class KafkaSplitReader:
-    """A SplitReader over one Kafka consumer. Lives on one thread; only `wake_up` may come from another."""
+    """A SplitReader over one Kafka consumer. Used by one thread; only `wake_up` may come from another."""
 
     def __init__(
         self,
@@ -116,10 +116,12 @@ class KafkaSplitReader:
         """
         resumed = [
             reading
-            for place, reading in self._paused.items()
-            if place.split_id in resume and place.split_id not in pause
+            for partition, reading in self._paused.items()
+            if partition.split_id in resume and partition.split_id not in pause
         ]
-        paused = [reading for place, reading in self._ranges.items() if place.split_id in pause]
+        paused = [
+            reading for partition, reading in self._ranges.items() if partition.split_id in pause
+        ]
         for reading in resumed:
             self._ranges[reading.partition] = self._paused.pop(reading.partition)
         for reading in paused:
@@ -173,7 +175,7 @@ class KafkaSplitReader:
             self._on_event(event)
         if taken is None:
             self._look_at_positions()
-        if any(reading.position != reading.told for reading in self._ranges.values()):
+        if any(reading.position != reading.reported for reading in self._ranges.values()):
             return self._hand_over(taken)
         if time.monotonic() - self._moved_at_s > STALLED_AFTER_S:
             self._look_why_it_stalls()
@@ -202,34 +204,45 @@ class KafkaSplitReader:
     def _take(self, messages: Sequence[Message]) -> dict[TopicPartition, Sequence[Message]]:
         """Return the records that belong to the ranges, and move the ranges past them."""
         gathered = by_partition(messages, list(self._ranges))
-        taken = {place: self._ranges[place].take(records) for place, records in gathered.items()}
-        return {place: records for place, records in taken.items() if records}
+        taken = {
+            partition: self._ranges[partition].take(records)
+            for partition, records in gathered.items()
+        }
+        return {partition: records for partition, records in taken.items() if records}
 
     def _drain(
         self, consumer: DrainingConsumer, limit: int
     ) -> tuple[FetchedRecords | None, Sequence[Event]]:
         """Do the same in columns."""
-        ranges = {place: (r.position, r.split.stop) for place, r in sorted(self._ranges.items())}
+        ranges = {
+            partition: (r.position, r.split.stop) for partition, r in sorted(self._ranges.items())
+        }
         drained = consumer.drain(ranges, limit, POLL_S, self._fields)
-        for place, columns in drained.columns.items():
+        for partition, columns in drained.columns.items():
             if columns.last_offset is not None:
-                self._ranges[place].pass_over(columns.last_offset, columns.last_leader_epoch)
-        taken = {place: found for place, found in drained.columns.items() if len(found.values)}
+                self._ranges[partition].pass_over(columns.last_offset, columns.last_leader_epoch)
+        taken = {
+            partition: found for partition, found in drained.columns.items() if len(found.values)
+        }
         return (ColumnRecords.of(taken) if taken else None), drained.events
 
     def _hand_over(self, taken: FetchedRecords | None) -> RecordsWithSplitIds:
         """Decode records, and take finished ranges off the list."""
         decoded = None if taken is None else self._decoder.decode(taken)
-        done = [place for place, reading in self._ranges.items() if reading.finished]
-        finished = frozenset({*self._finished, *(place.split_id for place in done)})
-        told = {place.split_id: reading.tell() for place, reading in self._ranges.items()}
-        read = {} if taken is None else {place.split_id: count for place, count in taken.runs}
+        done = [partition for partition, reading in self._ranges.items() if reading.finished]
+        finished = frozenset({*self._finished, *(partition.split_id for partition in done)})
+        reported = {
+            partition.split_id: reading.report() for partition, reading in self._ranges.items()
+        }
+        read = (
+            {} if taken is None else {partition.split_id: count for partition, count in taken.runs}
+        )
         positions = {
-            split_id: position for split_id, position in told.items() if position is not None
+            split_id: position for split_id, position in reported.items() if position is not None
         }
         self._finished.clear()
-        for place in done:
-            del self._ranges[place]
+        for partition in done:
+            del self._ranges[partition]
         if done and self._ranges and self._consumer is not None:
             self._consumer.remove(done)
         elif done:
@@ -250,8 +263,8 @@ class KafkaSplitReader:
     def _look_at_positions(self) -> None:
         """Pass gaps: control and aborted records are not delivered but move the consumer's position."""
         assert self._consumer is not None, "positions are a consumer's"
-        for place, position in self._consumer.positions(list(self._ranges)).items():
-            self._ranges[place].advance(position)
+        for partition, position in self._consumer.positions(list(self._ranges)).items():
+            self._ranges[partition].advance(position)
 
     def _on_event(self, event: Event) -> None:
         assert self._consumer is not None, "events come from a consumer"

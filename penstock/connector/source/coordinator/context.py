@@ -91,7 +91,7 @@ class SourceCoordinatorContext:
         self._effects: list[CoordinatorEffect] = []
         self._registered: set[int] = set()
         self._last_split_given: set[int] = set()  # outlives a reader's failure
-        self._told_no_more: set[int] = set()  # of the readers that are there
+        self._no_more_signalled: set[int] = set()  # of the readers that are there
         self._backlog: bool | None = None
         self._calls: dict[int, _Call] = {}
         self._next_call_id = 0
@@ -116,7 +116,9 @@ class SourceCoordinatorContext:
         """Assign splits to readers, and track them until a checkpoint that holds them completes."""
         for reader, splits in assignment.items():
             assert reader in self._registered, f"splits for reader {reader}, which is not there"
-            assert reader not in self._told_no_more, f"reader {reader} was told that it has all"
+            assert reader not in self._no_more_signalled, (
+                f"reader {reader} was told that it has all"
+            )
             if splits:
                 self._tracker.record(reader, splits)
                 self.send(reader, AddSplits(splits=tuple(splits)))
@@ -124,8 +126,8 @@ class SourceCoordinatorContext:
     def signal_no_more_splits(self, reader: int) -> None:
         """Signal a reader, once, that it has its last split."""
         assert reader in self._registered, f"the end for reader {reader}, which is not there"
-        if reader not in self._told_no_more:
-            self._told_no_more.add(reader)
+        if reader not in self._no_more_signalled:
+            self._no_more_signalled.add(reader)
             self._last_split_given.add(reader)
             self.send(reader, NoMoreSplits())
 
@@ -166,7 +168,7 @@ class SourceCoordinatorContext:
     def unregister(self, reader: int) -> None:
         """A reader failed; what was signalled to it has to be signalled again."""
         self._registered.discard(reader)
-        self._told_no_more.discard(reader)
+        self._no_more_signalled.discard(reader)
 
     def expect_more_splits(self, reader: int) -> None:
         """Splits came back from a reader, so that it may not have had its last one."""
@@ -179,7 +181,7 @@ class SourceCoordinatorContext:
 
     def takes_requests(self, reader: int) -> bool:
         """Return whether a split request of `reader` is to be heard."""
-        return reader in self._registered and reader not in self._told_no_more
+        return reader in self._registered and reader not in self._no_more_signalled
 
     def complete_call(self, event: CallCompleted) -> None:
         """Pass the outcome of a call to its handler."""

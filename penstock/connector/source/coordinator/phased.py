@@ -92,7 +92,7 @@ class PhasedEnumerator:
             self._context.call_async(self._planner.chunks, self._chunks_listed)
         elif self._durable and self._log is None and not self._log_assigned:
             self._make_log()
-        self._tell_backlog()
+        self._signal_backlog()
 
     def handle_split_request(self, reader: int, location: str | None) -> None:  # noqa: ARG002  of the contract
         """Answer with the next chunk or with the log, now or when there is one."""
@@ -115,7 +115,7 @@ class PhasedEnumerator:
                 self._unassigned.appendleft(split)
             elif split.split_id not in self._finished:
                 self._log, self._log_assigned = split, False
-        self._tell_backlog()
+        self._signal_backlog()
         self._serve()
 
     def add_reader(self, reader: int) -> None:
@@ -152,7 +152,7 @@ class PhasedEnumerator:
                 del self._assigned[chunk_id]
                 self._finished[chunk_id] = position
                 self._finished_by[chunk_id] = reader
-        self._tell_backlog()
+        self._signal_backlog()
 
     def close(self) -> None:
         """Nothing: the planner is its opener's."""
@@ -183,7 +183,7 @@ class PhasedEnumerator:
         # the checkpoint completed, or nobody would start from it
         self._durable = self._snapshot_read
 
-    def _tell_backlog(self) -> None:
+    def _signal_backlog(self) -> None:
         """Signal a backlog until the last chunk is finished, not until the log is assigned.
 
         The log waits for a checkpoint, and those may be off during a backlog (FLIP-309).

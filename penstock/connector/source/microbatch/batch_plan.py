@@ -162,7 +162,7 @@ class SplitPlan:
 class BatchPlan:
     """The plans of all splits, by split id. `run_ends`: the run is over when there is nothing left to read."""
 
-    legs: Mapping[str, SplitPlan]
+    plans: Mapping[str, SplitPlan]
     run_ends: bool
     limit_ms: int | None = None
     reason: str | None = None
@@ -170,19 +170,19 @@ class BatchPlan:
     def caps_to_peek(self) -> dict[str, tuple[int, int]]:
         """Return the ranges whose last record tells the potential of a split."""
         ranges = {}
-        for split_id, leg in self.legs.items():
+        for split_id, plan in self.plans.items():
             # one that waits may get nothing of a small read limit: its next record is its potential all the same
-            place = leg.cap if leg.reads else min(leg.known, default=leg.cap)
-            leg.reach_ms = _highest((leg.split.watermark_ms, leg.known.get(place)))
-            if leg.reads and place not in leg.known:
-                ranges[split_id] = (leg.split.end, leg.cap)
+            position = plan.cap if plan.reads else min(plan.known, default=plan.cap)
+            plan.reach_ms = _highest((plan.split.watermark_ms, plan.known.get(position)))
+            if plan.reads and position not in plan.known:
+                ranges[split_id] = (plan.split.end, plan.cap)
         return ranges
 
     def learn_caps(self, watermarks_ms: Mapping[str, int]) -> None:
         """Apply what those peeks found; splits without a record are absent."""
         for split_id, watermark_ms in watermarks_ms.items():
-            leg = self.legs[split_id]
-            leg.reach_ms = _highest((leg.reach_ms, watermark_ms))
+            plan = self.plans[split_id]
+            plan.reach_ms = _highest((plan.reach_ms, watermark_ms))
 
     def potential_ms(self) -> int | None:
         """Return the lowest potential, None where no split holds its group.
@@ -191,42 +191,44 @@ class BatchPlan:
         never reported holds back no other), and in a run with an end those that have nothing left for it.
         """
         return min(
-            (leg.reach_ms for leg in self._active() if leg.reach_ms is not None), default=None
+            (plan.reach_ms for plan in self._active() if plan.reach_ms is not None), default=None
         )
 
     def reached_ms(self) -> int | None:
         """Return the lowest watermark that the batch gets to, once it is known who is held; None as above."""
         return min(
-            (ms for leg in self._active() if (ms := self._reached(leg)) is not None), default=None
+            (ms for plan in self._active() if (ms := self._reached(plan)) is not None), default=None
         )
 
     def _active(self) -> list[SplitPlan]:
         return [
-            leg
-            for leg in self.legs.values()
-            if not leg.split.finished and not leg.split.idle and (leg.waiting or not self.run_ends)
+            plan
+            for plan in self.plans.values()
+            if not plan.split.finished
+            and not plan.split.idle
+            and (plan.waiting or not self.run_ends)
         ]
 
-    def _reached(self, leg: SplitPlan) -> int | None:
-        if not leg.held:
-            return leg.reach_ms
+    def _reached(self, plan: SplitPlan) -> int | None:
+        if not plan.held:
+            return plan.reach_ms
         if self.limit_ms is None:
-            return leg.reach_ms if leg.split.watermark_ms is None else leg.split.watermark_ms
+            return plan.reach_ms if plan.split.watermark_ms is None else plan.split.watermark_ms
         # a cut that is near enough is still below the limit, and so may be the next record
-        cut_ms = leg.decided(self.reason).watermark_ms
+        cut_ms = plan.decided(self.reason).watermark_ms
         return self.limit_ms if cut_ms is None else min(self.limit_ms, cut_ms)
 
     def hold_all(self, reason: str) -> None:
         """Hold every split."""
         self.reason = reason
-        for leg in self.legs.values():
-            leg.held = leg.reads
+        for plan in self.plans.values():
+            plan.held = plan.reads
 
     def hold(self, limit_ms: int, max_drift_ms: int, reason: str) -> None:
         """Stop the splits that would run ahead of `limit_ms`, the others go to their caps."""
         self.limit_ms, self.reason = limit_ms, reason
-        for leg in self.legs.values():
-            leg.hold(limit_ms, limit_ms - max_drift_ms // ENOUGH)
+        for plan in self.plans.values():
+            plan.hold(limit_ms, limit_ms - max_drift_ms // ENOUGH)
 
     def ranges_to_peek(self) -> dict[str, tuple[int, int]]:
         """Return the next round of all unfinished searches."""
@@ -239,17 +241,19 @@ class BatchPlan:
 
     def decided(self) -> tuple[SplitState, ...]:
         """Return the splits of the batch, in order of their ids."""
-        return tuple(leg.decided(self.reason) for _, leg in sorted(self.legs.items()))
+        return tuple(plan.decided(self.reason) for _, plan in sorted(self.plans.items()))
 
     def remembered(self) -> dict[str, Peeked]:
         """Return what peeks found in splits that wait, for the next request."""
-        return {split_id: leg.remembered for split_id, leg in self.legs.items() if leg.remembered}
+        return {
+            split_id: plan.remembered for split_id, plan in self.plans.items() if plan.remembered
+        }
 
     def _searches(self) -> list[tuple[str, OffsetSearch]]:
         return [
-            (split_id, leg.search)
-            for split_id, leg in self.legs.items()
-            if leg.search is not None and not leg.search.settled
+            (split_id, plan.search)
+            for split_id, plan in self.plans.items()
+            if plan.search is not None and not plan.search.settled
         ]
 
 

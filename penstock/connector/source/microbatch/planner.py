@@ -93,7 +93,7 @@ class BatchPlanner:
         self._remembered: dict[str, Peeked] = {}
         self._waits = False  # the last answer was no batch
         self._request: PlanRequested | None = None
-        self._draft: BatchPlan | None = None
+        self._pending: BatchPlan | None = None
         self._backlog: dict[str, int] = {}
         self._phase = _Phase.CAPS
         self._answer: BatchPlanned | NoNewRecords = NoNewRecords()
@@ -199,11 +199,11 @@ class BatchPlanner:
             split = splits[split_id] = self._at_position(noted, extent)
             backlog[split_id] = self._readable(split, extent)
         self._backlog, self._phase = backlog, _Phase.CAPS
-        self._draft = self._draft_of(splits, backlog)
-        ranges = self._draft.caps_to_peek()
+        self._pending = self._pending_plan(splits, backlog)
+        ranges = self._pending.caps_to_peek()
         if ranges and self._settings.tracks_event_time:
             return PeekEventTimes(ranges=ranges)
-        return self._caps_known(self._draft)
+        return self._caps_known(self._pending)
 
     @property
     def _found_later(self) -> bool:
@@ -218,7 +218,9 @@ class BatchPlanner:
         found = DiscoveredSplit(at_ms=self._request.wall_ms, until=extent.end)
         return replace(split, found=found)
 
-    def _draft_of(self, splits: Mapping[str, SplitState], backlog: Mapping[str, int]) -> BatchPlan:
+    def _pending_plan(
+        self, splits: Mapping[str, SplitState], backlog: Mapping[str, int]
+    ) -> BatchPlan:
         assert self._request is not None
         limit = self._request.limit
         wanted = split_quotas(
@@ -229,7 +231,7 @@ class BatchPlanner:
             for split_id, peeked in self._remembered.items():
                 wanted[split_id] = min(wanted[split_id], max(peeked) - splits[split_id].end)
         shares = share(limit, wanted)
-        legs = {
+        plans = {
             split_id: SplitPlan(
                 split=split,
                 cap=split.end + shares[split_id],
@@ -238,7 +240,7 @@ class BatchPlanner:
             )
             for split_id, split in splits.items()
         }
-        return BatchPlan(legs=legs, run_ends=self._request.run_ends)
+        return BatchPlan(plans=plans, run_ends=self._request.run_ends)
 
     def _shrank(self, split: SplitState, extent: SplitOffsets) -> bool:
         """Return whether a split that is pulled, and so has its end from the listing, can no longer come there."""
@@ -284,51 +286,51 @@ class BatchPlanner:
         )
 
     def _peeked(self, watermarks_ms: Mapping[str, int]) -> Effect:
-        assert self._draft is not None, "event times came without a draft"
+        assert self._pending is not None, "event times came without a pending plan"
         match self._phase:
             case _Phase.CAPS:
-                self._draft.learn_caps(watermarks_ms)
-                return self._caps_known(self._draft)
+                self._pending.learn_caps(watermarks_ms)
+                return self._caps_known(self._pending)
             case _Phase.CUTS:
-                self._draft.learn_ranges(watermarks_ms)
-                return self._search(self._draft)
+                self._pending.learn_ranges(watermarks_ms)
+                return self._search(self._pending)
             case _Phase.NEXT:
-                self._draft.learn_caps(watermarks_ms)
-                return self._share(self._draft)
+                self._pending.learn_caps(watermarks_ms)
+                return self._share(self._pending)
         assert_never(self._phase)
 
-    def _caps_known(self, draft: BatchPlan) -> Effect:
+    def _caps_known(self, pending: BatchPlan) -> Effect:
         if self._settings.alignment is None or not self._settings.tracks_event_time:
-            return self._planned(draft)
+            return self._planned(pending)
         if self._settings.shares_group:
             return FetchAlignmentGroup()
         return self._align(AlignmentGroupFetched(lowest_ms=None))
 
     def _align(self, group: AlignmentGroupFetched) -> Effect:
-        draft, alignment = self._draft, self._settings.alignment
-        assert draft is not None, "the group was seen without a draft"
+        pending, alignment = self._pending, self._settings.alignment
+        assert pending is not None, "the group was seen without a pending plan"
         assert alignment is not None, "only an aligned table looks at a group"
         if group.silent:
             names = ", ".join(group.silent)
-            draft.hold_all(f"group '{alignment.group}' waits for the first records of {names}")
-            return self._planned(draft)
-        lows = [ms for ms in (draft.potential_ms(), group.lowest_ms) if ms is not None]
+            pending.hold_all(f"group '{alignment.group}' waits for the first records of {names}")
+            return self._planned(pending)
+        lows = [ms for ms in (pending.potential_ms(), group.lowest_ms) if ms is not None]
         if not lows:
-            return self._planned(draft)
+            return self._planned(pending)
         limit_ms = alignment_limit(min(lows), alignment.max_drift_ms)
         reason = f"ahead of group '{alignment.group}', which may go to {instant_text(limit_ms)}"
-        draft.hold(limit_ms, alignment.max_drift_ms, reason)
-        return self._search(draft)
+        pending.hold(limit_ms, alignment.max_drift_ms, reason)
+        return self._search(pending)
 
-    def _search(self, draft: BatchPlan) -> Effect:
+    def _search(self, pending: BatchPlan) -> Effect:
         self._phase = _Phase.CUTS
-        ranges = draft.ranges_to_peek()
-        return PeekEventTimes(ranges=ranges) if ranges else self._planned(draft)
+        ranges = pending.ranges_to_peek()
+        return PeekEventTimes(ranges=ranges) if ranges else self._planned(pending)
 
-    def _planned(self, draft: BatchPlan) -> Effect:
+    def _planned(self, pending: BatchPlan) -> Effect:
         assert self._request is not None
-        splits = draft.decided()
-        self._remembered = draft.remembered()
+        splits = pending.decided()
+        self._remembered = pending.remembered()
         before = self._state.watermark_ms
         moved = any(split.end > split.start for split in splits)
         # a resolved start is kept by the batch that follows it, or a restart would resolve another one
@@ -337,22 +339,22 @@ class BatchPlanner:
         lost = any(split.lost != self._splits[split.split_id].lost for split in splits)
         # the run is not over: its group lets this table go on once the others' potentials are known anew
         held = self._request.run_ends and not moved and any(split.paused for split in splits)
-        told = any(self._request.late.values())
-        self._waits = not (moved or new or lost or held or told) and watermark == before
+        late = any(self._request.late.values())
+        self._waits = not (moved or new or lost or held or late) and watermark == before
         if self._waits:
-            return self._answered(NoNewRecords(), draft, splits)
+            return self._answered(NoNewRecords(), pending, splits)
         self._state = SourceState(
             splits=splits,
             watermark_ms=watermark,
             watermark_before_ms=before,
-            limit_ms=draft.limit_ms,
+            limit_ms=pending.limit_ms,
             held=self._state.held + 1 if held else 0,
         )
         self._splits = {split.split_id: split for split in splits}
-        return self._answered(BatchPlanned(state=self._state), draft, splits)
+        return self._answered(BatchPlanned(state=self._state), pending, splits)
 
     def _answered(
-        self, answer: BatchPlanned | NoNewRecords, draft: BatchPlan, splits: Sequence[SplitState]
+        self, answer: BatchPlanned | NoNewRecords, pending: BatchPlan, splits: Sequence[SplitState]
     ) -> Effect:
         """Return the answer, after reporting to the group how far the table gets and could get next.
 
@@ -361,18 +363,20 @@ class BatchPlanner:
         """
         if self._settings.alignment is None or not self._settings.shares_group:
             return answer
-        self._answer, self._reached_ms = answer, draft.reached_ms()
+        self._answer, self._reached_ms = answer, pending.reached_ms()
         left = {s.split_id: max(0, self._backlog[s.split_id] + s.start - s.end) for s in splits}
-        self._draft = self._draft_of({s.split_id: replace(s, start=s.end) for s in splits}, left)
+        self._pending = self._pending_plan(
+            {s.split_id: replace(s, start=s.end) for s in splits}, left
+        )
         self._phase = _Phase.NEXT
-        ranges = self._draft.caps_to_peek()
-        return PeekEventTimes(ranges=ranges) if ranges else self._share(self._draft)
+        ranges = self._pending.caps_to_peek()
+        return PeekEventTimes(ranges=ranges) if ranges else self._share(self._pending)
 
     def _share(self, ahead: BatchPlan) -> PublishToAlignmentGroup:
-        for split_id, leg in ahead.legs.items():
-            if leg.reads and leg.reach_ms is not None:
+        for split_id, plan in ahead.plans.items():
+            if plan.reads and plan.reach_ms is not None:
                 known = self._remembered.get(split_id, {})
-                self._remembered[split_id] = {**known, leg.cap: leg.reach_ms}
+                self._remembered[split_id] = {**known, plan.cap: plan.reach_ms}
         return PublishToAlignmentGroup(reached_ms=self._reached_ms, next_ms=ahead.potential_ms())
 
     def _watermark(self, splits: Sequence[SplitState], *, new: bool) -> int | None:
@@ -390,7 +394,7 @@ class BatchPlanner:
 
 def _raised(split: SplitState, reported_ms: Mapping[str, int]) -> SplitState:
     """Raise a split's watermark to the one that its tasks reported, where that is higher."""
-    told_ms, known_ms = reported_ms.get(split.split_id), split.watermark_ms
-    if told_ms is None or (known_ms is not None and told_ms <= known_ms):
+    new_ms, known_ms = reported_ms.get(split.split_id), split.watermark_ms
+    if new_ms is None or (known_ms is not None and new_ms <= known_ms):
         return split
-    return replace(split, watermark_ms=told_ms)
+    return replace(split, watermark_ms=new_ms)

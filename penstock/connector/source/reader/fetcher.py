@@ -43,7 +43,7 @@ class ElementsQueue:
                     self._waiting.append(on_room)
                 return False
             self._elements.append(element)
-            self._tell()
+            self._notify()
             return True
 
     def poll(self) -> RecordsWithSplitIds | None:
@@ -69,12 +69,12 @@ class ElementsQueue:
         with self._changed:
             if self._failure is None:
                 self._failure = error
-            self._tell()
+            self._notify()
 
     def notify_available(self) -> None:
         """Notify the reader of a change other than of the queue: a fetcher is idle, the last split came."""
         with self._changed:
-            self._tell()
+            self._notify()
 
     def wait_available(self, timeout_s: float) -> bool:
         """Wait until a poll may find something, at most `timeout_s` seconds; whether it may."""
@@ -87,7 +87,7 @@ class ElementsQueue:
         with self._changed:
             return not self._elements
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._news = True
         self._changed.notify_all()
 

@@ -69,7 +69,7 @@ class _Output:
 
 
 class SourceOperator:
-    """The event time of one reader. Lives on the reader's thread; `now_ms` is of a clock that never steps back.
+    """The event time of one reader. Used by the reader's thread; `now_ms` is of a clock that never steps back.
 
     A watermark is the lowest of the active splits' and never decreases; a split without one holds it where it is,
     until it has a record or is idle.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.connector.contract import MicroBatch
 
 
-_ANEW = (
+_START_OVER = (
     "to start over, empty the target and run with --from-scratch, or SET another 'pipeline.name'"
 )
 
@@ -40,20 +40,20 @@ def is_written(last: LastBatch | None, batch: MicroBatch, digest: str, *, target
             raise StateMismatchError(
                 f"{target} holds nothing of this pipeline, whose checkpoint is at batch {batch.batch_id}: "
                 "it was emptied, or is another one",
-                hint=f"restore it; or {_ANEW}",
+                hint=f"restore it; or {_START_OVER}",
             )
         return False
     if last.batch_id > batch.batch_id:
         raise StateMismatchError(
             f"{target} holds batch {last.batch_id} of this pipeline, whose checkpoint is only at batch "
             f"{batch.batch_id}: it was restored from an older copy, or runs twice",
-            hint=f"continue with the newer checkpoint; or {_ANEW}",
+            hint=f"continue with the newer checkpoint; or {_START_OVER}",
         )
     if last.batch_id < batch.batch_id - 1:
         raise StateMismatchError(
             f"{target} holds this pipeline's batches to {last.batch_id}, and its checkpoint is at batch "
             f"{batch.batch_id}: it was restored from an older copy, and rows in between are gone",
-            hint=f"restore target and checkpoint of the same time; or {_ANEW}",
+            hint=f"restore target and checkpoint of the same time; or {_START_OVER}",
         )
     if last.batch_id < batch.batch_id:
         return False
@@ -61,6 +61,6 @@ def is_written(last: LastBatch | None, batch: MicroBatch, digest: str, *, target
         raise StateMismatchError(
             f"{target} holds batch {batch.batch_id} of this pipeline with other offsets or of another query: the "
             "checkpoint was changed after the batch was written, or is a copy",
-            hint=f"continue with the checkpoint that wrote it; or {_ANEW}",
+            hint=f"continue with the checkpoint that wrote it; or {_START_OVER}",
         )
     return True

@@ -55,9 +55,9 @@ class AlignmentExchange:
         """
         make_private_folder(self._directory)
         value = {"round": planning_round, "reached_ms": reached_ms, "next_ms": next_ms}
-        draft = self._path(f"{self._name}.new")
-        draft.write_text(json.dumps(value), encoding="utf-8")
-        draft.replace(self._path(self._name))
+        temporary = self._path(f"{self._name}.new")
+        temporary.write_text(json.dumps(value), encoding="utf-8")
+        temporary.replace(self._path(self._name))
 
     def look(self, planning_round: int) -> AlignmentGroupFetched:
         """Read what the others get to in this round: Spark asks each table once a round, always in one order."""
@@ -65,12 +65,12 @@ class AlignmentExchange:
         lows: list[int] = []
         for name, table in sorted(self._others.items()):
             try:
-                told = json.loads(self._path(name).read_text(encoding="utf-8"))
+                published = json.loads(self._path(name).read_text(encoding="utf-8"))
             except FileNotFoundError:
                 silent.append(table)
                 continue
-            had_its_turn = told["round"] >= planning_round
-            low_ms = told["reached_ms"] if had_its_turn else told["next_ms"]
+            had_its_turn = published["round"] >= planning_round
+            low_ms = published["reached_ms"] if had_its_turn else published["next_ms"]
             if low_ms is not None:
                 lows.append(low_ms)
         return AlignmentGroupFetched(lowest_ms=min(lows, default=None), silent=tuple(silent))

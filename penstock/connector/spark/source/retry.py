@@ -50,10 +50,10 @@ class OutageFile:
             "reason": reason,
             "since_ms": time.time_ns() // 1_000_000 if before is None else before.since_ms,
         }
-        draft = self._path.with_suffix(".new")
-        draft.touch(mode=0o600)
-        draft.write_text(json.dumps(value), encoding="utf-8")
-        draft.replace(self._path)
+        temporary = self._path.with_suffix(".new")
+        temporary.touch(mode=0o600)
+        temporary.write_text(json.dumps(value), encoding="utf-8")
+        temporary.replace(self._path)
 
     def clear(self) -> None:
         """Record that everything answers."""
@@ -109,12 +109,16 @@ class RetryPolicy:
 
 
 def retry_while_unavailable(
-    action: Callable[[], T], *, what: str, patience: RetryPolicy, told: OutageFile | None = None
+    action: Callable[[], T],
+    *,
+    what: str,
+    patience: RetryPolicy,
+    outage_file: OutageFile | None = None,
 ) -> T:
     """Run `action`, again while the broker does not answer; `what` names it in the log. Blocks.
 
-    `told` is where the process that runs the query sees the outage meanwhile, and still after the last attempt. Raises
-    the last BrokerUnavailableError once the outage is longer than the policy allows.
+    `outage_file` is where the process that runs the query sees the outage meanwhile, and still after the last attempt.
+    Raises the last BrokerUnavailableError once the outage is longer than the policy allows.
     """
     began_s: float | None = None
     pause_s = patience.first_pause_s
@@ -122,8 +126,8 @@ def retry_while_unavailable(
         try:
             done = action()
         except BrokerUnavailableError as error:
-            if told is not None:
-                told.note(error)
+            if outage_file is not None:
+                outage_file.note(error)
             now_s = time.monotonic()
             if now_s - (began_s or now_s) + pause_s > patience.total_s:
                 raise
@@ -135,6 +139,6 @@ def retry_while_unavailable(
             continue
         if began_s is not None:
             LOG.warning("%s continues after %.0f s", what, time.monotonic() - began_s)
-        if told is not None:
-            told.clear()
+        if outage_file is not None:
+            outage_file.clear()
         return done

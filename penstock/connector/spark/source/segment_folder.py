@@ -68,7 +68,7 @@ class _SegmentFolder:
     def make(self) -> None:
         """Make the folder. Raises SinkError."""
         if not self._local:  # a local one is made with its first file
-            with self._told():
+            with self._storage_errors():
                 self._folder.system.create_dir(self._folder.path, recursive=True)
 
     def new_chain(self) -> str:
@@ -77,7 +77,7 @@ class _SegmentFolder:
 
     def read(self, name: str) -> bytes | None:
         """Read a file; None where there is none. Raises SinkError."""
-        with self._told():
+        with self._storage_errors():
             path = f"{self._folder.path}/{name}"
             if not self._folder.system.get_file_info(path).is_file:
                 return None
@@ -86,7 +86,7 @@ class _SegmentFolder:
 
     def write(self, new: Sequence[Segment], current: Sequence[Segment]) -> None:
         """Write files, on the disk when this returns, and remove what no offset can need. Raises SinkError."""
-        with self._told():
+        with self._storage_errors():
             for segment in new:
                 self._write(str(segment.name), segment.content)
         if self._writes % CLEAN_EVERY == 0:
@@ -133,7 +133,7 @@ class _SegmentFolder:
         return {name for name in found if name.chain == chain}
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _storage_errors(self) -> Iterator[None]:
         """Make errors of the storage the query's own."""
         try:
             yield

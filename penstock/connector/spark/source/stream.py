@@ -149,7 +149,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             lambda: planning.plan(after, limit),
             what=f"planning {self._scan.table.identifier}",
             patience=RetryPolicy() if self._reached else RetryPolicy(total_s=0.0),
-            told=None
+            outage_file=None
             if self._scan.outage_file is None
             else OutageFile(Path(self._scan.outage_file)),
         )

@@ -79,7 +79,7 @@ class _Arrivals:
     def __init__(self, partition: TaskPartition, scan: Scan, number: int) -> None:
         self._input = number
         # what is read once has no batches
-        self._batch = 0 if scan.event_times is None else _told_batch_id(scan, _ORDER)
+        self._batch = 0 if scan.event_times is None else _known_batch_id(scan, _ORDER)
         self._splits = {
             split.split_id: place
             for split, place in zip(partition.splits, partition.numbers, strict=True)
@@ -118,7 +118,7 @@ def _bad_record_collector(
     directory = None
     if path is not None:
         directory = DeadLetterDirectory(path, Path(scan.project), table, partition.splits)
-    batch_id = None if scan.staging is None else _told_batch_id(scan, _LETTERS)
+    batch_id = None if scan.staging is None else _known_batch_id(scan, _LETTERS)
     return BadRecordCollector(
         bad_record_settings(scan.table),
         table,
@@ -130,7 +130,7 @@ def _bad_record_collector(
     )
 
 
-def _told_batch_id(scan: Scan, unknown: str) -> int:
+def _known_batch_id(scan: Scan, unknown: str) -> int:
     """Return the micro-batch of a stream. Raises SinkError, naming what is `unknown` without it."""
     batch_id = _batch_id()
     if batch_id is None:

@@ -92,7 +92,7 @@ def infer(  # noqa: PLR0917  typer passes options by name
         place = parse_location(location, project.root)
         _check_format(record_format, place)
         client = _client(read_pairs("-o", options), bootstrap, project)
-        draft = _draft(
+        inferred = _infer(
             place,
             client=client,
             asked=record_format,
@@ -100,11 +100,13 @@ def infer(  # noqa: PLR0917  typer passes options by name
             name=name,
             project=project,
         )
-        _check(draft, project)
+        _check(inferred, project)
         if output is OutputFormat.JSON:
-            print_json({"name": draft.name, "sql": "\n".join(ddl_lines(draft)), **_facts(draft)})
+            print_json(
+                {"name": inferred.name, "sql": "\n".join(ddl_lines(inferred)), **_facts(inferred)}
+            )
         else:
-            print_lines(ddl_lines(draft))
+            print_lines(ddl_lines(inferred))
 
 
 def _client(pairs: Mapping[str, str], bootstrap: str | None, project: Project) -> dict[str, str]:
@@ -139,7 +141,7 @@ def _check_format(record_format: str | None, place: Location) -> None:
     find_format(record_format, option="--format")
 
 
-def _draft(
+def _infer(
     place: Location,
     *,
     client: dict[str, str],
@@ -234,18 +236,18 @@ def _bare(path: str) -> str:
     return parts[-1].split(".")[0] if parts else "files"
 
 
-def _check(draft: InferredTable, project: Project) -> None:
-    """Hold the draft against the rules for its connector, as `penstock validate` will. Raises InputError."""
+def _check(inferred: InferredTable, project: Project) -> None:
+    """Hold the inferred table against the rules for its connector, as `penstock validate` will. Raises InputError."""
     from penstock.connector.registry import connector_of
 
-    table = draft.table("default_catalog", "default_database")
+    table = inferred.table("default_catalog", "default_database")
     connector_of(table, project=project.root).check(table)
 
 
-def _facts(draft: InferredTable) -> dict[str, object]:
+def _facts(inferred: InferredTable) -> dict[str, object]:
     from penstock.catalog.model.table import ComputedColumn
 
-    watermark = draft.watermark
+    watermark = inferred.watermark
     return {
         "columns": [
             {
@@ -256,15 +258,15 @@ def _facts(draft: InferredTable) -> dict[str, object]:
                 else None,
                 "remark": each.remark,
             }
-            for each in draft.columns
+            for each in inferred.columns
         ],
         "watermark": None
         if watermark is None
         else {
             "column": watermark.column,
             "expression": watermark.expression,
-            "remark": draft.watermark_remark,
+            "remark": inferred.watermark_remark,
         },
-        "options": dict(draft.options),
-        "remarks": list(draft.remarks),
+        "options": dict(inferred.options),
+        "remarks": list(inferred.remarks),
     }

@@ -80,10 +80,10 @@ def run_scripts(options: RunOptions) -> int:
     """Run files and return the exit status. Raises InputErrors before anything is started."""
     script, project = options.script, options.script.project
     files = spark_logs(project, verbose=options.verbose)
-    told = options.progress is not ProgressMode.NONE
+    announce = options.progress is not ProgressMode.NONE
 
     def spark_session() -> SparkSession:
-        return open_spark(script.master, script.spark_conf, files, told=told)
+        return open_spark(script.master, script.spark_conf, files, announce=announce)
 
     context = script.open_context(spark=spark_session)
     request = StopRequest()
@@ -159,8 +159,8 @@ def _run(
         print_json(document(results))
     say(*summary_lines(results))
     failures = [result.failure for result in results if result.failure is not None]
-    if (told := show_failures(failures, options.errors)) is not None:
-        say(told)
+    if (text := show_failures(failures, options.errors)) is not None:
+        say(text)
     if request.count > 1:
         return EXIT_INTERRUPTED
     if any(result.status is StatementStatus.FAILED for result in results):

@@ -99,12 +99,12 @@ class ScriptInput:
 
         for target in self.project.sharing:
             other = self.of_target(target)
-            draft = replace(context.overlay(), settings=dict(other.settings))
-            draft.namespace.redefines = True
+            overlay = replace(context.overlay(), settings=dict(other.settings))
+            overlay.namespace.redefines = True
             try:
                 theirs = check_scripts(
                     other.files,
-                    draft,
+                    overlay,
                     variables=other.variables,
                     env=other.project.environment,
                     folders=other.project.folders,

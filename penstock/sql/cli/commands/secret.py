@@ -92,7 +92,7 @@ def rm(
 
     Example: `penstock secret rm kafka_password --yes`
     """
-    from penstock.catalog.secrets.store import DraftSecrets
+    from penstock.catalog.secrets.store import OverlaySecrets
 
     with reporting(context, verbose=verbose):
         opened = open_catalog(catalog, target=target)
@@ -100,7 +100,7 @@ def rm(
         if users:
             say(f"{', '.join(users)} refer{'s' if len(users) == 1 else ''} to the secret {name}")
         if not yes:
-            DraftSecrets(lambda: opened.secrets).drop(name)  # says where it is not there
+            OverlaySecrets(lambda: opened.secrets).drop(name)  # says where it is not there
             say(f"would remove the secret {name}; --yes does it")
             return
         opened.secrets.drop(name)

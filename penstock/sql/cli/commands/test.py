@@ -149,8 +149,8 @@ def _lines(file: TestFile, result: CaseResult, shape: ErrorFormat) -> list[str]:
         lines = [f"{mark} {name}  {result.seconds:.1f} s"]
         for problem in result.problems:
             place = f"{problem.span.file}:{problem.span.line}"
-            told = problem_text(problem, color=color).splitlines()
-            lines += [f"  {place}: {told[0]}", *(f"  {line}" for line in told[1:])]
+            first, *rest = problem_text(problem, color=color).splitlines()
+            lines += [f"  {place}: {first}", *(f"  {line}" for line in rest)]
         return lines
     lines = []
     for problem in result.problems:
@@ -187,8 +187,8 @@ def _sum_up(results: Sequence[tuple[TestFile, CaseResult]], shape: ErrorFormat) 
     passed = sum(result.passed for _, result in results)
     failed = len(results) - passed
     seconds = sum(result.seconds for _, result in results)
-    told = f"{passed} passed" + (f", {failed} failed" if failed else "")
-    say(f"{told} in {seconds:.1f} s")
+    text = f"{passed} passed" + (f", {failed} failed" if failed else "")
+    say(f"{text} in {seconds:.1f} s")
 
 
 def _document(results: Sequence[tuple[TestFile, CaseResult]]) -> dict[str, Any]:

@@ -244,7 +244,7 @@ def repair(  # noqa: PLR0917  typer passes options by name
         lost = 0
         for known in read_slots(checkpoint, place.prefix, place.topics):
             for slot in known.slots():
-                marker = read_marker(admin, slot.name, slot.place)
+                marker = read_marker(admin, slot.name, slot.partition)
                 following = None if marker else next_batch(known, not_written=not_written)
                 if following is not None:
                     lost += 1

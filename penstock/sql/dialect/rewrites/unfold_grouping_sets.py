@@ -260,9 +260,9 @@ class _Unfolding:
             if is_grouping_call(call):
                 calls[to_text(call)] = call
                 known[to_text(call)] = self.sets.values(call)
-        alone = [[text] for text, values in known.items() if _tells([values])]
+        alone = [[text] for text, values in known.items() if _are_distinct([values])]
         for chosen in (*alone, list(known)):
-            if _tells([known[text] for text in chosen]):
+            if _are_distinct([known[text] for text in chosen]):
                 found = [self._value(calls[text]) for text in chosen]
                 for text, key in zip(chosen, found, strict=True):
                     key.meta[TEXT] = text
@@ -308,10 +308,10 @@ class _Unfolding:
 _INT_MAX = 2**31 - 1
 
 
-def _tells(values: Sequence[tuple[int, ...]]) -> bool:
+def _are_distinct(values: Sequence[tuple[int, ...]]) -> bool:
     """Return whether no two sets have the same values."""
-    told = list(zip(*values, strict=True))
-    return bool(told) and len(set(told)) == len(told)
+    rows = list(zip(*values, strict=True))
+    return bool(rows) and len(set(rows)) == len(rows)
 
 
 def _number(value: int) -> exp.Expr:

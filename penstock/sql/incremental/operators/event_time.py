@@ -73,31 +73,31 @@ def _passing(stage: WindowAggregate, moment: BatchContext) -> WatermarkTests:
 def join_versions(
     stage: TemporalJoin,
     changes: Mapping[str, BatchChanges],
-    arrangements: Mapping[str, StateTable],
+    states: Mapping[str, StateTable],
     moment: BatchContext,
 ) -> BatchChanges:
     """Return the joined rows that the batch's watermark releases, computed, and write the state.
 
-    `changes` and `arrangements` by the names of the stage's inputs. Raises StateMismatchError.
+    `changes` and `states` by the names of the stage's inputs. Raises StateMismatchError.
     """
-    _write_versions(stage, changes[stage.versions], arrangements[stage.versions], moment)
+    _write_versions(stage, changes[stage.versions], states[stage.versions], moment)
     schema = moment.schemas[stage.rows]
     kept = watermark_tests(stage.time, schema[stage.time].dataType, moment.span(stage.waits_for))
-    due = find_ready_rows(changes[stage.rows], kept, arrangements[stage.rows], schema, moment)
+    due = find_ready_rows(changes[stage.rows], kept, states[stage.rows], schema, moment)
     if not due.rows.rows:
         return nothing(stage.name, moment, due.late)
-    joined = _joined(stage, due.rows, arrangements[stage.versions], moment)
+    joined = _joined(stage, due.rows, states[stage.versions], moment)
     return given(stage.name, joined, moment, due.late)
 
 
 def still_needed(
-    stage: TemporalJoin, name: str, arrangement: StateTable, moment: BatchContext
+    stage: TemporalJoin, name: str, state: StateTable, moment: BatchContext
 ) -> StateFilter:
     """Return the filter of the state table of the input `name` that drops rows that no batch from
     this one on can need.
     """
     before_ms = moment.span(stage.waits_for).before_ms
-    schema, layout = moment.schemas[name], arrangement.layout
+    schema, layout = moment.schemas[name], state.layout
     time = stage.time if name == stage.rows else stage.version_time
 
     def keep(stored: DataFrame) -> DataFrame:

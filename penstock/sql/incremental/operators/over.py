@@ -323,28 +323,28 @@ def over_layouts(
 def over(
     stage: OverAggregate,
     coming: BatchChanges,
-    arrangements: Mapping[str, StateTable],
+    states: Mapping[str, StateTable],
     moment: BatchContext,
 ) -> BatchChanges:
     """Return the rows that a batch releases with their aggregates, computed, and write the state.
 
     Raises StateMismatchError.
     """
-    rows = arrangements.get(stage.rows)
+    rows = states.get(stage.rows)
     if isinstance(stage.kept, AccumulatorState):
-        return over_accumulators(stage, stage.kept, coming, rows, arrangements[_TOTALS], moment)
+        return over_accumulators(stage, stage.kept, coming, rows, states[_TOTALS], moment)
     assert rows is not None, "rows are kept"
     return over_rows(stage, coming, rows, moment)
 
 
 def needed_by_over(
-    stage: OverAggregate, name: str, arrangement: StateTable, moment: BatchContext
+    stage: OverAggregate, name: str, state: StateTable, moment: BatchContext
 ) -> StateFilter:
     """Return the filter of a stage's state table, by its `name`, that drops what no batch from this one on needs."""
 
     def keep(stored: DataFrame) -> DataFrame:
         if name == _TOTALS:
-            return latest_accumulators(stored, arrangement.layout)
+            return latest_accumulators(stored, state.layout)
         if isinstance(stage.kept, AccumulatorState):
             return stored.where(~stage_watermark_tests(stage, moment).passed)
         return needed_rows(stage, stored, moment)

@@ -76,7 +76,7 @@ class IncrementalRun:
         self._folder = folder.rstrip("/")
         self._time_to_live_ms = time_to_live_ms
         self._schemas: Mapping[str, s.StructType] | None = None
-        self._arrangements: dict[str, dict[str, StateTable]] = {}
+        self._states: dict[str, dict[str, StateTable]] = {}
         self.late_rows = 0
         """The number of late rows of the last batch, which its stages dropped."""
 
@@ -146,7 +146,7 @@ class IncrementalRun:
     def _open(self, spark: SparkSession, schema: s.StructType) -> None:
         schemas = schemas_of(spark, self._maintained, schema)
         for stage in self._maintained.stages:
-            self._arrangements[stage.name] = {
+            self._states[stage.name] = {
                 name: StateTable(
                     spark,
                     f"{self._folder}/{stage.name}-{name}",
@@ -179,33 +179,31 @@ class IncrementalRun:
 
     def _tidy(self, moment: BatchContext) -> None:
         for stage in self._maintained.stages:
-            for name, arrangement in self._arrangements[stage.name].items():
+            for name, state in self._states[stage.name].items():
                 keep = None
                 if isinstance(stage, TemporalJoin):
-                    keep = still_needed(stage, name, arrangement, moment)
+                    keep = still_needed(stage, name, state, moment)
                 elif isinstance(stage, OverAggregate):
-                    keep = needed_by_over(stage, name, arrangement, moment)
+                    keep = needed_by_over(stage, name, state, moment)
                 elif isinstance(stage, WindowAggregate):
                     keep = drop_closed_windows(stage, moment)
-                arrangement.tidy(moment.batch_id, moment.now_ms, keep)
+                state.tidy(moment.batch_id, moment.now_ms, keep)
 
     def _run(
         self, stage: Stage, found: Mapping[str, BatchChanges], moment: BatchContext
     ) -> BatchChanges:
-        arrangements = self._arrangements[stage.name]
+        states = self._states[stage.name]
         match stage:
             case ChangelogNormalize():
-                return normalize(stage, found[stage.input], arrangements[stage.input], moment)
+                return normalize(stage, found[stage.input], states[stage.input], moment)
             case RecomputeOperator():
-                return recompute(stage, found, arrangements, moment)
+                return recompute(stage, found, states, moment)
             case TemporalJoin():
-                return join_versions(stage, found, arrangements, moment)
+                return join_versions(stage, found, states, moment)
             case WindowAggregate():
-                return aggregate_ready_windows(
-                    stage, found[stage.rows], arrangements[stage.rows], moment
-                )
+                return aggregate_ready_windows(stage, found[stage.rows], states[stage.rows], moment)
             case OverAggregate():
-                return over(stage, found[stage.rows], arrangements, moment)
+                return over(stage, found[stage.rows], states, moment)
             case Calc():
                 return _stateless(stage, found, moment)
             case _:

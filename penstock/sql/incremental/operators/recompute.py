@@ -55,7 +55,7 @@ __all__ = ["normalize", "recompute"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Touched:
+class _ChangedRows:
     """The rows of an input with changed keys, computed, and their total number, before and after the batch."""
 
     given: StageInput
@@ -69,43 +69,45 @@ class _Touched:
 def recompute(
     stage: RecomputeOperator,
     changes: Mapping[str, BatchChanges],
-    arrangements: Mapping[str, StateTable],
+    states: Mapping[str, StateTable],
     moment: BatchContext,
 ) -> BatchChanges:
     """Return the changes of the stage's result, computed, and write its state tables.
 
-    `changes` and `arrangements` by the names of its inputs. Raises StateMismatchError.
+    `changes` and `states` by the names of its inputs. Raises StateMismatchError.
     """
     coming = {given.name: changes[given.name] for given in stage.inputs}
     if not any(change.rows for change in coming.values()):
-        for arrangement in arrangements.values():
-            arrangement.write_nothing(moment.batch_id)
+        for state in states.values():
+            state.write_nothing(moment.batch_id)
         return _nothing(stage, moment)
     keys = _keys(stage, coming)
     in_order = _has_fractions(moment.schemas[stage.name])
-    touched = [
-        _touch(given, coming[given.name], keys, arrangements[given.name], moment, in_order=in_order)
+    changed = [
+        _changed_rows(
+            given, coming[given.name], keys, states[given.name], moment, in_order=in_order
+        )
         for given in stage.inputs
     ]
-    rows = _results(stage, touched, moment)
-    for one in touched:
-        _write(one, rows, arrangements[one.given.name], moment)
+    rows = _results(stage, changed, moment)
+    for one in changed:
+        _write(one, rows, states[one.given.name], moment)
     if rows is None:
         return _nothing(stage, moment)
     result = difference(
         rows,
         moment.schemas[stage.name].names,
         stage.key,
-        inserts_only=not any(one.before for one in touched),
-        unchanged=_tells_unchanged(stage, arrangements),
+        inserts_only=not any(one.before for one in changed),
+        unchanged=_keeps_unchanged(stage, states),
     )
     frame, figures = moment.holder.hold(result)
     return BatchChanges(frame=frame, rows=figures["rows"])
 
 
-def _tells_unchanged(stage: RecomputeOperator, arrangements: Mapping[str, StateTable]) -> bool:
+def _keeps_unchanged(stage: RecomputeOperator, states: Mapping[str, StateTable]) -> bool:
     """With a time to live, later stages also get unchanged rows, so that these do not expire (GroupAggFunction)."""
-    live = any(arrangement.time_to_live_ms for arrangement in arrangements.values())
+    live = any(state.time_to_live_ms for state in states.values())
     return live and not stage.joins
 
 
@@ -128,20 +130,20 @@ def _keys(
     return keys_of(there), sum(change.rows for change in coming.values())
 
 
-def _touch(
+def _changed_rows(
     given: StageInput,
     coming: BatchChanges,
     keys: tuple[DataFrame, int] | None,
-    arrangement: StateTable,
+    state: StateTable,
     moment: BatchContext,
     *,
     in_order: bool,
-) -> _Touched:
-    layout = arrangement.layout
-    stored = arrangement.read(moment.batch_id)
+) -> _ChangedRows:
+    layout = state.layout
+    stored = state.read(moment.batch_id)
     if stored is not None and keys is not None:
         stored = rows_of_keys(stored, given.key, keys[0], at_most=keys[1])
-    delta = _delta(given, coming, stored, arrangement, moment) if coming.rows else None
+    delta = _delta(given, coming, stored, state, moment) if coming.rows else None
     if stored is None and delta is None:
         names = [*layout.names, *layout.sums]
         delta = empty(moment.spark, s.StructType([layout.schema[name] for name in names]))
@@ -150,7 +152,7 @@ def _touch(
         delta,
         layout,
         now_ms=moment.now_ms,
-        time_to_live_ms=arrangement.time_to_live_ms,
+        time_to_live_ms=state.time_to_live_ms,
     )
     if given.by_change:
         rows = _with_arrival(rows, layout, moment.batch_id)
@@ -158,7 +160,7 @@ def _touch(
         _in_order(rows, layout) if in_order else rows,
         *(F.count_if(count_of(layout, side) > 0).alias(side) for side in (BEFORE, AFTER)),
     )
-    return _Touched(
+    return _ChangedRows(
         given=given,
         layout=layout,
         frame=frame,
@@ -172,7 +174,7 @@ def _delta(
     given: StageInput,
     coming: BatchChanges,
     stored: DataFrame | None,
-    arrangement: StateTable,
+    state: StateTable,
     moment: BatchContext,
 ) -> DataFrame:
     """Return a batch's changes in the columns of the state table."""
@@ -187,8 +189,8 @@ def _delta(
     rows = signed(changes)
     if not given.measures:
         return rows.withColumnRenamed(SIGN, COUNT).withColumn(COUNT, F.col(COUNT).cast("bigint"))
-    if arrangement.time_to_live_ms:
-        rows = _of_living(rows, given, coming, stored, arrangement, moment)
+    if state.time_to_live_ms:
+        rows = _of_living(rows, given, coming, stored, state, moment)
     return measures_of(rows, given.key, given.measures)
 
 
@@ -209,7 +211,7 @@ def _of_living(
     given: StageInput,
     coming: BatchChanges,
     stored: DataFrame | None,
-    arrangement: StateTable,
+    state: StateTable,
     moment: BatchContext,
 ) -> DataFrame:
     """Drop deletions of expired keys: the rows that they would be subtracted from are gone."""
@@ -222,11 +224,11 @@ def _of_living(
         there = changed_rows(
             stored,
             None,
-            arrangement.layout,
+            state.layout,
             now_ms=moment.now_ms,
-            time_to_live_ms=arrangement.time_to_live_ms,
+            time_to_live_ms=state.time_to_live_ms,
         )
-        living = as_of(there, arrangement.layout, BEFORE)
+        living = as_of(there, state.layout, BEFORE)
         went = rows_of_keys(went, given.key, keys_of([(living, given.key)]), at_most=coming.rows)
     copies = F.explode(F.array_repeat(F.signum(SIGN).cast("int"), F.abs(SIGN).cast("int")))
     return came.unionAll(went).select(*columns_of(columns), copies.alias(SIGN))
@@ -256,25 +258,25 @@ def _has_fractions(kind: s.DataType) -> bool:
 
 
 def _results(
-    stage: RecomputeOperator, touched: Sequence[_Touched], moment: BatchContext
+    stage: RecomputeOperator, changed: Sequence[_ChangedRows], moment: BatchContext
 ) -> DataFrame | None:
     """Return the rows of the result before (SIGN -1) and after the batch (1); None where no input has a row at all."""
     sides = []
     for side, sign in ((BEFORE, -1), (AFTER, 1)):
-        if any(one.before if side == BEFORE else one.after for one in touched):
-            tables = {one.given.name: _table(one, side) for one in touched}
+        if any(one.before if side == BEFORE else one.after for one in changed):
+            tables = {one.given.name: _table(one, side) for one in changed}
             result = over_tables(moment.spark, stage.query, tables)
             sides.append(result.withColumn(SIGN, F.lit(sign)))
     if not sides:
         return None
     rows = sides[0] if len(sides) == 1 else sides[0].unionAll(sides[1])
-    if any(one.given.keeps is InputState.RESULT for one in touched):
+    if any(one.given.keeps is InputState.RESULT for one in changed):
         # the arrangement and the difference both read it
         rows, _ = moment.holder.hold(rows)
     return rows
 
 
-def _table(one: _Touched, side: str) -> DataFrame:
+def _table(one: _ChangedRows, side: str) -> DataFrame:
     """Return an input as its SQL sees it."""
     rows = as_of(one.frame, one.layout, side)
     if one.given.measures:
@@ -288,21 +290,21 @@ def _table(one: _Touched, side: str) -> DataFrame:
 
 
 def _write(
-    one: _Touched, rows: DataFrame | None, arrangement: StateTable, moment: BatchContext
+    one: _ChangedRows, rows: DataFrame | None, state: StateTable, moment: BatchContext
 ) -> None:
     layout = one.layout
     match one.given.keeps:
         case InputState.ROWS:
-            refresh = arrangement.time_to_live_ms > 0
+            refresh = state.time_to_live_ms > 0
             changes = to_write(one.frame, layout, now_ms=moment.now_ms, refresh=refresh)
         case InputState.RESULT:
             changes = _kept(one, rows, moment)
         case _:
             assert_never(one.given.keeps)
-    arrangement.write(moment.batch_id, changes, rows=one.rows)
+    state.write(moment.batch_id, changes, rows=one.rows)
 
 
-def _kept(one: _Touched, rows: DataFrame | None, moment: BatchContext) -> DataFrame:
+def _kept(one: _ChangedRows, rows: DataFrame | None, moment: BatchContext) -> DataFrame:
     """Return the changes from the stored rows to those of the result."""
     names = columns_of(one.layout.names)
     stored = one.frame.select(*names, (-stored_count(one.layout)).alias(COUNT))
@@ -319,38 +321,38 @@ _ORDER, _RANK = "__order", "__rank"
 
 
 def normalize(
-    stage: ChangelogNormalize, changes: BatchChanges, arrangement: StateTable, moment: BatchContext
+    stage: ChangelogNormalize, changes: BatchChanges, state: StateTable, moment: BatchContext
 ) -> BatchChanges:
     """Return the changes with the row before, computed, and write the last rows. Raises StateMismatchError.
 
     The last change counts by the order of the partitions of the frame and of the rows within.
     """
     if not changes.rows:
-        arrangement.write_nothing(moment.batch_id)
+        state.write_nothing(moment.batch_id)
         nothing = empty(moment.spark, moment.schemas[stage.name], changes=True)
         return BatchChanges(frame=nothing, rows=0)
     names = moment.schemas[stage.name].names
     sides = _new(changes.frame, stage)
-    stored = arrangement.read(moment.batch_id)
+    stored = state.read(moment.batch_id)
     if stored is not None:
         keys = keys_of([(changes.frame, stage.key)])
         stored = rows_of_keys(stored, stage.key, keys, at_most=changes.rows)
-        sides = sides.unionAll(_old(stored, arrangement, moment.now_ms))
+        sides = sides.unionAll(_old(stored, state, moment.now_ms))
     rows, figures = moment.holder.hold(sides)
     net = rows.groupBy(*columns_of(names)).agg(F.sum(COUNT).alias(COUNT), F.max(SIGN).alias(SIGN))
     # with a time to live also keys that got the same row again
-    newer = F.col(SIGN) > 0 if arrangement.time_to_live_ms else F.lit(False)
+    newer = F.col(SIGN) > 0 if state.time_to_live_ms else F.lit(False)
     written = net.where((F.col(COUNT) != 0) | newer).select(
         *columns_of(names), COUNT, F.lit(moment.now_ms).cast("bigint").alias(TIME)
     )
-    arrangement.write(moment.batch_id, written, rows=figures["rows"])
-    told = rows.where(F.col(SIGN) != 0)
+    state.write(moment.batch_id, written, rows=figures["rows"])
+    known = rows.where(F.col(SIGN) != 0)
     result = difference(
-        told,
+        known,
         names,
         stage.key,
         inserts_only=stored is None,
-        unchanged=arrangement.time_to_live_ms > 0,
+        unchanged=state.time_to_live_ms > 0,
     )
     frame, figures = moment.holder.hold(result)
     return BatchChanges(frame=frame, rows=figures["rows"])
@@ -368,14 +370,12 @@ def _new(changes: DataFrame, stage: ChangelogNormalize) -> DataFrame:
     )
 
 
-def _old(stored: DataFrame, arrangement: StateTable, now_ms: int) -> DataFrame:
+def _old(stored: DataFrame, state: StateTable, now_ms: int) -> DataFrame:
     """Return the stored rows of the changed keys: all columns, SIGN -1 (0: expired), COUNT as it is
     to be subtracted.
     """
-    layout = arrangement.layout
-    there = changed_rows(
-        stored, None, layout, now_ms=now_ms, time_to_live_ms=arrangement.time_to_live_ms
-    )
+    layout = state.layout
+    there = changed_rows(stored, None, layout, now_ms=now_ms, time_to_live_ms=state.time_to_live_ms)
     alive = F.when(count_of(layout, BEFORE) > 0, -1).otherwise(0)
     return there.select(
         *columns_of(layout.names), alive.alias(SIGN), (-stored_count(layout)).alias(COUNT)

@@ -320,8 +320,8 @@ class _StageWriter:
                 continue
             assert isinstance(relation.join, nodes.Join), "others are refused"
             pairs, rest = pairs_of(conditions, source, opened)
-            kind, lives = known(read_join_kind(node)), relation.join.state_ttl_ms
-            source = join(kind, (source, opened), pairs, rest, node, lives)
+            kind, state_ttl_ms = known(read_join_kind(node)), relation.join.state_ttl_ms
+            source = join(kind, (source, opened), pairs, rest, node, state_ttl_ms)
         return source
 
     def _open(

@@ -144,8 +144,8 @@ class StageList:
         inserts: bool = False,
     ) -> ChangelogRelation:
         """Add a stage with state, equal ones only once."""
-        lives = ", ".join(str(given.time_to_live_ms) for given in inputs)
-        text = f"{'; '.join(map(describe_input, inputs))}: {to_text(query)} ({lives})"
+        times_to_live = ", ".join(str(given.time_to_live_ms) for given in inputs)
+        text = f"{'; '.join(map(describe_input, inputs))}: {to_text(query)} ({times_to_live})"
         if text not in self._known:
             name = self.name(word)
             self.stages.append(

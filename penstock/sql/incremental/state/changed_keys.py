@@ -193,14 +193,14 @@ def stored_count(layout: StateLayout) -> Column:
     return count_of(layout, _STORED)
 
 
-def as_of(touched: DataFrame, layout: StateLayout, moment: str) -> DataFrame:
+def as_of(changed: DataFrame, layout: StateLayout, moment: str) -> DataFrame:
     """Return the rows that exist BEFORE or AFTER the batch: `dims` and `values`."""
     values = [F.col(f"{moment}_{n}").alias(name) for n, name in enumerate(layout.sums)]
-    there = touched.where(count_of(layout, moment) > 0)
+    there = changed.where(count_of(layout, moment) > 0)
     return there.select(*columns_of(layout.names), *values)
 
 
-def to_write(touched: DataFrame, layout: StateLayout, *, now_ms: int, refresh: bool) -> DataFrame:
+def to_write(changed: DataFrame, layout: StateLayout, *, now_ms: int, refresh: bool) -> DataFrame:
     """Return the rows for the state table to write, so that it holds the rows after the batch.
 
     `refresh`: also rows whose insertions and deletions cancel out, as their key's time is new.
@@ -214,7 +214,7 @@ def to_write(touched: DataFrame, layout: StateLayout, *, now_ms: int, refresh: b
         for change, field in zip(changes, layout.values, strict=True)
     ]
     time = F.lit(now_ms).cast("bigint").alias(TIME)
-    return touched.where(differs).select(*columns_of(layout.names), *values, time)
+    return changed.where(differs).select(*columns_of(layout.names), *values, time)
 
 
 def _side(rows: DataFrame, layout: StateLayout, *, stored: bool) -> DataFrame:

@@ -123,13 +123,13 @@ def find_ready_rows(
     return ReadyRows(rows=BatchChanges(frame=frame, rows=figures["rows"]), late=late)
 
 
-def write_rows(rows: DataFrame, count: int, arrangement: StateTable, moment: BatchContext) -> None:
+def write_rows(rows: DataFrame, count: int, state: StateTable, moment: BatchContext) -> None:
     """Write rows unchanged, each once; `count` is their number."""
     if not count:
-        arrangement.write_nothing(moment.batch_id)
+        state.write_nothing(moment.batch_id)
         return
     numbers = {COUNT: F.lit(1).cast("bigint"), TIME: F.lit(moment.now_ms).cast("bigint")}
-    arrangement.write(moment.batch_id, rows.withColumns(numbers), rows=count)
+    state.write(moment.batch_id, rows.withColumns(numbers), rows=count)
 
 
 def given(name: str, result: DataFrame, moment: BatchContext, late: int) -> BatchChanges:

@@ -25,7 +25,7 @@ from penstock.connector.spark.hadoop_files import (
     read_text,
     replace_text,
 )
-from penstock.sql.checkpoint.fingerprint import ANEW
+from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 
 __all__ = [
     "COUNT",
@@ -182,7 +182,7 @@ def _data(files: dict[str, int]) -> dict[str, int]:
 def _damaged(path: str, why: str) -> StateMismatchError:
     return StateMismatchError(
         f"the state of the query is damaged: {path} {why}",
-        hint="restore it from a copy of the checkpoint; or " + "; or ".join(ANEW),
+        hint="restore it from a copy of the checkpoint; or " + "; or ".join(START_OVER_HINTS),
     )
 
 

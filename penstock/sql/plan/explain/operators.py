@@ -145,8 +145,8 @@ def _of_window(node: nodes.WindowAssign) -> OperatorWords:
         "gap": node.gap_ms,
         "offset": node.offset_ms or None,
     }
-    told = {word: _duration(value) for word, value in lengths.items() if value is not None}
-    text = ", ".join((node.time_column, *(f"{word} {value}" for word, value in told.items())))
+    durations = {word: _duration(value) for word, value in lengths.items() if value is not None}
+    text = ", ".join((node.time_column, *(f"{word} {value}" for word, value in durations.items())))
     if node.partition_by:
         text += f", by {', '.join(node.partition_by)}"
     return OperatorWords(
@@ -155,7 +155,7 @@ def _of_window(node: nodes.WindowAssign) -> OperatorWords:
         details={
             "kind": node.kind.value,
             "time": node.time_column,
-            **told,
+            **durations,
             "by": node.partition_by or None,
         },
     )

@@ -45,8 +45,8 @@ class ExplainedScan:
     def lines(self) -> list[str]:
         """The facts as lines."""
         columns = ", ".join(self.columns) or "none, rows are counted"
-        told = [f"{name}: {text}" for name, texts in self.facts.items() for text in texts]
-        return [f"columns: {columns}", *told]
+        lines = [f"{name}: {text}" for name, texts in self.facts.items() for text in texts]
+        return [f"columns: {columns}", *lines]
 
     @property
     def document(self) -> dict[str, Any]:
@@ -125,14 +125,14 @@ def _lookup(way: LookupStrategy) -> list[tuple[str, str]]:
     match way:
         case KeyLookup(source=source, keys=keys, retry=retry):
             names = ", ".join(key.column for key in keys)
-            told = [
+            lines = [
                 ("looked up", f"the rows of each batch's keys ({names}), asked for by key"),
                 ("lookup cache", str(source.lookup_cache)),
             ]
             if retry is not None:
                 again = f"asked for again after {retry.delay_ms / 1000:g} s, {retry.attempts} times at most"
-                told.append(("keys without rows", again))
-            return told
+                lines.append(("keys without rows", again))
+            return lines
         case FullScanLookup(reason=reason):
             whole = f", whole, as {reason}" if reason else ""
             return [("looked up", f"read anew in each batch{whole}")]

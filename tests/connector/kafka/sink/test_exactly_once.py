@@ -58,7 +58,7 @@ def slot_writer(kafka: KafkaServer, topic: str, slot: str, batch_id: int) -> Slo
     return SlotWriter(
         connection=Connection.of({"bootstrap.servers": kafka.bootstrap}),
         timeout_ms=60_000,
-        place=TopicPartition(topic, 0),
+        partition=TopicPartition(topic, 0),
         claim=BatchCommit(slot=slot, batch_id=batch_id, first_batch=0, digest="d"),
     )
 

@@ -36,7 +36,7 @@ def test_slots_are_named_as_the_sink_names_them(tmp_path: Path) -> None:
     names = [slot.name for slot in known(tmp_path, topics=()).slots()]
 
     assert names == ["totals-0123456789abcdef-0", "totals-0123456789abcdef-1"]
-    assert next(known(tmp_path).slots()).place == ("t", 0)
+    assert next(known(tmp_path).slots()).partition == ("t", 0)
 
 
 @pytest.mark.parametrize(("prefix", "topics"), [("others", ("t",)), ("totals", ("u",))])

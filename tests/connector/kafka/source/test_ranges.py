@@ -78,14 +78,14 @@ def test_progress_never_goes_back() -> None:
 def test_a_position_is_told_once_and_never_past_the_stop() -> None:
     """Records behind the stop were fetched, but are not the range's."""
     progress = reading(5, 8)
-    before = progress.tell()
+    before = progress.report()
     progress.take(messages([5, 6]))
-    told = [progress.tell(), progress.tell()]
+    reported = [progress.report(), progress.report()]
     progress.take(messages([20]))
 
     assert before is None
-    assert told == [7, None]
-    assert progress.tell() == 8
+    assert reported == [7, None]
+    assert progress.report() == 8
 
 
 def test_a_range_goes_on_under_the_leader_epoch_of_its_last_record() -> None:

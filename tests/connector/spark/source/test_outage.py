@@ -82,7 +82,7 @@ def test_other_errors_are_not_waited_out() -> None:
 
 def test_an_outage_is_told_to_the_process_that_runs_the_query(tmp_path: Path) -> None:
     """What does not answer, why, and since when: over the failures of a start too, until it answers."""
-    told = OutageFile(outage_file(tmp_path, "checkpoints/job/t", 1))
+    outage = OutageFile(outage_file(tmp_path, "checkpoints/job/t", 1))
     error = broker_unavailable(
         "b:9092", "metadata", 10, "b:9092/bootstrap: Connect to ipv4#1.2.3.4:9092 failed: "
         "Connection refused (after 0ms in state CONNECT)"
@@ -96,8 +96,10 @@ def test_an_outage_is_told_to_the_process_that_runs_the_query(tmp_path: Path) ->
         return 1
 
     with pytest.raises(BrokerUnavailableError):
-        retry_while_unavailable(ask, what="planning", patience=RetryPolicy(total_s=0.0), told=told)
-    retry_while_unavailable(ask, what="planning", patience=QUICK, told=told)
+        retry_while_unavailable(
+            ask, what="planning", patience=RetryPolicy(total_s=0.0), outage_file=outage
+        )
+    retry_while_unavailable(ask, what="planning", patience=QUICK, outage_file=outage)
     none, first, second = seen
 
     assert none is None

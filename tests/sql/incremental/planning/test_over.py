@@ -223,12 +223,12 @@ def test_a_key_that_no_row_came_to_begins_anew(spark: SparkSession, tmp_path: Pa
     running.clock += timedelta(seconds=6)
     kept = running.give([(4, "EUR", 2, at(3))], 4)
     running.clock += timedelta(seconds=6)
-    anew = running.give([(5, "EUR", 4, at(5)), (6, "USD", 2, at(5))], 6)
+    recreated = running.give([(5, "EUR", 4, at(5)), (6, "USD", 2, at(5))], 6)
     running.clock += timedelta(seconds=1)
     later = running.give([(7, "USD", 4, at(7))], 30)
 
     assert kept == [(4, 3, 1)]
-    assert Counter(anew) == Counter([(5, 7, 4), (6, 2, None)])
+    assert Counter(recreated) == Counter([(5, 7, 4), (6, 2, None)])
     assert Counter(later) == Counter([(7, 6, 6), (3, 1, None)])
 
 
