@@ -321,7 +321,7 @@ def test_others_run_while_a_drain_waits(kafka: KafkaServer) -> None:
         over.set()
         thread.join()
 
-    assert turns[0] > 20
+    assert turns[0] > 2, "a thread that needs the GIL has one turn at most"
 
 
 @pytest.mark.slow
@@ -375,7 +375,7 @@ def test_a_process_that_drains_ends_when_it_is_told_to(
     assert process.stdout is not None
     assert process.stdout.readline() == "drained\n"
     process.send_signal(number)
-    process.wait(10)
+    process.wait(DEADLINE_S)
     process.stdout.close()
 
     assert process.returncode in {-number, 128 + number}

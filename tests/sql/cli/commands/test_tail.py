@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from penstock.connector.kafka.client.client import REQUEST_TIMEOUT_S
 from tests.sql.cli.live_tables import commands, define, kafka_table, order
 
 DEADLINE_S = 30.0
@@ -72,7 +73,7 @@ def test_new_rows_come_until_a_signal_ends_it(kafka, topic, tmp_path, number):
     status, took_s = tail.end(number)
 
     assert status == 0
-    assert took_s < 5
+    assert took_s < REQUEST_TIMEOUT_S
     assert [json.loads(line)["id"] for line in tail.text["out"].splitlines()] == [7]
     assert "1 row" in tail.text["err"]
     assert "Traceback" not in tail.text["err"]
@@ -114,7 +115,7 @@ def test_ctrl_c_ends_it_while_the_broker_does_not_answer(tmp_path):
     status, took_s = tail.end(signal.SIGINT)
 
     assert status == 0
-    assert took_s < 5
+    assert took_s < REQUEST_TIMEOUT_S
     assert tail.text["err"].splitlines()[1:] in ([], ["0 rows"])
 
 
