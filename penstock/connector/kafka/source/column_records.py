@@ -70,7 +70,7 @@ class ColumnRecords:
             np.asarray(headers.ends)[1:] + np.int32(begin)
             for headers, begin in zip(found, begins, strict=False)
         ]
-        names = _joined([headers.names for headers in found]).cast(pa.string())
+        names = _texts(_joined([headers.names for headers in found]))
         values = _joined([headers.values for headers in found])
         return pa.array(np.concatenate(ends)), names, values
 
@@ -88,7 +88,7 @@ class ColumnRecords:
         assert part.timestamp_types is not None, "with the type of that"
         headers = _headers(part)
         begin, end = headers.ends[row].as_py(), headers.ends[row + 1].as_py()
-        names = headers.names.slice(begin, end - begin).cast(pa.string()).to_pylist()
+        names = _texts(headers.names.slice(begin, end - begin)).to_pylist()
         values = headers.values.slice(begin, end - begin).to_pylist()
         timed = part.timestamp_types[row].as_py() != 0
         return RawRecord(
@@ -112,6 +112,15 @@ class ColumnRecords:
 def _headers(part: RecordColumns) -> HeaderColumns:
     assert part.headers is not None, "headers were asked for"
     return part.headers
+
+
+def _texts(names: pa.BinaryArray) -> pa.StringArray:
+    """Return names of headers; what is not UTF-8 in them is U+FFFD, as with Java's client."""
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = [name.decode("utf-8", "replace") for name in names.to_pylist()]
+        return pa.array(texts, pa.string())
 
 
 def _joined(arrays: Sequence[pa.Array | None]) -> pa.Array:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import methodcaller
 from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.catalog.errors import BadRecordError
 from penstock.catalog.model.types import ArrayType, LogicalType, RowType
 from penstock.connector.arrow import cast_metadata
 from penstock.connector.formats.contract import BadValue
@@ -18,8 +21,12 @@ from penstock.connector.kafka.client.connection import TopicPartition
 from penstock.connector.kafka.table.fields import METADATA_TYPES
 from penstock.connector.source.records import BadRecord, RawRecord, Stage
 
+logger = logging.getLogger(__name__)
+
 LARGEST_MS = (2**63 - 1) // 1000 - 3 * 86_400_000
 """The largest timestamp that is distinguished, and with a minus the smallest: it is a time in every time zone."""
+
+_HEADERS: Callable[[Message], Any] = methodcaller("headers")
 
 # org.apache.kafka.common.record.TimestampType by librdkafka's codes
 _TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
@@ -103,8 +110,7 @@ class Records:
 
     def headers(self) -> tuple[pa.Array, pa.Array, pa.Array]:
         """Return where each record's headers begin, their names and values."""
-        # the stubs say dict as well, which is for producers
-        pairs: list[Any] = [message.headers() or () for message in self.messages]
+        pairs = [self._headers(index) for index in range(len(self))]
         ends = pa.array(np.cumsum([0, *map(len, pairs)]), pa.int32())
         names = pa.array([name for headers in pairs for name, _ in headers], pa.string())
         values = [as_bytes(value) for headers in pairs for _, value in headers]
@@ -123,7 +129,11 @@ class Records:
         offset = message.offset()
         assert offset is not None, "a record has an offset"
         kind, timestamp_ms = message.timestamp()
-        headers: Any = message.headers() or ()  # the stubs say dict as well, which is for producers
+        try:
+            headers = self._headers(index)
+        except BadRecordError as error:
+            logger.warning("%s; the record is kept without its headers", error)
+            headers = ()
         return RawRecord(
             position=offset,
             key=as_bytes(message.key()),
@@ -134,6 +144,19 @@ class Records:
             timestamp_ms=timestamp_ms if kind else None,
             headers=tuple((name, as_bytes(value)) for name, value in headers),
         )
+
+    def _headers(self, index: int) -> Sequence[tuple[str, Any]]:
+        """Return the headers of a record. Raises BadRecordError where the client cannot give them."""
+        try:
+            # not called directly: some interpreters pass over an error that comes with a result
+            (found,) = map(_HEADERS, (self.messages[index],))
+        except SystemError as error:
+            raise BadRecordError(
+                f"{self.where(index)}: the name of a header is not UTF-8, and the Kafka client does not give it",
+                hint="install penstock-native, which reads such names as Java's client does; or leave out the "
+                "metadata columns 'headers' and 'header-list'",
+            ) from error
+        return found or ()
 
 
 def metadata_array(

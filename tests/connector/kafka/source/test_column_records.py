@@ -54,6 +54,16 @@ def test_columns_tell_what_messages_tell(parts: list[list[dict[str, Any]]]) -> N
         assert by_column.raw(index) == by_message.raw(index)
 
 
+def test_a_name_of_a_header_need_not_be_text() -> None:
+    """Any producer can write it: it stops no query, and reads as with Java's client."""
+    part = columns([{"key": None, "value": b"v", "timestamp": (0, -1), "headers": [("a", b"1")]}])
+    part.headers.names = pa.array([b"a\xffb"], pa.binary())
+    records = ColumnRecords.of({TopicPartition("t", 0): part})
+
+    assert records.headers()[1].to_pylist() == ["a\ufffdb"]
+    assert records.raw(0).headers == (("a\ufffdb", b"1"),)
+
+
 def columns(records: list[dict[str, Any]]) -> Any:
     """Records of one partition as they are drained."""
     lines = [None if r["value"] is None else r["value"] + b"\n" for r in records]

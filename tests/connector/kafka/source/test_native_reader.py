@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import confluent_kafka.cimpl
 import pytest
 from confluent_kafka import Producer
 from hypothesis import HealthCheck, given, settings
@@ -201,6 +205,54 @@ def test_a_bad_record_is_named_where_it_lies(kafka: KafkaServer) -> None:
 
     assert said[0] == said[1]
     assert "partition 1, offset 1" in said[1]
+
+
+def test_a_header_whose_name_is_no_text_stops_no_query(
+    kafka: KafkaServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Any producer can write one. Without the package it is refused where it is read, and named."""
+    topic = kafka.create_topic()
+    for value in (b'{"id": 1}', b"no JSON"):
+        produce_header(kafka, topic, value, name=b"a\xffb")
+    source = topic_source(
+        kafka,
+        topic,
+        {"bad-records": "dead-letter"},
+        metadata={"h": ("headers", "MAP<STRING, BYTES>")},
+    )
+    ranges = {f"{topic}-0": (0, 2)}
+
+    found = read_all(source, ["id", "h"], ranges, natively=True, origins=False)
+    without = read_all(source, ["id"], ranges, natively=False, origins=False)
+    with pytest.raises(BadRecordError, match="offset 0: the name of a header is not UTF-8"):
+        read_all(source, ["id", "h"], ranges, natively=False, origins=False)
+
+    assert found.rows == {f"{topic}-0": [{"id": 1, "h": [("a\ufffdb", b"v")]}]}
+    (bad,) = found.bad[f"{topic}-0"]
+    assert bad.record.headers == (("a\ufffdb", b"v"),)
+    (bad,) = without.bad[f"{topic}-0"]
+    assert (bad.record.value, bad.record.headers) == (b"no JSON", ())
+    assert "offset 1: the name of a header is not UTF-8" in caplog.text
+
+
+def produce_header(kafka: KafkaServer, topic: str, value: bytes, *, name: bytes) -> None:
+    """Write a record with a header by librdkafka: confluent-kafka takes texts as names only."""
+    producer = Producer(kafka.client_settings())
+    memory = os.open("/proc/self/mem", os.O_RDONLY)
+    (handle,) = struct.unpack("P", os.pread(memory, 8, id(producer) + object.__basicsize__))
+    os.close(memory)
+    topic_tag, partition_tag, value_tag, flags_tag, header_tag, end_tag = 1, 3, 4, 7, 9, 0
+    copies = 2
+    error = ctypes.CDLL(confluent_kafka.cimpl.__file__).rd_kafka_producev(
+        *(ctypes.c_void_p(handle), ctypes.c_int(topic_tag), ctypes.c_char_p(topic.encode())),
+        *(ctypes.c_int(partition_tag), ctypes.c_int32(0)),
+        *(ctypes.c_int(flags_tag), ctypes.c_int(copies)),
+        *(ctypes.c_int(value_tag), ctypes.c_char_p(value), ctypes.c_size_t(len(value))),
+        *(ctypes.c_int(header_tag), ctypes.c_char_p(name), ctypes.c_char_p(b"v")),
+        *(ctypes.c_ssize_t(1), ctypes.c_int(end_tag)),
+    )
+    assert error == 0
+    assert producer.flush(DEADLINE_S) == 0
 
 
 def test_records_that_come_elsewhere_are_read_again(
