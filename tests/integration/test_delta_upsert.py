@@ -19,7 +19,7 @@ from penstock.connector.contract import Sink
 from penstock.connector.delta.merge import Merge
 from penstock.connector.delta.writer import APPLICATION, USER_METADATA, VERSION
 from tests.connector.delta.tables import delta_table, rows, run_to_end
-from tests.connector.delta.test_sink import commits, prepared
+from tests.connector.delta.test_connector import commits, prepared
 from tests.connector.kafka.sink.writing import batch_of
 
 COLUMNS = {"id": "BIGINT", "v": "STRING NOT NULL"}

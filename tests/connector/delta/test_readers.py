@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.contract import MicroBatch
 from tests.connector.delta.tables import delta_table
-from tests.connector.delta.test_sink import prepared
+from tests.connector.delta.test_connector import prepared
 
 COLUMNS = {
     "id": "BIGINT NOT NULL",

@@ -12,7 +12,7 @@ from penstock.catalog.errors import StateMismatchError
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.delta.table import missing_columns, stored_schema
 from tests.connector.delta.tables import delta_table, rows
-from tests.connector.delta.test_sink import prepared
+from tests.connector.delta.test_connector import prepared
 
 FOUND = stored_schema(delta_table(columns={"ID": "BIGINT", "day": "DATE"}))
 

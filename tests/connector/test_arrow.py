@@ -1,7 +1,9 @@
-"""Metadata declared as another type: Flink's CAST, in the session's time zone, where records are decoded."""
+"""DuckDB as a calculator: locked down, in the session's time zone, one connection for each process."""
 
 from __future__ import annotations
 
+import multiprocessing
+import threading
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -11,11 +13,11 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Message
 
-from penstock.catalog.errors import DefinitionError
+from penstock.catalog.errors import DefinitionError, UnsupportedError
 from penstock.catalog.model.table import MetadataColumn
 from penstock.catalog.model.type_parser import parse_type
-from penstock.connector.arrow import arrow_type, cast_metadata
-from penstock.connector.checks import castable
+from penstock.connector.arrow import CalculationError, arrow_type, cast_metadata, query
+from penstock.connector.checks import castable, check_record_type
 from penstock.connector.contract import ReadRequest
 from penstock.connector.event_time.rowtime import highest_watermark
 from penstock.connector.kafka.client.connection import TopicPartition
@@ -24,6 +26,101 @@ from penstock.connector.kafka.sink.records import check_writable, record_express
 from penstock.connector.kafka.source.records import Records
 from penstock.connector.scan import Rowtime
 from tests.connector.kafka.tables import kafka_source, kafka_table
+
+RECORDS = pa.table({"n": [1, 2, 3]})
+MIDNIGHT_US = 1_704_067_200_000_000
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM read_text('/etc/hostname')",
+        "SELECT * FROM '/etc/passwd'",
+        "COPY (SELECT 1) TO '/tmp/penstock-test'",
+        "ATTACH '/tmp/penstock-test.db'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SET threads = 8",
+        "SET enable_external_access = true",
+        "SET memory_limit = '100GB'",
+        "SELECT getenv('HOME')",
+        "SELECT * FROM RECORDS_OF_THIS_MODULE",
+    ],
+)
+def test_a_query_reaches_nothing_outside(sql):
+    """No file, no network, no code, no setting, no Python variable."""
+    globals()["RECORDS_OF_THIS_MODULE"] = RECORDS
+
+    with pytest.raises(CalculationError):
+        query(sql, RECORDS)
+
+
+def test_a_query_sees_its_own_records_only():
+    """Nothing is left of the one before."""
+    assert query("SELECT sum(n) AS s FROM records", RECORDS).to_pylist() == [{"s": 6}]
+    assert query("SELECT sum(n) AS s FROM records", RECORDS.slice(2)).to_pylist() == [{"s": 3}]
+
+
+@pytest.mark.parametrize(
+    ("time_zone", "offset_minutes"),
+    [
+        *(("UTC", 0), ("Z", 0), ("Europe/Berlin", 60), ("America/New_York", -300)),
+        *(("Asia/Kathmandu", 345), ("+05:30", 330), ("UTC+05:30", 330), ("GMT-03:30", -210)),
+        *(("+02", 120), ("GMT+8", 480), ("-0800", -480), ("Etc/GMT+5", -300), ("+18:00", 1080)),
+    ],
+)
+def test_time_zones_are_spelled_as_for_spark(time_zone, offset_minutes):
+    """Names and offsets, half hours included."""
+    sql = "SELECT epoch_us(CAST(TIMESTAMP '2024-01-01 00:00:00' AS TIMESTAMPTZ)) AS us FROM records LIMIT 1"
+    (row,) = query(sql, RECORDS, time_zone=time_zone).to_pylist()
+
+    assert row["us"] == MIDNIGHT_US - offset_minutes * 60_000_000
+
+
+@pytest.mark.parametrize("time_zone", ["Mars/Olympus", "'; SET threads = 8; --", ""])
+def test_an_unknown_time_zone_is_refused(time_zone):
+    """By its name, whatever is in it."""
+    with pytest.raises(UnsupportedError, match="the time zone"):
+        query("SELECT 1 FROM records", RECORDS, time_zone=time_zone)
+
+
+def test_a_forked_process_has_a_connection_of_its_own():
+    """The parent's does not work there."""
+    query("SELECT 1 FROM records", RECORDS)
+    results = multiprocessing.get_context("fork").Queue()
+
+    def in_child() -> None:
+        results.put(query("SELECT sum(n) AS s FROM records", RECORDS).to_pylist())
+
+    child = multiprocessing.get_context("fork").Process(target=in_child)
+    child.start()
+    assert results.get(timeout=60) == [{"s": 6}]
+    child.join(60)
+
+    assert child.exitcode == 0
+
+
+def test_threads_take_turns():
+    """Planning and reading may ask at the same time."""
+    answers: list[int] = []
+
+    def ask(n: int) -> None:
+        for _ in range(20):
+            found = query("SELECT sum(n) AS s FROM records", pa.table({"n": [n]}))
+            answers.extend(value - n for value in found["s"].to_pylist())
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert answers == [0] * 80
+
+
+# --- metadata declared as another type: Flink's CAST, in the session's time zone, where ---
+
 
 AT_MS = 1_700_000_000_123
 AT = datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)
@@ -189,3 +286,35 @@ def test_metadata_that_is_not_cast_back_is_read_only() -> None:
 
     assert caught.value.column == "et"
     assert "declare it VIRTUAL" in str(caught.value.hint)
+
+
+# --- which types records carry, told without Arrow, is what Arrow's types are made of ---
+
+
+CARRIED = (
+    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10, 2)", "CHAR(3)", "STRING",
+    "BINARY(3)", "BYTES", "DATE", "TIME(3)", "TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", "MULTISET<STRING>",
+    "ROW<a ARRAY<INT>, b MAP<STRING, DOUBLE>>",
+)  # fmt: skip
+NOT_CARRIED = (
+    "INTERVAL DAY",
+    "INTERVAL YEAR TO MONTH",
+    "ROW<a INT, b ARRAY<INTERVAL DAY>>",
+    "MAP<STRING, INTERVAL DAY>",
+)
+
+
+@pytest.mark.parametrize("text", CARRIED)
+def test_what_is_carried_has_an_arrow_type(text: str) -> None:
+    """A definition that passed its check can be read."""
+    check_record_type(parse_type(text))
+
+    assert arrow_type(parse_type(text)) is not None
+
+
+@pytest.mark.parametrize("text", NOT_CARRIED)
+def test_intervals_are_refused_wherever_they_stand(text: str) -> None:
+    """By the check of a definition, and by what reads one that was not checked."""
+    for refuse in (check_record_type, arrow_type):
+        with pytest.raises(UnsupportedError, match="cannot be read from records"):
+            refuse(parse_type(text))

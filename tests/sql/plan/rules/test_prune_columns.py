@@ -1,9 +1,10 @@
-"""What a star makes a query read: all columns only where somebody asks for all that it stands for."""
+"""The fields of rows that a query needs: named ones alone, and all of them where there is any doubt."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,187 @@ import duckdb
 import pytest
 from sqlglot import exp
 
+from penstock.catalog.model.table import PhysicalColumn, Schema
+from penstock.catalog.model.type_parser import parse_type
+from penstock.catalog.options.option import resolve
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
-from penstock.sql.plan.analysed import AnalysedQuery
+from penstock.connector.formats import find_format
+from penstock.sql.dialect import parse_query, to_text
+from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.rules.prune_columns import (
+    field_paths,
+    narrowed,
+    prune_projections,
+    row_paths,
+)
 from penstock.sql.plan.rules.sink_changelog import SinkTable
+from penstock.sql.plan.statement_set import SharedRead, share
 from penstock.sql.statements.statement import Select
 from penstock.sql.syntax.nodes import SCAN_PARTS, ScanTable
 from tests.sql.sql_objects import new_namespace, parse_script
+
+ITEM = "ROW<sku STRING, price DECIMAL(10, 2), size ROW<w INT, h INT>, tags ARRAY<ROW<k STRING, v STRING>>>"
+SCHEMA = Schema(
+    columns=(
+        PhysicalColumn(name="id", type=parse_type("BIGINT")),
+        PhysicalColumn(name="item", type=parse_type(ITEM)),
+    )
+)
+TABLE = f"""
+CREATE TABLE t (
+  id BIGINT, item {ITEM}, meta ROW<at TIMESTAMP(3), host STRING>, at AS meta.`at`,
+  WATERMARK FOR `at` AS `at` - INTERVAL '1' SECOND
+) WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'nowhere:1',
+        'scan.startup.mode' = 'earliest-offset', 'format' = 'json' {{more}});
+"""
+
+
+def leaf_of(query: str, more: str = "") -> TableScan:
+    """What `query` reads of the table t."""
+    namespace = new_namespace(TABLE.format(more=more))
+    (statement,) = parse_script(query, "f.sql", namespace)
+    assert isinstance(statement, Select)
+    return analyse(statement.query, namespace, Path("/nowhere"), appends=False).leaves[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
+        ("SELECT item.price FROM t", "ROW<price DECIMAL(10, 2)>"),
+        ("SELECT t.item.size.h, x.item.sku FROM t AS x", "ROW<sku STRING, size ROW<h INT>>"),
+        (
+            "SELECT (item).size.w FROM t WHERE item.price > 1",
+            "ROW<price DECIMAL(10, 2), size ROW<w INT>>",
+        ),
+        ("SELECT item.size, item.size.w FROM t", "ROW<size ROW<w INT, h INT>>"),
+        ("SELECT item.tags[1].k FROM t", "ROW<tags ARRAY<ROW<k STRING, v STRING>>>"),
+        ("SELECT i.size.w FROM (SELECT item AS i FROM t) AS s", ITEM),
+        ("SELECT item.price, item FROM t", ITEM),
+        ("SELECT item.nothing FROM t", ITEM),
+    ],
+)
+def test_a_row_is_narrowed_to_the_fields_that_are_named(query: str, kind: str) -> None:
+    """In the order of the table; a column that is named by itself, under another name too, is read whole."""
+    paths = row_paths(SCHEMA, ("id", "item"), field_paths([parse_query(query)]))
+
+    assert narrowed(SCHEMA, paths).column("item").type == parse_type(kind)
+
+
+def test_what_the_table_itself_computes_is_read_too() -> None:
+    """The watermark stands on a computed column, which reads a field of a row."""
+    leaf = leaf_of("SELECT id, item.price FROM t WHERE meta.host = 'a'")
+
+    assert leaf.fields == {
+        "item": frozenset({("price",)}),
+        "meta": frozenset({("host",), ("at",)}),
+    }
+    assert leaf.read_table.schema.column("meta").type == leaf.table.schema.column("meta").type
+
+
+def test_the_format_decodes_the_narrowed_row() -> None:
+    """Fields that were not asked for are passed over, one of another type among them; NULL stays NULL."""
+    read = leaf_of("SELECT item.size.h, item.price FROM t").read_table.schema
+    source = find_format("json")
+    resolved = resolve({}, source.options(), owner="t")
+    decoder = source.decoder([("item", read.column("item").type)], resolved)
+    values = [
+        b'{"id": 1, "item": {"sku": {"x": 1}, "price": 1.5, "size": {"w": "wide", "h": 2}, "more": []}}',
+        b'{"item": {"size": null}}',
+        b'{"item": null}',
+    ]
+    rows = decoder.decode(values, str).batch.column(0).to_pylist()
+
+    assert rows == [
+        {"price": Decimal("1.50"), "size": {"h": 2}},
+        {"price": None, "size": None},
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "more"),
+    [
+        ("SELECT item.price FROM t", ", 'json.fail-on-missing-field' = 'true'"),
+        ("SELECT *, item.price FROM t", ""),
+    ],
+)
+def test_rows_are_read_whole_where_all_fields_count(query: str, more: str) -> None:
+    """A star asks for all; a missing field can only be an error where it is looked for."""
+    assert leaf_of(query, more).fields == {}
+
+
+def test_a_shared_read_has_the_fields_of_all_inserts() -> None:
+    """What one INSERT of a set reads whole is read whole."""
+    namespace = new_namespace(TABLE.format(more=""))
+    texts = ("SELECT item.price FROM t", "SELECT item.size.w FROM t", "SELECT item FROM t")
+    statements = [parse_script(text, "f.sql", namespace)[0] for text in texts]
+    queries = [
+        analyse(one.query, namespace, Path("/nowhere"), appends=True)
+        for one in statements
+        if isinstance(one, Select)
+    ]
+    both, whole = share(queries[:2], Path("/nowhere")), share(queries, Path("/nowhere"))
+
+    assert isinstance(both, SharedRead)
+    assert isinstance(whole, SharedRead)
+    assert both.leaf.fields == {"item": frozenset({("price",), ("size", "w")})}
+    assert whole.leaf.fields == {}
+
+
+# --- columns of inner queries that nobody names are not read ---
+
+
+@pytest.mark.parametrize(
+    ("query", "pruned"),
+    [
+        ("SELECT a FROM (SELECT a, b, c FROM t) AS v", "SELECT a FROM (SELECT a FROM t) AS v"),
+        ("SELECT x FROM (SELECT a, b FROM t) AS v(x, y)", "SELECT x FROM (SELECT a FROM t) AS v(x)"),
+        (
+            "SELECT a FROM (SELECT a, b FROM (SELECT a, b, c FROM t) AS u) AS v",
+            "SELECT a FROM (SELECT a FROM (SELECT a FROM t) AS u) AS v",
+        ),
+        (
+            "SELECT v.a, w.d FROM (SELECT a, b FROM t) AS v JOIN (SELECT b, d, e FROM s) AS w ON v.a = w.b",
+            "SELECT v.a, w.d FROM (SELECT a, b FROM t) AS v JOIN (SELECT b, d FROM s) AS w ON v.a = w.b",
+        ),
+        (
+            "SELECT a FROM (SELECT a, b AS c FROM t WHERE b > 1) AS v",
+            "SELECT a FROM (SELECT a FROM t WHERE b > 1) AS v",
+        ),
+        ("SELECT COUNT(*) FROM (SELECT a, b FROM t) AS v", "SELECT COUNT(*) FROM (SELECT a FROM t) AS v"),
+    ],
+)  # fmt: skip
+def test_a_column_that_no_outer_query_names_is_pruned(query: str, pruned: str) -> None:
+    """In nested queries too; a condition of the inner query keeps what it reads itself."""
+    tree = parse_query(query)
+
+    assert to_text(prune_projections(tree)) == to_text(parse_query(pruned))
+    assert to_text(tree) == to_text(parse_query(query))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM (SELECT a, b FROM t) AS v",
+        "SELECT v.* FROM (SELECT a, b FROM t) AS v",
+        "SELECT a FROM (SELECT DISTINCT a, b FROM t) AS v",
+        "SELECT a FROM (SELECT a, COUNT(*) AS n FROM t GROUP BY a) AS v",
+        "SELECT a FROM (SELECT a, RAND() AS r FROM t) AS v",
+        "SELECT a FROM (SELECT a, b FROM t UNION ALL SELECT a, b FROM s) AS v",
+        "SELECT a FROM (SELECT a, b FROM t) AS v NATURAL JOIN s",
+        "SELECT d FROM (SELECT a AS c, b + 1 AS e, e * 2 AS d FROM t WHERE c > 1) AS v",
+    ],
+)
+def test_a_column_that_may_count_is_kept(query: str) -> None:
+    """By its position, for the number of rows, for what it does, or under a name that Spark knows beside it."""
+    tree = parse_query(query)
+
+    assert to_text(prune_projections(tree)) == to_text(tree)
+
+
+# --- what a star makes a query read: all columns only where somebody asks for all that it ---
+
 
 KAFKA = (
     "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'nowhere:1', "
