@@ -409,6 +409,23 @@ def test_a_child_of_a_process_that_drains_ends(kafka: KafkaServer) -> None:
     assert done.stdout.split()[0] == "7"
 
 
+@pytest.mark.parametrize("client_id", ["a\\b[c]", "x" * 116, "x" * 117, "x" * 127, "ä" * 99])
+def test_a_client_id_may_be_long(client_id: str) -> None:
+    """The name of a client, by which its handle is known, ends somewhere."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": "127.0.0.1:1",
+            "group.id": "g",
+            "client.id": client_id,
+            "log_level": 0,
+        }
+    )
+    native.RecordQueue(consumer, client_id=client_id).close()
+    with pytest.raises(native.UnusableError, match="elsewhere"):
+        native.RecordQueue(consumer, client_id=f"y{client_id[1:]}")
+    consumer.close()
+
+
 def test_what_is_no_consumer_is_refused() -> None:
     """Memory is read and compared before it is followed."""
     for other in (object(), "a text that is no consumer", 1 << 200, [1, 2, 3]):

@@ -24,6 +24,9 @@ __all__ = ["Client", "UnusableError", "check_client", "handle_of", "open_client"
 MAJOR = 2
 """The major version of librdkafka, in which its public structs do not change."""
 
+NAME_BYTES = 127
+"""Bytes of a client's name, of which librdkafka leaves out the rest: a long `client.id` lacks the number behind it."""
+
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "rd_kafka_version": (c_int, []),
     "rd_kafka_name": (c_void_p, [c_void_p]),
@@ -89,7 +92,7 @@ def open_client() -> Client:
 def handle_of(consumer: object, client_id: str) -> int:
     """Return librdkafka's handle of a confluent-kafka consumer with that `client.id`. Raises UnusableError."""
     client = open_client()
-    expected = re.compile(rb"%b#consumer-\d+\0" % re.escape(client_id.encode()))
+    expected = f"{client_id}#consumer-".encode()[:NAME_BYTES]
     try:
         with open("/proc/self/mem", "rb", buffering=0) as memory:  # noqa: PTH123  of this very process
             (handle,) = struct.unpack(
@@ -100,6 +103,9 @@ def handle_of(consumer: object, client_id: str) -> int:
             found = os.pread(memory.fileno(), 512, name) if name else b""
     except (OSError, OverflowError) as error:
         raise UnusableError(f"the handle of the consumer cannot be read: {error}") from error
-    if not expected.match(found):
+    name_found, end, _ = found.partition(b"\0")
+    number = name_found.removeprefix(expected)
+    complete = len(name_found) == NAME_BYTES or number
+    if not (end and name_found.startswith(expected) and complete and re.fullmatch(rb"\d*", number)):
         raise UnusableError("this confluent-kafka keeps the handle of a consumer elsewhere")
     return int(handle)

@@ -91,7 +91,7 @@ class DrainingConsumer(KafkaConsumer):
         """Raise the package's UnusableError where it cannot drain this client."""
         super().__init__(connection)
         self._package = package
-        client_id = dict(connection.settings).get("client.id", DEFAULT_CLIENT_ID)
+        client_id = self.settings().get("client.id") or DEFAULT_CLIENT_ID
         try:
             self._queue = package.RecordQueue(self._consumer, client_id=client_id)
         except package.UnusableError:

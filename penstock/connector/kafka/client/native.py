@@ -6,8 +6,10 @@ import importlib
 import logging
 import os
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
+
+PACKAGE = "penstock_native"
 
 SWITCH = "PENSTOCK_NATIVE"
 """Set to 0, records are read in Python."""
@@ -51,20 +53,27 @@ def find_native() -> Native:
     if os.environ.get(SWITCH) == "0":
         return Native(package=None, text=f"off by {SWITCH}=0: records are read in Python")
     try:
-        package = importlib.import_module("penstock_native")
-    except ModuleNotFoundError:
-        return Native(package=None, text="not installed: records are read in Python")
+        package = importlib.import_module(PACKAGE)
+    except ImportError as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == PACKAGE:
+            return Native(package=None, text="not installed: records are read in Python")
+        return Native(package=None, text=f"it cannot be loaded: {error}", faulty=True)
     found = getattr(package, "API", None)
     if found != API:
         reason = f"penstock-native has the interface {found}, this Penstock uses {API}"
         return Native(package=None, text=reason, faulty=True)
     try:
         client = package.check_client()
-    except package.UnusableError as error:
+    except (package.UnusableError, OSError, AttributeError) as error:
         return Native(package=None, text=str(error), faulty=True)
-    return Native(
-        package=package, text=f"penstock-native {version('penstock-native')}, librdkafka {client}"
-    )
+    return Native(package=package, text=f"penstock-native {_version()}, librdkafka {client}")
+
+
+def _version() -> str:
+    try:
+        return version("penstock-native")
+    except PackageNotFoundError:
+        return "of a folder"  # as on PYTHONPATH
 
 
 def give_up(reason: str) -> None:

@@ -90,6 +90,16 @@ def message(offset: int) -> Message:
     return Message(topic=PLACE.topic, partition=0, offset=offset, value=b'{"id": %d}' % offset)
 
 
+@pytest.mark.parametrize("client_id", ["", "${env:CLIENT}", "${env:CLIENT}-reader"])
+def test_a_client_id_may_be_a_reference(monkeypatch: pytest.MonkeyPatch, client_id: str) -> None:
+    """The package knows a consumer by the name that it has."""
+    package = pytest.importorskip("penstock_native", reason="built by `make native`")
+    monkeypatch.setenv("CLIENT", "pod-7")
+    settings = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "client.id": client_id}
+
+    DrainingConsumer(Connection.of(settings), package).close()
+
+
 @pytest.mark.parametrize(
     ("first", "displaced", "events"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError
 from types import ModuleType
 
 import pytest
@@ -63,6 +64,35 @@ def test_it_need_not_be_installed(
     assert native.native_package() is None
     assert not native.find_native().faulty
     assert caplog.text == ""
+
+
+def test_a_package_that_cannot_be_loaded_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it needs may be missing, or be of another platform; reading goes on."""
+    for error in (ImportError("libarrow.so: no such file"), ModuleNotFoundError(name="pyarrow")):
+
+        def refuse(_: str, error: ImportError = error) -> ModuleType:
+            raise error
+
+        monkeypatch.setattr(native.importlib, "import_module", refuse)
+        native._FOUND.clear()
+
+        assert native.native_package() is None
+        assert native.find_native().faulty
+        assert native.find_native().text == f"it cannot be loaded: {error}"
+
+
+def test_a_package_of_a_folder_has_no_version(
+    package: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one on PYTHONPATH, which pip did not install."""
+
+    def refuse(_: str) -> str:
+        raise PackageNotFoundError
+
+    monkeypatch.setattr(native, "version", refuse)
+
+    assert native.native_package() is package
+    assert native.find_native().text == "penstock-native of a folder, librdkafka 2.16.0"
 
 
 def test_another_interface_is_not_used_and_said_once(
