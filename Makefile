@@ -68,11 +68,11 @@ format: setup ## let ruff fix and format
 docs: setup ## write the pages that are made from tables: docs/flink-compatibility.md
 	$(PY) -m penstock.sql.compatibility
 
-# Each worker has a broker and a Spark of its own, 3 GB in all; more workers want more memory.
-WORKERS ?= 2
-SUITE = $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=10
+# Each worker has a broker and a Spark of its own, 3 GB in all, and waits for them a third of its time: three keep two
+# cores busy. WORKERS=n for another number. Tests that wait for nothing have a worker for each of two cores.
+SUITE = $(BIN)/pytest -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=10
 test-fast: setup ## tests that need neither a broker nor a JVM, nor seconds each
-	$(BIN)/pytest -n $(WORKERS) -m "not broker and not spark and not simulation and not faults and not nightly and not slow" \
+	$(BIN)/pytest -n $(or $(WORKERS),2) -m "not broker and not spark and not simulation and not faults and not nightly and not slow" \
 	  --hypothesis-profile=few
 
 test: setup ## every subject on a real broker, Spark and Delta; what CI runs

@@ -1,7 +1,8 @@
 """What tests share: a real Kafka broker, a Spark with Delta, a PostgreSQL server, each started when first asked for.
 
 A test that asks for `kafka` or `topic` is marked `broker`, one that asks for `spark` is marked `spark`.
-Pure tests run first, so that a simple mistake shows before a JVM has started.
+Pure tests run first, so that a simple mistake shows before a JVM has started; then the longest files, as a worker that
+begins one of them last would be at work alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.order import place_of
+
 # contract suites and helpers assert too; without this a failure would not show the values
 pytest.register_assert_rewrite(
     *(f"tests.contract.{suite}" for suite in ("catalog", "format", "sink", "sink_writes", "source"))
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from tests.spark_cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[1]
-LATER = ("nightly", "slow", "spark", "broker")
 
 # Spark's JVM and the Python workers it forks inherit these; they must be set before the JVM starts.
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -67,14 +69,14 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by the fixtures they use and run the cheap ones first."""
+    """Mark tests by the fixtures they use; run the cheap ones first, then the longest files."""
     for item in items:
         names = set(getattr(item, "fixturenames", ()))
         if names & {"kafka", "topic"}:
             item.add_marker(pytest.mark.broker)
         if "spark" in names:
             item.add_marker(pytest.mark.spark)
-    items.sort(key=lambda item: [bool(item.get_closest_marker(m)) for m in LATER])
+    items.sort(key=place_of)
 
 
 @pytest.fixture(scope="session")

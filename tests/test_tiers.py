@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+from tests.order import LONG_FILES
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "tests" / "README.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`(tests/[\w/]+\.py::test_\w+)` \|(?: (all|some) \|)?", PAGE)
@@ -60,3 +62,8 @@ def test_each_subject_has_a_test_in_make_test() -> None:
     assert len(subjects) > 20
     assert lacking == []
     assert apart.intersection(subjects) == set()
+
+
+def test_the_longest_files_are_there() -> None:
+    """One that was renamed would be begun among the last, and its worker would end alone."""
+    assert [file for file in LONG_FILES if not (ROOT / file).is_file()] == []
