@@ -6,6 +6,7 @@ that do not exist here.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -21,6 +22,8 @@ from penstock.catalog.options.option import Option, PrefixOption
 from penstock.connector.capabilities import MakeExternalCatalog
 from penstock.connector.contract import Connector
 from penstock.connector.jvm.jars import JarSet, fetch_jars
+
+logger = logging.getLogger(__name__)
 
 _CONNECT = "write into a Kafka topic, and let a sink of Kafka Connect bring it there"
 
@@ -166,11 +169,24 @@ def options_of(connector: str | None) -> Sequence[Option[Any] | PrefixOption]:
 
 def options_of_provider(provider: str, location: str) -> Mapping[str, str] | None:
     """Return the options of a table of Spark's `provider` in the folder `location`; None: no connector reads it."""
-    for name in connector_names():
-        options = find_connector(name, project=Path()).options_of_provider(provider, location)
+    for connector in _loadable():
+        options = connector.options_of_provider(provider, location)
         if options is not None:
             return options
     return None
+
+
+@cache
+def _loadable() -> tuple[Connector, ...]:
+    """Return the connectors that can be loaded, ours first: a package that is broken costs its own tables alone."""
+    ours = [name for name, _ in _BUILT_IN]
+    found = []
+    for name in (*ours, *(name for name in connector_names() if name not in ours)):
+        try:
+            found.append(find_connector(name, project=Path()))
+        except Exception as error:  # noqa: BLE001  the code of another package
+            logger.warning("the connector %r cannot be loaded, and is not asked: %s", name, error)
+    return tuple(found)
 
 
 def jar_sets() -> tuple[JarSet, ...]:

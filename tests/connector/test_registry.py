@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from penstock.catalog.errors import OptionError
+from penstock.connector import registry
 from penstock.connector.contract import Connector
 from penstock.connector.registry import (
     connector_names,
@@ -41,12 +42,26 @@ class EntryPoint:
         return LakeConnector
 
 
+@pytest.fixture(autouse=True)
+def looked_for_again() -> Iterator[None]:
+    """What is found is kept in a process."""
+    registry._loadable.cache_clear()
+    yield
+    registry._loadable.cache_clear()
+
+
+def install(monkeypatch: pytest.MonkeyPatch, *found: EntryPoint) -> None:
+    """Install packages while it runs."""
+    monkeypatch.setattr(registry, "entry_points", lambda **_: found)
+    registry._loadable.cache_clear()
+
+
 def test_tables_of_spark_are_read_by_the_connector_of_their_provider(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ours or another package's; Spark reads those of which none is known."""
     before = options_of_provider("lakehouse", "/data/orders")
-    monkeypatch.setattr("penstock.connector.registry.entry_points", lambda **_: [EntryPoint()])
+    install(monkeypatch, EntryPoint())
 
     assert before is None
     assert "lake" in connector_names()
@@ -54,6 +69,48 @@ def test_tables_of_spark_are_read_by_the_connector_of_their_provider(
     assert options_of_provider("lakehouse", "/d") == {"connector": "lake", "folder": "/d"}
     assert options_of_provider("DELTA", "/d") == {"connector": "delta", "path": "/d"}
     assert options_of_provider("parquet", "/d") is None
+
+
+def test_a_package_that_cannot_be_loaded_costs_its_own_tables_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Tables of all other formats are read; ours are asked first, whatever others are called."""
+    install(monkeypatch, Broken(), Greedy(), EntryPoint())
+
+    assert options_of_provider("delta", "/d") == {"connector": "delta", "path": "/d"}
+    assert options_of_provider("lakehouse", "/d") == {"connector": "aaa", "folder": "/d"}
+    assert caplog.text.count("'broken' cannot be loaded, and is not asked: no lake.so") == 1
+
+
+@dataclass(frozen=True)
+class Broken(EntryPoint):
+    """What is left of a package."""
+
+    name: str = "broken"
+
+    def load(self) -> type[Connector]:
+        """Fail as an import does."""
+        raise ImportError("no lake.so")
+
+
+@dataclass(frozen=True)
+class Greedy(EntryPoint):
+    """A package that reads everything."""
+
+    name: str = "aaa"
+
+    def load(self) -> type[Connector]:
+        """Return the connector."""
+        return GreedyConnector
+
+
+class GreedyConnector(LakeConnector):
+    """Takes the tables of every provider."""
+
+    def options_of_provider(self, provider: str, location: str) -> Mapping[str, str] | None:
+        """Return those of a folder."""
+        del provider
+        return {"connector": "aaa", "folder": location}
 
 
 # --- connectors of Flink that are not here: an error says what can be written in their place ---
