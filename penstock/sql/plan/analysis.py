@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,8 +27,11 @@ from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
 from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.builder.builder import build
+from penstock.sql.plan.logical.plan import Plan
 from penstock.sql.plan.lookup_keys import check_lookups
+from penstock.sql.plan.placement.blocks import IncrementalPlan
 from penstock.sql.plan.placement.place import PhysicalPlan, PlacementOptions, place_operators
+from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.inline import TableReference, is_stateful
 from penstock.sql.plan.rules.prune_columns import (
     Paths,
@@ -146,10 +150,18 @@ def analyse_or_refuse(
         instants=_instants(read) if read.temporal else {},
         temporal=read.temporal,
     )
-    placed = place_operators(plan, options)
+    placed = place_operators(plan, options, partial(_plan_stages, read))
     if isinstance(placed, Refusal):
         return placed
-    return _maintained(read, placed) if placed.is_incremental else _streamed(read, placed)
+    return _streamed(read, placed) if placed.stages is None else _incremental(read, placed)
+
+
+def _plan_stages(read: QuerySyntax, plan: Plan, spark: SparkTraits) -> IncrementalPlan | Refusal:
+    from penstock.sql.incremental.planning.planner import (
+        plan_incremental,  # few queries are incremental
+    )
+
+    return plan_incremental(plan, spark, tuple(map(narrowed_input, read.inputs, read.keyed)))
 
 
 def _instants(read: QuerySyntax) -> dict[int, bool]:
@@ -204,14 +216,10 @@ def _still_named(
     return wanted if wanted is None else wanted & (named | timed) or wanted
 
 
-def _maintained(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
+def _incremental(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
     """Return the query as its inputs and stages."""
-    from penstock.sql.incremental.planning.planner import (
-        plan_incremental,  # few queries are maintained
-    )
-
-    wanted = read.keyed
-    plan = plan_incremental(placed, tuple(map(narrowed_input, read.inputs, wanted)))
+    plan, wanted = placed.stages, read.keyed
+    assert plan is not None, "stages run it"
     timed = plan.waiting | plan.timed
     leaves = tuple(
         replace(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.binding.binder import annotate
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_sets
-from penstock.sql.incremental.planning.planner import IncrementalPlan, plan_incremental
+from penstock.sql.incremental.planning.planner import plan_incremental
 from penstock.sql.incremental.stages import Calc, ChangelogNormalize, RecomputeOperator
 from penstock.sql.plan.builder.builder import build
+from penstock.sql.plan.placement.blocks import IncrementalPlan
 from penstock.sql.plan.placement.place import PlacementOptions, place_on_stages
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.flow import Arrival, ScanFlow
@@ -49,11 +51,12 @@ def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> Planned:
     wanted = wanted_columns(relations.query, whole, keys)
     inputs = list(map(narrowed_input, whole, wanted))
     logical = build(relations.query, inputs)
-    placed = place_on_stages(logical, SparkTraits(logical.scans), PlacementOptions(sink=None))
+    spark, planner = SparkTraits(logical.scans), partial(plan_incremental, tables=inputs)
+    placed = place_on_stages(logical, spark, PlacementOptions(sink=None), planner)
     if isinstance(placed, Refusal):
         raise placed.error()
-    planned = plan_incremental(placed, inputs)
-    return Planned(plan=planned, tables=tuple(t.name for t in inputs))
+    assert placed.stages is not None
+    return Planned(plan=placed.stages, tables=tuple(t.name for t in inputs))
 
 
 def _input(table: Table) -> ScanFlow:

@@ -14,27 +14,33 @@ from sqlglot import exp
 from penstock.connector.changelog import ROW_KIND
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import is_determined, key_text
-from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, WindowTable
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, WindowKind, WindowTable
 from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     ReadColumns,
     Relation,
     column,
 )
-from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
+from penstock.sql.incremental.planning.source import Source
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.stages import Measure, StageInput, WindowAggregate
-from penstock.sql.plan.logical.facts import WindowTime
+from penstock.sql.plan.clauses.select_list import read_values, refuse_clauses
+from penstock.sql.plan.logical.facts import Item, WindowTime
+from penstock.sql.plan.logical.nodes import WindowAssign
 from penstock.sql.plan.rules.aggregate import (
     WHOLE,
     is_listed,
     is_of_any_order,
     own_aggregates,
+    refuse_ordered,
+    refuse_ordinals,
     without_filter,
 )
+from penstock.sql.plan.rules.changelog_mode import windows_flow
 from penstock.sql.plan.rules.changelog_project import constant_columns
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
     "plan_aggregate",
@@ -51,9 +57,11 @@ _START, _END, _TIME = WINDOW_COLUMNS
 
 
 def with_windows(
-    window: WindowTable, rows: ChangelogRelation, stages: StageList
-) -> ChangelogRelation:
+    node: WindowAssign, window: WindowTable, rows: ChangelogRelation, stages: StageList
+) -> ChangelogRelation | Refusal:
     """Return each row of a stage with its windows."""
+    if (refusal := _refuse_windows(node, rows)) is not None:
+        return refusal
     read = window.node.copy()
     for part in ("alias", "joins", "laterals"):
         read.set(part, None)
@@ -70,6 +78,25 @@ def with_windows(
         like=rows,
         inserts=True,
     )
+
+
+def _refuse_windows(node: WindowAssign, rows: ChangelogRelation) -> Refusal | None:
+    if isinstance(refusal := windows_flow(rows.flow, node.kind, node.span), Refusal):
+        return refusal
+    if not node.input.facts.sources(node.time_column):
+        return Refusal(
+            message=f"{node.time_column} is not a rowtime of the rows that {node.kind} reads",
+            hint="a rowtime is the column of a stream's WATERMARK, also in a query that selects it; write the rows "
+            "into a table with a WATERMARK, and window that in a second INSERT",
+            span=node.span,
+        )
+    if node.kind is WindowKind.SESSION:
+        return Refusal(
+            message="SESSION over the results of OVER or of a temporal join is not supported",
+            hint="write them into a table with a WATERMARK, and window that in a second INSERT",
+            span=node.span,
+        )
+    return None
 
 
 # --- aggregations ---
@@ -211,23 +238,30 @@ def _listed(aggregate: exp.GroupConcat, whole: exp.Expr) -> exp.Expr:
 
 def plan_aggregate(
     select: exp.Select,
-    names: tuple[str, ...],
-    source: AppendSource | ChangelogSource,
+    listed: Sequence[Item],
+    source: Source,
     stages: StageList,
     time_to_live_ms: int | None = None,
     closed: WindowTime | None = None,
-) -> ChangelogRelation:
-    """Add the stage of an aggregation; `names` are those of its columns, `time_to_live_ms` is of the hint STATE_TTL.
+) -> ChangelogRelation | Refusal:
+    """Add the stage of an aggregation; `listed` is its SELECT list, `time_to_live_ms` is of the hint STATE_TTL.
 
     `closed` says what closes the windows that it groups by, where their rows come from a stage.
     """
-    group = select.args.get("group")
-    aggregates = own_aggregates(select)
-    kept = ", ".join(sorted({to_text(node) for node in aggregates})) or "that it was there"
+    group, having = select.args.get("group"), select.args.get("having")
     keys = list(group.expressions) if group is not None else []
+    aggregates = own_aggregates(select)
+    refusal = (
+        refuse_ordinals(keys)
+        or next(filter(None, map(refuse_ordered, aggregates)), None)
+        or source.refuse(read_values(keys, listed, having))
+    )
+    if refusal is not None:
+        return refusal
+    kept = ", ".join(sorted({to_text(node) for node in aggregates})) or "that it was there"
     columns = ReadColumns(keys)
-    items = [columns.over(item.unalias()) for item in select.expressions]
-    having = select.args.get("having")
+    names = tuple(name for name, _ in listed)
+    items = [columns.over(value) for _, value in listed]
     condition = None if having is None else columns.over(having.this)
     own = tuple(name for name, _ in columns.items[: len(keys)])
     place = group or select
@@ -342,8 +376,15 @@ def _key(
 
 def plan_set_operation(
     node: exp.SetOperation, left: Relation, right: Relation, stages: StageList
-) -> ChangelogRelation:
+) -> ChangelogRelation | Refusal:
     """Combine the rows of two queries, column by column."""
+    if (refusal := refuse_clauses(node)) is not None:
+        return refusal
+    if len(left.columns) != len(right.columns):
+        return Refusal(
+            message=f"the queries of this {node.key.upper()} give {len(left.columns)} and {len(right.columns)} columns",
+            span=span_of(node),
+        )
     one, two = stages.staged(left), stages.staged(right)
     if isinstance(node, exp.Union):
         rows = _union_all(one, two, stages)

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.sql.incremental.planning.relation import ChangelogRelation, Item, column
+from penstock.sql.incremental.planning.relation import ChangelogRelation, column
 from penstock.sql.incremental.planning.source import ChangelogSource, Scope
 from penstock.sql.incremental.stages import StageInput
-from penstock.sql.plan.logical.facts import unique_name
+from penstock.sql.plan.clauses.joins import has_query, join_conditions, take_pairs
+from penstock.sql.plan.logical.facts import Item, unique_name
 from penstock.sql.plan.logical.nodes import JoinType
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["Join", "join", "keyed"]
+__all__ = ["Join", "join", "keyed", "read_conditions"]
 
 KEY = "__key"
 
@@ -31,11 +33,20 @@ def join(
     rest: Sequence[exp.Expr],
     node: exp.Expr,
     times_to_live_ms: tuple[int | None, int | None] = (None, None),
-) -> ChangelogSource:
+) -> ChangelogSource | Refusal:
     """Join two relations, by values that are equal and other conditions.
 
-    `node` is the place of the join; `times_to_live_ms` are of the hint STATE_TTL, for each side.
+    `node` is the place of the join; `times_to_live_ms` are of the hint STATE_TTL, for each side. Refused without equal
+    values, unless one side is a single row.
     """
+    if not pairs and () not in (sides[0].rows.key, sides[1].rows.key):
+        return Refusal(
+            message="a join of streams without an equality between their columns is not supported",
+            hint="join ON a.x = b.x, with the other conditions behind AND",
+            span=span_of(node),
+        )
+    if (refusal := sides[0].beside(sides[1]).refuse(rest)) is not None:
+        return refusal
     one, one_key = keyed(sides[0], [pair[0] for pair in pairs], 0)
     two, two_key = keyed(sides[1], [pair[1] for pair in pairs], 1)
     if one.rows.name == two.rows.name:
@@ -48,6 +59,26 @@ def join(
         rest=rest,
         times_to_live_ms=times_to_live_ms,
     ).stage(node)
+
+
+def read_conditions(
+    node: exp.Join,
+    kind: JoinType,
+    left: ChangelogSource,
+    right: ChangelogSource,
+    tests: list[exp.Expr],
+) -> list[exp.Expr] | Refusal:
+    """Return the conditions of a join; those of WHERE that belong to it are removed from `tests`."""
+    if node.args.get("using") and kind not in (JoinType.INNER, JoinType.LEFT):
+        return Refusal(
+            message=f"USING in a {kind} JOIN of streams is not supported",
+            hint="write ON a.x = b.x, and COALESCE(a.x, b.x) in the SELECT",
+            span=span_of(node),
+        )
+    conditions = [*join_conditions(node, left), *take_pairs(node, tests, left, right)]
+    if any(map(has_query, conditions)):
+        return Refusal(message="a query inside ON is not supported", span=span_of(node))
+    return conditions
 
 
 def keyed(
@@ -148,11 +179,7 @@ class Join:
             exp.EQ(this=column(one, left), expression=column(two, right))
             for one, two in zip(*self.keys, strict=True)
         ]
-        both = ChangelogSource(
-            stages=self.left.stages,
-            rows=self.left.rows,
-            scope={**self.left.scope, **self.right.scope},
-        )
+        both = self.left.beside(self.right)
         tests = [*equal, *more, *(exp.paren(both.rewritten(c)) for c in self.rest)]
         on = exp.and_(*tests) if tests else exp.true()
         side = {JoinType.INNER: None, JoinType.SEMI: "LEFT", JoinType.ANTI: "LEFT"}.get(

@@ -27,26 +27,28 @@ from penstock.sql.incremental.over_frame import (
 from penstock.sql.incremental.planning.aggregate import when
 from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
-    Item,
     ReadColumns,
     column,
     known,
 )
-from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource
+from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource, Source
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.stages import INGESTION_ORDER, OverAggregate
 from penstock.sql.plan.clauses.over import (
     Call,
     Frame,
     OverWindow,
-    over_calls,
     read_call,
     read_clauses,
     read_frame,
 )
+from penstock.sql.plan.clauses.select_list import read_values
+from penstock.sql.plan.logical.facts import Item
+from penstock.sql.plan.logical.nodes import Over
 from penstock.sql.plan.rules.aggregate import WHOLE
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 
 __all__ = ["plan_over"]
 
@@ -214,24 +216,16 @@ def _one() -> exp.Expr:
 
 
 def plan_over(
-    select: exp.Select,
-    names: Sequence[str],
-    source: AppendSource | ChangelogSource,
-    window: OverWindow,
-    stages: StageList,
-) -> tuple[ChangelogSource, list[Item]]:
-    """Add the stages of a SELECT's OVER clauses; returns their rows, and the values of the SELECT over those.
-
-    `names` are those of its columns.
-    """
+    node: Over, listed: Sequence[Item], source: Source, window: OverWindow, stages: StageList
+) -> ChangelogRelation | Refusal:
+    """Add the stages of a SELECT's OVER clauses; returns the values of its SELECT list, `listed`."""
+    if (refusal := _refuse_over(node, listed, source, window)) is not None:
+        return refusal
     reads = ReadColumns([*window.partition, *([] if window.time is None else [window.time])])
-    found = _OverClauses(reads=reads, select=select)
-    for call in over_calls(select):
+    found = _OverClauses(reads=reads, select=node.block.select)
+    for call in node.calls:
         found.add(call)
-    items = [
-        (name, found.over(item.unalias()))
-        for name, item in zip(names, select.expressions, strict=True)
-    ]
+    items = [(name, found.over(value)) for name, value in listed]
     rows = stages.staged(source.project(reads.items))
     keys = tuple(name for name, _ in reads.items)
     one = _StageWindow(
@@ -242,7 +236,26 @@ def plan_over(
     for kept, computed in _by_kept(list(found.computed.values())):
         rows = _add(rows, kept, computed, one, stages)
     scope = {("", name): column(name, rows.name) for name in rows.columns}
-    return ChangelogSource(stages=stages, rows=rows, scope=scope), items
+    return ChangelogSource(stages=stages, rows=rows, scope=scope).project(items)
+
+
+def _refuse_over(
+    node: Over, listed: Sequence[Item], source: Source, window: OverWindow
+) -> Refusal | None:
+    for call in node.calls:
+        read = read_call(call.this, call)
+        if isinstance(read, Refusal):
+            return read
+    order = [] if window.time is None else [window.time]
+    refusal = source.refuse(read_values([*window.partition, *order], listed, None))
+    if refusal is not None or isinstance(source, AppendSource) or source.rows.inserts:
+        return refusal
+    return Refusal(
+        message="OVER of a stream doesn't support consuming update and delete changes: what was given for a row "
+        "stays, and rows of this FROM are updated or deleted",
+        hint="aggregate tables of inserts by OVER, and update what comes of it; or GROUP BY in its place",
+        span=span_of(window.first),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,376 +1,494 @@
-"""Write an incremental query: what Spark streams for it, and the stages over that.
+"""Plan a query as stages: what Spark streams for it, and the stages over that; or why no stage runs it.
 
-A walk over the operators of a plan, from the tables upwards. Placement has told what Spark streams by itself, and that
-stages run the rest: nothing is refused here.
+One walk over the operators of a plan, from the tables upwards. What Spark streams by itself is left to it: the largest
+queries, and the largest FROM clauses, whose rows are inserts and whose joins all end with the watermark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from sqlglot import exp
 
-from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import window_tables
+from penstock.sql.dialect.parser.table_functions import table_call
 from penstock.sql.incremental.planning.aggregate import (
     plan_aggregate,
     plan_distinct,
     plan_set_operation,
     with_windows,
 )
-from penstock.sql.incremental.planning.join import join
+from penstock.sql.incremental.planning.join import join, read_conditions
 from penstock.sql.incremental.planning.over import plan_over
 from penstock.sql.incremental.planning.relation import (
     AppendRelation,
     ChangelogRelation,
     Relation,
-    known,
 )
 from penstock.sql.incremental.planning.source import (
     AppendSource,
     ChangelogSource,
     NamedRelation,
+    Source,
     all_of,
     last_rows,
-    name_all,
+    streamed_query,
     versions_of_table,
 )
 from penstock.sql.incremental.planning.stage_list import StageList, union_inputs
 from penstock.sql.incremental.planning.temporal_join import plan_temporal_join
-from penstock.sql.incremental.planning.top_n import Ties, plan_top_n
+from penstock.sql.incremental.planning.top_n import plan_top_n, read_ties
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
 from penstock.sql.plan.builder.joins import INNER
 from penstock.sql.plan.builder.relations import is_table
 from penstock.sql.plan.clauses.joins import (
     conjuncts,
     has_query,
-    is_only_of,
-    join_conditions,
     pairs_of,
-    read_alias_names,
+    read_correlated,
     read_join_kind,
+    read_query_condition,
     read_relation_names,
-    take_pairs,
+    refuse_first,
 )
-from penstock.sql.plan.clauses.over import over_calls, read_window
+from penstock.sql.plan.clauses.over import OverWindow, over_calls, read_window
+from penstock.sql.plan.clauses.select_list import (
+    expanded_items,
+    needed_names,
+    refuse_clauses,
+    refuse_nondeterministic,
+)
+from penstock.sql.plan.clauses.temporal_joins import (
+    read_last_row,
+    refuse_left_without_rowtime,
+    refuse_unversioned,
+)
 from penstock.sql.plan.logical import nodes
-from penstock.sql.plan.logical.facts import Item, own_names
+from penstock.sql.plan.logical.facts import own_names
+from penstock.sql.plan.logical.plan import Plan
 from penstock.sql.plan.placement.blocks import (
     BlockRelation,
+    IncrementalPlan,
     QueryBlock,
     numbering_block,
     query_block,
+    remembered,
     rowtimes_of,
 )
-from penstock.sql.plan.placement.place import PhysicalPlan
-from penstock.sql.plan.placement.stage_from import expanded_items
-from penstock.sql.plan.placement.stage_select import needed_names
-from penstock.sql.plan.rules.changelog_project import expanded
-from penstock.sql.plan.rules.flow import Arrival, Flow, ScanFlow
+from penstock.sql.plan.placement.spark import SparkTraits, StreamedParts
+from penstock.sql.plan.rules.changelog_mode import check_over, is_aggregation
+from penstock.sql.plan.rules.flow import Flow, ScanFlow
 from penstock.sql.plan.rules.inline import waits_for_time
-from penstock.sql.plan.rules.top_n import (
-    RowNumberQuery,
-    TieBreak,
-    arrival_carriers,
-    carry_arrival,
-    find_row_number,
-    take_bound,
-)
+from penstock.sql.plan.rules.joins import is_temporal
+from penstock.sql.plan.rules.top_n import RowNumberQuery, check_limit, find_row_number
 from penstock.sql.syntax.nodes import ScanTable
-from penstock.sql.syntax.positions import attach, source_of
+from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["IncrementalPlan", "plan_incremental"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncrementalPlan:
-    """An incremental query: `query` is what Spark streams, `flow` describes its result.
-
-    `waiting` are the leaves that wait for their watermark, as an operator of Spark's drops what is late; `timed` those
-    for whose watermarks stages wait.
-    """
-
-    maintained: IncrementalQuery
-    query: exp.Expr
-    flow: Flow
-    waiting: frozenset[int]
-    timed: frozenset[int]
+__all__ = ["plan_incremental"]
 
 
-def plan_incremental(physical: PhysicalPlan, tables: Sequence[ScanFlow]) -> IncrementalPlan:
-    """Write the inputs and the stages of a plan that placement gave to stages.
+def plan_incremental(
+    plan: Plan, spark: SparkTraits, tables: Sequence[ScanFlow]
+) -> IncrementalPlan | Refusal:
+    """Plan a query as stages; `spark` are the traits of what Spark streams for it.
 
     `tables` have the columns that are read of them, those by which upserts replace rows too.
     """
-    walk = _StageWriter(physical, tables)
-    rows = walk.stages.staged(walk.query(physical.root.logical))
-    flow = Flow(
-        columns=rows.columns,
-        changes=ChangelogMode.INSERT_ONLY if rows.inserts else ChangelogMode.ALL,
-        key=rows.key,
-        constants=rows.constants,
-        kinds=not rows.inserts,
-        origin=rows.origin,
-        mechanism=rows.mechanism,
-    )
-    feeds = walk.stages.queries
+    planner = _StagePlanner(spark, tables)
+    found = planner.query(plan.root)
+    if isinstance(found, Refusal):
+        return found
+    stages = planner.stages
+    rows = stages.staged(found)
     waiting = {
         node.scan
-        for feed in feeds
+        for feed in stages.queries
         if waits_for_time(feed) or window_tables(feed)
         for node in feed.find_all(ScanTable)
     }
-    maintained = IncrementalQuery(
-        feeds=tuple(walk.stages.feeds),
-        stages=tuple(walk.stages.stages),
-        columns=rows.columns,
-        key=rows.key,
-    )
-    waits = (stage for stage in maintained.stages if isinstance(stage, EventTimeStage))
+    waits = (stage for stage in stages.stages if isinstance(stage, EventTimeStage))
     return IncrementalPlan(
-        maintained=maintained,
-        query=union_inputs(feeds, walk.stages.feeds),
-        flow=flow,
+        maintained=IncrementalQuery(
+            feeds=tuple(stages.feeds),
+            stages=tuple(stages.stages),
+            columns=rows.columns,
+            key=rows.key,
+        ),
+        query=union_inputs(stages.queries, stages.feeds),
+        flow=rows.flow,
         waiting=frozenset(waiting),
         timed=frozenset[int]().union(*(stage.waits_for for stage in waits)),
+        rows=planner.rows,
+        streamed=frozenset(planner.streamed),
+        kept=frozenset(planner.kept),
     )
 
 
-class _StageWriter:
-    """Writes the operators of a plan from its tables upwards; `stages` are those so far."""
+Listed = tuple[Source, list[exp.Expr]]
+"""FROM and WHERE of a SELECT, and its list with stars written out."""
 
-    def __init__(self, physical: PhysicalPlan, tables: Sequence[ScanFlow]) -> None:
-        assert physical.stages is not None, "placement gave it to stages"
-        self._traits = physical.stages
+
+Rows = TypeVar("Rows", bound=Relation | ChangelogSource | Refusal)
+
+
+class _StagePlanner:
+    """Plans the operators of a query from its tables upwards; `stages` are those so far.
+
+    `rows`, `streamed` and `kept` as in an IncrementalPlan.
+    """
+
+    def __init__(self, spark: SparkTraits, tables: Sequence[ScanFlow]) -> None:
+        self._spark = spark
+        self._streams = StreamedParts(spark)
         self._tables = tables
         self._proctimes = frozenset[str]().union(*(table.proctimes for table in tables))
+        self._found: dict[int, Relation | Refusal] = {}
         self.stages = StageList()
+        self.rows: dict[int, Flow | None] = {}
+        self.streamed: set[int] = set()
+        self.kept: set[int] = set()
 
-    def query(self, node: nodes.Node) -> Relation:
-        """Write a query."""
-        streamed = self._traits.streamed(node)
+    def query(self, node: nodes.Node) -> Relation | Refusal:
+        """Plan a query."""
+        return remembered(node, self._found, self._query)
+
+    def _query(self, node: nodes.Node) -> Relation | Refusal:
+        streamed = self._streams.query(node)
         if streamed is not None:
             assert node.syntax is not None, "it is the top of a query"
-            return _streamed(node.syntax, streamed.columns)
+            return self._noted(node, streamed_query(node.syntax, streamed))
         match node:
             case nodes.SetOp():
-                sides = (self.query(node.left), self.query(node.right))
-                assert isinstance(node.syntax, exp.SetOperation), "it is one"
-                return plan_set_operation(node.syntax, sides[0], sides[1], self.stages)
+                return self._noted(node, self._set_operation(node))
+            case nodes.Limit() if isinstance(node.syntax, exp.Subquery):
+                refusal = refuse_clauses(node.syntax)
+                assert refusal is not None, "it has a clause"
+                return refusal
             case nodes.Limit() if query_block(node) is None:
-                return self.query(node.input)
+                if isinstance(node.input, nodes.SetOp) and node.syntax is node.input.syntax:
+                    return self._set_operation(node.input)
+                return self._noted(node, self.query(node.input))
             case _:
                 block = query_block(node)
-                assert block is not None, "others are refused"
-                distinct = node.input if isinstance(node, nodes.Limit) else node
-                return self._select(
-                    block, distinct if isinstance(distinct, nodes.Distinct) else None
-                )
+                if block is None:
+                    assert node.syntax is not None, "it is the top of a query"
+                    return Refusal(
+                        message="this query cannot be kept up to date as rows come",
+                        span=span_of(node.syntax),
+                    )
+                return self._noted(node, self._select(block, node))
 
-    # --- FROM ---
+    def _noted(self, node: nodes.Node | None, rows: Rows) -> Rows:
+        """Note the rows of an operator."""
+        if node is not None and not isinstance(rows, Refusal):
+            self.rows[id(node)] = None if isinstance(rows, AppendRelation) else rows.flow
+        return rows
 
-    def _named(self, relation: BlockRelation, place: exp.Expr, reader: exp.Select) -> NamedRelation:
-        """Write a relation in FROM; the bound of a Top-N is removed from the WHERE of its reader."""
-        rows: Relation
-        shown: Sequence[str]
-        if isinstance(relation.join, nodes.TemporalJoin):
-            rows = self._versions(relation.join, place, needed_names(reader))
-            shown = rows.columns
-        elif (best := relation.top_n) is not None:
-            numbered = find_row_number(reader.args.get("where"), place)
-            assert numbered is not None, "it numbers rows"
-            take_bound(reader, numbered)
-            rows, shown = self._top_n(best, numbered), best.shown_names
+    def _set_operation(self, node: nodes.SetOp) -> ChangelogRelation | Refusal:
+        left = self.query(node.left)
+        if isinstance(left, Refusal):
+            return left
+        right = self.query(node.right)
+        if isinstance(right, Refusal):
+            return right
+        assert isinstance(node.syntax, exp.SetOperation), "it is one"
+        return plan_set_operation(node.syntax, left, right, self.stages)
+
+    # --- relations ---
+
+    def _named(
+        self,
+        relation: BlockRelation,
+        numbered: RowNumberQuery | None,
+        needed: frozenset[str] | None,
+    ) -> NamedRelation | Refusal:
+        """Plan a relation in FROM, with the columns `needed` of a table (None: all)."""
+        best = None if numbered is None else relation.top_n
+        rows: Relation | Refusal
+        if is_temporal(relation.place):
+            rows = self._versions(relation, needed)
+        elif numbered is not None and best is not None:
+            rows = self._top_n(best, numbered)
         else:
-            rows = self._relation(relation, place, reader)
-            shown = rows.columns
-        return NamedRelation(
-            alias=place.alias_or_name,
-            shown=known(read_relation_names(place, shown)),
-            rows=rows,
+            rows = self._relation(relation, needed)
+        if isinstance(rows, Refusal):
+            return rows
+        names = read_relation_names(
+            relation.place, rows.columns if best is None else best.shown_names
         )
+        if isinstance(names, Refusal):
+            return names
+        self._noted(relation.node, rows)
+        return NamedRelation(alias=relation.alias, shown=names, rows=rows)
 
-    def _versions(
-        self, join_: nodes.TemporalJoin, place: exp.Expr, needed: frozenset[str] | None
-    ) -> ChangelogRelation:
-        if isinstance(place, exp.Subquery):
-            best = numbering_block(join_.right)
-            return last_rows(
-                join_, place, needed, lambda select: self._source(best, select), self.stages
-            )
-        assert isinstance(place, ScanTable), "tables and views have versions"
-        return versions_of_table(join_, place, self._tables[place.scan], needed, self.stages)
-
-    def _relation(self, relation: BlockRelation, place: exp.Expr, reader: exp.Select) -> Relation:
-        node = relation.node
+    def _relation(
+        self, relation: BlockRelation, needed: frozenset[str] | None
+    ) -> Relation | Refusal:
+        node, place = relation.node, relation.place
         assert isinstance(node, nodes.SubqueryAlias), "each relation has a name"
         match node.input:
             case nodes.Scan():
                 assert isinstance(place, ScanTable), "it is a table"
-                return self.stages.table(place, self._tables[place.scan], needed_names(reader))
+                return self.stages.table(place, self._tables[place.scan], needed)
             case nodes.WindowAssign() as assigned:
                 assert isinstance(place, exp.Table), "it is a function"
-                return self._windows(assigned, place)
+                return self._windows(assigned, place, place)
+            case _ if isinstance(place, exp.Table):
+                call = table_call(place)
+                assert call is not None, "other tables are scans"
+                return Refusal(
+                    message=f"TABLE({call.name}(...)) is not supported in a query whose results are kept up to date",
+                    hint=f"write LATERAL TABLE({call.name}(...)) behind a table",
+                    span=span_of(place),
+                )
             case given:
                 return self.query(given)
 
-    def _windows(self, node: nodes.WindowAssign, place: exp.Table) -> Relation:
-        """Write rows with their windows: those of tables are Spark's."""
-        streamed = self._traits.streamed(node)
-        if streamed is not None:
-            return _streamed(all_of(place), streamed.columns)
+    def _windows(
+        self, node: nodes.WindowAssign, place: exp.Table, named: exp.Table
+    ) -> Relation | Refusal:
+        """Plan rows with their windows, at a `place` of the relation `named`: those of tables are Spark's."""
+        flow = self._spark.of(node)
+        if isinstance(flow, Flow) and self._streams.gives(node, flow):
+            return self._noted(node, streamed_query(all_of(place), flow.columns or ()))
         (window, *_) = window_tables(place)
         given = node.input.input if isinstance(node.input, nodes.SubqueryAlias) else node.input
-        inner: Relation
+        inner: Relation | Refusal
         match given:
             case nodes.Scan():
                 assert isinstance(window.input, ScanTable), "it is a table"
                 inner = self.stages.table(window.input, self._tables[window.input.scan], None)
             case nodes.WindowAssign():
                 assert isinstance(window.input, exp.Table), "it is a function"
-                inner = self._windows(given, window.input)
+                inner = self._windows(given, window.input, named)
             case _:
                 inner = self.query(given)
-        assert isinstance(inner, ChangelogRelation), "Spark's are streamed with their windows"
-        return with_windows(window, inner, self.stages)
-
-    def _top_n(self, node: nodes.TopN, numbered: RowNumberQuery) -> ChangelogRelation:
-        block = query_block(node)
-        assert block is not None, "it is a SELECT"
-        source = self._source(block, numbered.select)
-        return plan_top_n(
-            numbered,
-            source.project,
-            self.stages,
-            shows_number=node.shows_number,
-            by_arrival=node.by_arrival,
-            ties=self._ties(node.tie, source),
+        if isinstance(inner, Refusal):
+            return inner
+        if isinstance(inner, ChangelogRelation):
+            return self._noted(node, with_windows(node, window, inner, self.stages))
+        if isinstance(flow, Refusal):
+            return flow
+        return Refusal(
+            message="the columns of this windowing function cannot be told",
+            hint="name the columns in the query that it reads",
+            span=span_of(named),
         )
 
-    def _ties(self, tie: TieBreak | None, source: AppendSource | ChangelogSource) -> Ties | None:
-        """Return how ties in the order are broken, by arrival; None: by their columns."""
-        if any(table.arrival is Arrival.OPEN for table in self._tables):
-            return None
-        carriers = None
-        if isinstance(source, AppendSource):
-            carriers = arrival_carriers(source.skeleton, self._tables)
-        carry_arrival(carriers or [])
-        return None if tie is None else Ties(winner=tie, by_record=carriers is not None)
+    def _versions(
+        self, relation: BlockRelation, needed: frozenset[str] | None
+    ) -> ChangelogRelation | Refusal:
+        """Plan the versions of a relation behind FOR SYSTEM_TIME AS OF."""
+        join_, place = relation.join, relation.place
+        if not isinstance(join_, nodes.TemporalJoin):
+            left = refuse_left_without_rowtime(place.args["version"])
+            assert relation.refused is not None, "it is no temporal join"
+            # why its left side has no rowtime is told when it is joined
+            late = relation.refused.message == left.message
+            return ChangelogRelation(name="", columns=()) if late else relation.refused
+        if isinstance(place, ScanTable):
+            return versions_of_table(join_, place, self._tables[place.scan], needed, self.stages)
+        assert isinstance(place, exp.Subquery), "tables and views have versions"
+        numbered, block = read_last_row(place), numbering_block(join_.right)
+        if isinstance(numbered, Refusal) or not self._streams.has_from(block):
+            return refuse_unversioned(place)
+        found = self._streamed_source(block)
+        if isinstance(found, Refusal):
+            return found
+        return last_rows(join_, place, numbered, needed, found, self.stages)
 
-    def _source(self, block: QueryBlock, select: exp.Select) -> AppendSource | ChangelogSource:
-        """Write FROM and WHERE of a SELECT, of which `select` is a copy; writes out the stars of that."""
-        if self._traits.streams_from(block):
-            relations = self._traits.streamed_relations(block)
-            select.set("expressions", known(expanded(select, relations)))
-            return AppendSource(skeleton=block.block.skeleton())
-        joins = [*(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
-        places = [
-            select.args["from_"].this,
-            *(j.this if isinstance(j, exp.Join) else j for j in joins),
-        ]
-        named = [
-            self._named(relation, place, select) if is_table(place) else None
-            for relation, place in zip(block.relations, places, strict=True)
-        ]
-        shown = [None if relation is None else relation.shown for relation in named]
-        select.set("expressions", known(expanded_items(select, places, shown)))
+    def _top_n(self, node: nodes.TopN, numbered: RowNumberQuery) -> ChangelogRelation | Refusal:
+        if (refusal := check_limit(numbered)) is not None:
+            return refusal
+        block = query_block(node)
+        assert block is not None, "it is a SELECT"
+        found = self._source(block)
+        if isinstance(found, Refusal):
+            return found
+        source, listed = found
+        ties = read_ties(node, source, self._tables)
+        return self._noted(node, plan_top_n(node, numbered, listed, source, self.stages, ties))
+
+    # --- FROM and WHERE ---
+
+    def _streamed_source(self, block: QueryBlock) -> tuple[AppendSource, list[exp.Expr]] | Refusal:
+        """Leave FROM and WHERE of a SELECT to Spark."""
+        self.streamed.add(id(block.block))
+        items = self._streams.items(block)
+        if isinstance(items, Refusal):
+            return items
+        return AppendSource(skeleton=block.block.skeleton()), items
+
+    def _source(self, block: QueryBlock) -> Listed | Refusal:
+        """Plan FROM and WHERE of a SELECT."""
+        if self._streams.has_from(block):
+            return self._streamed_source(block)
+        select, places = block.select, [relation.place for relation in block.relations]
+        if (refusal := refuse_first(select, places)) is not None:
+            return refusal
         where = select.args.get("where")
+        named: list[NamedRelation | None] = []
+        for relation in block.relations:
+            if not is_table(relation.place):
+                named.append(None)
+                continue
+            numbered = None
+            if not is_temporal(relation.place):
+                numbered = find_row_number(where, relation.place)
+            where = where if numbered is None else numbered.rest
+            needed = needed_names(select, select.expressions, where)
+            found = self._named(relation, numbered, needed)
+            if isinstance(found, Refusal):
+                return found
+            named.append(found)
+        shown = [None if relation is None else relation.shown for relation in named]
+        items = expanded_items(select, places, shown)
+        if isinstance(items, Refusal):
+            return items
         tests = conjuncts(where.this if where is not None else None)
         plain = [test for test in tests if not has_query(test)]
-        source = self._joined(block, select, named, plain).filtered(plain)
-        for query in block.queries:
-            rows = self.stages.staged(self.query(query.right))
-            inner = ChangelogSource.of(self.stages, rows, INNER, rows.columns)
-            assert query.place is not None, "it is a condition of the text"
-            source = join(query.kind, (source, inner), query.pairs, query.rest, query.place)
-        return source
+        source = self._joined(block, named, needed_names(select, items, where), plain)
+        if isinstance(source, Refusal):
+            return source
+        if (refusal := source.refuse(plain)) is not None:
+            return refusal
+        kept = self._semi_joined(block, source.filtered(plain), filter(has_query, tests))
+        return kept if isinstance(kept, Refusal) else (kept, items)
 
     def _joined(
         self,
         block: QueryBlock,
-        select: exp.Select,
         named: Sequence[NamedRelation | None],
+        needed: frozenset[str] | None,
         tests: list[exp.Expr],
-    ) -> ChangelogSource:
+    ) -> ChangelogSource | Refusal:
         """Join the relations of FROM from left to right; equalities of WHERE that are used are removed from `tests`."""
-        needed = needed_names(select)
-        joins = [*(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
-        inner_joins = all(
-            not isinstance(node, exp.Join) or known(read_join_kind(node)) is nodes.JoinType.INNER
-            for node in joins
-        )
-        early = tests if inner_joins else []
+        kinds: list[nodes.JoinType] = []
+        for relation in block.relations[1:]:
+            clause = relation.clause
+            kind = read_join_kind(clause) if isinstance(clause, exp.Join) else nodes.JoinType.INNER
+            if isinstance(kind, Refusal):
+                return kind
+            kinds.append(kind)
+        early = tests if all(kind is nodes.JoinType.INNER for kind in kinds) else []
         assert named[0] is not None, "a function stands behind a relation"
-        source = self._open(named[0], needed, early)
-        for node, right, relation in zip(joins, named[1:], block.relations[1:], strict=True):
-            if right is None:
-                inner = node.this if isinstance(node, exp.Join) else node
-                names = known(read_alias_names(inner))
-                source = source.unnested(node, inner.alias_or_name, names)
+        source = named[0].open(self.stages, needed, early)
+        joined = [block.relations[0]]
+        for relation, given, kind in zip(block.relations[1:], named[1:], kinds, strict=True):
+            if isinstance(source, Refusal):
+                return source
+            if given is None:
+                assert relation.clause is not None, "it stands behind a relation"
+                source = source.unnested(relation.clause, relation.place)
                 continue
-            assert isinstance(node, exp.Join), "tables are joined"
             # a condition on versions chooses none: it is asked of the one that is valid
-            versioned = isinstance(relation.join, nodes.TemporalJoin)
-            opened = self._open(right, needed, [] if versioned else early)
-            conditions = join_conditions(node, source)
-            conditions += take_pairs(node, tests, source, opened)
-            if isinstance(relation.join, nodes.TemporalJoin):
-                source = plan_temporal_join(source, opened, conditions, relation.join, node)
-                continue
-            assert isinstance(relation.join, nodes.Join), "others are refused"
-            pairs, rest = pairs_of(conditions, source, opened)
-            kind, state_ttl_ms = known(read_join_kind(node)), relation.join.state_ttl_ms
-            source = join(kind, (source, opened), pairs, rest, node, state_ttl_ms)
+            right = given.open(self.stages, needed, [] if is_temporal(relation.place) else early)
+            if isinstance(right, Refusal):
+                return right
+            if len(joined) == 1 and not is_temporal(relation.place):
+                # of what an earlier join gave, no hint can speak
+                self.kept.add(id(joined[0].place))
+            joined.append(relation)
+            source = self._noted(relation.join, self._join(relation, kind, source, right, tests))
         return source
 
-    def _open(
-        self, named: NamedRelation, needed: frozenset[str] | None, tests: list[exp.Expr]
-    ) -> ChangelogSource:
-        """Return a relation as changes; those of `tests` that name no other are applied here, and removed."""
-        rows, shown = named.rows, named.shown
-        own = [test for test in tests if is_only_of(test, named.alias)]
-        tests[:] = [test for test in tests if test not in own]
-        if isinstance(rows, AppendRelation) and rows.columns == shown:
-            rows = rows.filtered(named.alias, own).narrowed(needed)
-            shown, own = rows.columns, []
-        staged = self.stages.staged(rows)
-        return ChangelogSource.of(self.stages, staged, named.alias, shown).filtered(own)
+    def _join(
+        self,
+        relation: BlockRelation,
+        kind: nodes.JoinType,
+        left: ChangelogSource,
+        right: ChangelogSource,
+        tests: list[exp.Expr],
+    ) -> ChangelogSource | Refusal:
+        """Join a relation with those before; equalities of WHERE that are used are removed from `tests`."""
+        clause = relation.clause
+        assert isinstance(clause, exp.Join), "tables are joined"
+        if is_temporal(relation.place) and relation.refused is not None:
+            return relation.refused
+        conditions = read_conditions(clause, kind, left, right, tests)
+        if isinstance(conditions, Refusal):
+            return conditions
+        if isinstance(relation.join, nodes.TemporalJoin):
+            return plan_temporal_join(left, right, kind, conditions, relation.join, clause)
+        self.kept.add(id(relation.place))
+        assert isinstance(relation.join, nodes.Join), "others are refused"
+        pairs, rest = pairs_of(conditions, left, right)
+        return join(kind, (left, right), pairs, rest, clause, relation.join.state_ttl_ms)
+
+    def _semi_joined(
+        self, block: QueryBlock, source: ChangelogSource, tests: Iterable[exp.Expr]
+    ) -> ChangelogSource | Refusal:
+        """Keep the rows for which conditions with a query hold."""
+        queries = iter(block.queries)
+        for test in tests:
+            read = read_query_condition(test)
+            apart = read if isinstance(read, Refusal) else read_correlated(read, source.knows)
+            if isinstance(apart, Refusal):
+                return apart
+            query = next(queries)
+            found = self.query(query.right)
+            if isinstance(found, Refusal):
+                return found
+            rows = self.stages.staged(found)
+            inner = ChangelogSource.of(self.stages, rows, INNER, rows.columns)
+            kept = join(query.kind, (source, inner), query.pairs, query.rest, test)
+            if isinstance(kept, Refusal):
+                return kept
+            source = self._noted(query, kept)
+        return source
 
     # --- SELECT ---
 
-    def _select(self, block: QueryBlock, distinct: nodes.Distinct | None) -> Relation:
-        select = attach(block.select.copy(), source_of(block.select))
-        source = self._source(block, select)
-        names = own_names(select.expressions)
-        items: list[Item] = [
-            (name, item.unalias()) for name, item in zip(names, select.expressions, strict=True)
-        ]
-        rows: Relation
-        match block.core:
-            case nodes.Aggregate() as grouped:
-                waits = isinstance(source, ChangelogSource) and source.rows.inserts
-                closed = grouped.closed if waits else None
-                life = None if closed else grouped.state_ttl_ms
-                rows = plan_aggregate(select, names, source, self.stages, life, closed)
-            case nodes.Over() as over:
-                window = known(
-                    read_window(select, over_calls(select), rowtimes_of(over), self._proctimes)
-                )
-                assert window is not None, "it has calls"
-                source, items = plan_over(select, names, source, window, self.stages)
-                rows = source.project(items)
-            case _:
-                rows = source.project(items)
-        if distinct is None:
+    def _select(self, block: QueryBlock, node: nodes.Node) -> Relation | Refusal:
+        select, core = block.select, block.core
+        if (refusal := refuse_clauses(select)) is not None:
+            return refusal
+        grouped, calls = is_aggregation(select), over_calls(select)
+        if (refusal := check_over(select) if grouped or not calls else None) is not None:
+            return refusal
+        window = read_window(select, calls, rowtimes_of(core), self._proctimes)
+        if isinstance(window, Refusal):
+            return window
+        found = self._source(block)
+        if isinstance(found, Refusal):
+            return found
+        rows = self._listed(block, found, window)
+        if isinstance(rows, Refusal) or not isinstance(node, nodes.Distinct):
             return rows
-        return plan_distinct(self.stages.staged(rows), self.stages, select, distinct.state_ttl_ms)
+        if not grouped:
+            self._keep_alone(block)
+        return plan_distinct(self.stages.staged(rows), self.stages, select, node.state_ttl_ms)
 
+    def _listed(
+        self, block: QueryBlock, found: Listed, window: OverWindow | None
+    ) -> Relation | Refusal:
+        """Plan the SELECT list over FROM and WHERE."""
+        (source, items), select, core = found, block.select, block.core
+        values = [
+            (name, item.unalias()) for name, item in zip(own_names(items), items, strict=True)
+        ]
+        keeps = not isinstance(core, nodes.Project) or isinstance(source, ChangelogSource)
+        varying = refuse_nondeterministic(select) if keeps else None
+        match core:
+            case nodes.Over():
+                assert window is not None, "it has calls"
+                rows = plan_over(core, values, source, window, self.stages)
+                return rows if isinstance(rows, Refusal) else varying or rows
+            case _ if varying is not None:
+                return varying
+            case nodes.Aggregate():
+                waits = isinstance(source, ChangelogSource) and source.rows.inserts
+                closed = core.closed if waits else None
+                if closed is None:
+                    self._keep_alone(block)
+                life = None if closed else core.state_ttl_ms
+                return plan_aggregate(select, values, source, self.stages, life, closed)
+            case _:
+                return source.refuse(value for _, value in values) or source.project(values)
 
-def _streamed(query: exp.Expr, columns: tuple[str, ...]) -> AppendRelation:
-    """Return a query that Spark streams by itself, as the user wrote it."""
-    while isinstance(query, exp.Subquery):
-        query = query.this
-    assert isinstance(query, exp.Query), "it is one"
-    own = query.copy()
-    return AppendRelation(query=own, columns=name_all(own, columns))
+    def _keep_alone(self, block: QueryBlock) -> None:
+        """Note that an operator keeps rows of the only relation in FROM."""
+        if len(block.relations) == 1:
+            self.kept.add(id(block.relations[0].place))

@@ -11,10 +11,11 @@ from typing import TypeVar
 
 from sqlglot import exp
 
+from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_text
-from penstock.sql.plan.logical.facts import unique_name
+from penstock.sql.plan.logical.facts import Item, unique_name
 from penstock.sql.plan.rules.aggregate import is_same
-from penstock.sql.plan.rules.flow import UpdatingOperator
+from penstock.sql.plan.rules.flow import Flow, UpdatingOperator
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
@@ -34,13 +35,9 @@ Read = TypeVar("Read")
 
 
 def known(read: Read | Refusal) -> Read:
-    """Return what was read of a clause, which placement read before: it refused what cannot be."""
+    """Return what was read of a clause that was read before: what cannot be was refused then."""
     assert not isinstance(read, Refusal), read.message
     return read
-
-
-Item = tuple[str, exp.Expr]
-"""An output column: its name, and its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +76,7 @@ class ChangelogRelation:
     """The changes of an input or a stage, under `name`.
 
     `key`: no two rows agree in these columns (None: unknown). `constants` have the same value in every row. `inserts`:
-    rows are never changed. `types` are those of the columns, as far as they are known. `mechanism` is that of the
-    nearest stage with state, `origin` its place in the query.
+    rows are never changed. `mechanism` is that of the nearest stage with state, `origin` its place in the query.
     """
 
     name: str
@@ -90,6 +86,19 @@ class ChangelogRelation:
     inserts: bool = False
     mechanism: UpdatingOperator | None = None
     origin: exp.Expr | None = field(default=None, compare=False)
+
+    @property
+    def flow(self) -> Flow:
+        """The rows as a relation between two operators."""
+        return Flow(
+            columns=self.columns,
+            changes=ChangelogMode.INSERT_ONLY if self.inserts else ChangelogMode.ALL,
+            key=self.key,
+            constants=self.constants,
+            kinds=not self.inserts,
+            origin=self.origin,
+            mechanism=self.mechanism,
+        )
 
 
 def written(items: Sequence[Item]) -> list[exp.Expr]:

@@ -7,38 +7,41 @@ rowtime, and Flink's view of the last rows (Flink's pages "Versioned Tables"; Te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.sql.dialect import to_text
 from penstock.sql.incremental.planning.relation import (
     AppendRelation,
     ChangelogRelation,
     Item,
     Relation,
     column,
-    known,
     written,
 )
 from penstock.sql.incremental.planning.stage_list import StageList
-from penstock.sql.plan.clauses.joins import find_column
-from penstock.sql.plan.clauses.temporal_joins import LastRows, read_last_row
+from penstock.sql.plan.clauses.joins import find_column, is_only_of, read_alias_names
+from penstock.sql.plan.clauses.temporal_joins import LastRows
 from penstock.sql.plan.logical.facts import own_names, unique_name
 from penstock.sql.plan.logical.nodes import TemporalJoin
-from penstock.sql.plan.placement.stage_select import is_constant
-from penstock.sql.plan.rules.flow import ScanFlow
-from penstock.sql.syntax.positions import attach, source_of
+from penstock.sql.plan.rules.changelog_project import is_constant
+from penstock.sql.plan.rules.flow import Flow, ScanFlow
+from penstock.sql.plan.rules.top_n import RowNumberQuery
+from penstock.sql.syntax.positions import attach, source_of, span_of
+from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
     "AppendSource",
     "ChangelogSource",
     "NamedRelation",
     "Scope",
+    "Source",
     "all_of",
     "last_rows",
-    "name_all",
+    "streamed_query",
     "versions_of_table",
 ]
 
@@ -52,6 +55,10 @@ class AppendSource:
     """A FROM clause that Spark streams by itself: `skeleton` is the SELECT with its FROM and WHERE."""
 
     skeleton: exp.Select
+
+    def refuse(self, values: Iterable[exp.Expr]) -> Refusal | None:  # noqa: ARG002
+        """Refuse nothing: Spark computes what it can by itself."""
+        return None
 
     def project(self, items: Sequence[Item], *, narrow: bool = True) -> AppendRelation:  # noqa: ARG002
         """Return the values of `items`. Omitting others costs nothing, whether `narrow` or not."""
@@ -97,6 +104,42 @@ class ChangelogSource:
         """Return the first relation that has a column."""
         return next((alias for alias, shown in self.scope if shown == name), None)
 
+    def refuse(self, values: Iterable[exp.Expr]) -> Refusal | None:
+        """Return why a value cannot be computed: a query inside it, or a column of no relation."""
+        for value in values:
+            inner = value.find(exp.Query)
+            if inner is not None:
+                return Refusal(
+                    message="a query inside an expression over rows that are updated or deleted is not supported",
+                    hint="join it in FROM; or write x IN (SELECT ...) or EXISTS (SELECT ...) as a condition of its own",
+                    span=span_of(inner) or span_of(value),
+                )
+            for node in value.find_all(exp.Column, bfs=False):
+                if not isinstance(node.this, exp.Star) and not self.knows(node):
+                    return Refusal(
+                        message=f"{to_text(node)} is not a column of the tables named in this FROM",
+                        hint="name a column of the query around it only in x IN (SELECT ...) and EXISTS (SELECT ...)",
+                        span=span_of(node),
+                    )
+        return None
+
+    def beside(self, right: ChangelogSource) -> ChangelogSource:
+        """Return the rows of this relation under the names of both sides of a join."""
+        return replace(self, scope={**self.scope, **right.scope})
+
+    @property
+    def flow(self) -> Flow:
+        """The rows as a relation, its columns under the names that expressions use."""
+        names = {value.name: name for (_, name), value in self.scope.items()}
+        key = self.rows.key
+        named = key is not None and set(key) <= names.keys()
+        return replace(
+            self.rows.flow,
+            columns=tuple(name for _, name in self.scope),
+            key=tuple(names[name] for name in key or ()) if named else None,
+            constants=frozenset(),
+        )
+
     def rewritten(self, value: exp.Expr) -> exp.Expr:
         """Return an expression over the columns of `rows`."""
 
@@ -122,8 +165,13 @@ class ChangelogSource:
         """Keep the rows for which the conditions hold."""
         return replace(self, where=(*self.where, *(self.rewritten(c) for c in conditions)))
 
-    def unnested(self, join: exp.Expr, alias: str, names: Sequence[str]) -> ChangelogSource:
-        """Unfold an array of each row: `join` is the UNNEST in FROM."""
+    def unnested(self, join: exp.Expr, call: exp.Expr) -> ChangelogSource | Refusal:
+        """Unfold an array of each row: `join` is the clause of the UNNEST `call` in FROM."""
+        names, alias = read_alias_names(call), call.alias_or_name
+        if isinstance(names, Refusal):
+            return names
+        if (refusal := self.refuse([join])) is not None:
+            return refusal
         scope = {**self.scope, **{(alias, name): column(name, alias) for name in names}}
         return replace(self, scope=scope, unfolded=(*self.unfolded, self.rewritten(join)))
 
@@ -185,6 +233,10 @@ class ChangelogSource:
         )
 
 
+Source = AppendSource | ChangelogSource
+"""The rows of FROM and WHERE."""
+
+
 def _is_named(value: exp.Expr, name: str, table: str) -> bool:
     return isinstance(value, exp.Column) and value.name == name and value.table == table
 
@@ -215,25 +267,26 @@ def versions_of_table(
 def last_rows(
     join: TemporalJoin,
     node: exp.Subquery,
+    numbered: RowNumberQuery,
     needed: frozenset[str] | None,
-    source: Callable[[exp.Select], AppendSource | ChangelogSource],
+    listed: tuple[AppendSource, Sequence[exp.Expr]],
     stages: StageList,
 ) -> ChangelogRelation:
     """Treat Flink's view of the last rows of a stream as versions: each row of the stream is one.
 
-    `source` plans FROM and WHERE of a SELECT.
+    `listed` are FROM and WHERE of the numbering query, and its SELECT list without stars.
     """
-    numbered = known(read_last_row(node))
-    inner = source(numbered.select)
-    items_of = (i for i in numbered.select.expressions if i is not numbered.item)
-    view = LastRows.of(node, numbered, {i.alias_or_name: i.unalias() for i in items_of})
-    assert isinstance(inner, AppendSource), "others are refused"
-    items: list[Item] = [
-        (name, view.values[own])
-        for name, own in view.names.items()
-        if needed is None or name in needed or name in (*join.key, join.time)
-    ]
-    rows = inner.project(items)
+    source, items = listed
+    values = {i.alias_or_name: i.unalias() for i in items if i is not numbered.item}
+    view = LastRows.of(node, numbered, values)
+    own = {*join.key, join.time}
+    rows = source.project(
+        [
+            (name, view.values[inner])
+            for name, inner in view.names.items()
+            if needed is None or name in needed or name in own
+        ]
+    )
     return stages.versions(rows.query, rows.columns, join.key, ChangelogMode.INSERT_ONLY, node)
 
 
@@ -248,6 +301,22 @@ class NamedRelation:
     shown: tuple[str, ...]
     rows: Relation
 
+    def open(
+        self, stages: StageList, needed: frozenset[str] | None, tests: list[exp.Expr]
+    ) -> ChangelogSource | Refusal:
+        """Return the relation as changes, with the columns `needed` (None: all) of rows that Spark streams.
+
+        Those of `tests` that name no other relation are applied here, and removed.
+        """
+        rows, shown = self.rows, self.shown
+        own = [test for test in tests if is_only_of(test, self.alias)]
+        tests[:] = [test for test in tests if test not in own]
+        if isinstance(rows, AppendRelation) and rows.columns == shown:
+            rows = rows.filtered(self.alias, own).narrowed(needed)
+            shown, own = rows.columns, []
+        source = ChangelogSource.of(stages, stages.staged(rows), self.alias, shown)
+        return source.refuse(own) or source.filtered(own)
+
 
 def all_of(node: exp.Expr) -> exp.Select:
     """Return a query for all columns of a relation in FROM, with the place of the relation."""
@@ -257,7 +326,16 @@ def all_of(node: exp.Expr) -> exp.Select:
     return attach(exp.select("*").from_(bare, copy=False), source_of(node))
 
 
-def name_all(query: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:
+def streamed_query(query: exp.Expr, columns: tuple[str, ...]) -> AppendRelation:
+    """Return a query that Spark streams by itself, as the user wrote it."""
+    while isinstance(query, exp.Subquery):
+        query = query.this
+    assert isinstance(query, exp.Query), "it is one"
+    own = query.copy()
+    return AppendRelation(query=own, columns=_name_all(own, columns))
+
+
+def _name_all(query: exp.Expr, columns: tuple[str, ...]) -> tuple[str, ...]:
     """Name every column of a query uniquely, in place; `columns` where a star prevents that."""
     first = query
     while not isinstance(first, exp.Select):

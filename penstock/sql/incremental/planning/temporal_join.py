@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from penstock.sql.incremental.planning.join import Join, keyed
-from penstock.sql.incremental.planning.relation import column, known
+from penstock.sql.incremental.planning.relation import column
 from penstock.sql.incremental.planning.source import ChangelogSource
 from penstock.sql.incremental.stages import VALID_FROM, VALID_TO, TemporalJoin
-from penstock.sql.plan.clauses.joins import pair_of, read_join_kind
+from penstock.sql.plan.clauses.joins import pair_of
 from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 
 __all__ = ["plan_temporal_join"]
 
@@ -24,15 +25,17 @@ __all__ = ["plan_temporal_join"]
 def plan_temporal_join(
     left: ChangelogSource,
     right: ChangelogSource,
+    kind: nodes.JoinType,
     conditions: Sequence[exp.Expr],
     join: nodes.TemporalJoin,
     node: exp.Join,
-) -> ChangelogSource:
+) -> ChangelogSource | Refusal:
     """Join `left`, whose rowtime the FOR SYSTEM_TIME AS OF of `node` names, with the versions `right`.
 
     The whole key of the versions is compared.
     """
-    kind = known(read_join_kind(node))
+    if (refusal := _refuse_kind(left, kind, node.this.args["version"])) is not None:
+        return refusal
     pairs = [pair_of(condition, left, right) for condition in conditions]
     by_key: dict[str, tuple[exp.Expr, exp.Expr]] = {}
     rest: list[exp.Expr] = []
@@ -42,9 +45,35 @@ def plan_temporal_join(
             rest.append(condition)
         else:
             by_key[name] = pair
+    missing = [name for name in join.key if name not in by_key]
+    if missing:
+        alias = node.this.alias_or_name
+        return Refusal(
+            message=f"Temporal table's primary key ({', '.join(join.key)}) must be included in the equivalence "
+            f"condition of a temporal join: {', '.join(missing)} of {join.label} is not compared",
+            hint="ON " + " AND ".join(f"s.x = {alias}.{name}" for name in join.key),
+            span=span_of(node),
+        )
+    if (refusal := left.beside(right).refuse(rest)) is not None:
+        return refusal
     one, row_key = keyed(left, [by_key[name][0] for name in join.key], 0)
     joined = Join(kind=kind, left=one, right=right, keys=(row_key, join.key), rest=rest)
     return _stage(joined, join, one.rewritten(join.version).name, node)
+
+
+def _refuse_kind(left: ChangelogSource, kind: nodes.JoinType, version: exp.Expr) -> Refusal | None:
+    if kind not in (nodes.JoinType.INNER, nodes.JoinType.LEFT):
+        return Refusal(
+            message=f"a temporal join is INNER or LEFT, not {kind}", span=span_of(version)
+        )
+    if not left.rows.inserts:
+        return Refusal(
+            message="the left side of a temporal join has rows that are updated or deleted, and only inserts can wait "
+            "for the watermark",
+            hint="join the table of inserts first, and aggregate the result",
+            span=span_of(version),
+        )
+    return None
 
 
 def _key_column(value: exp.Expr, right: ChangelogSource, key: tuple[str, ...]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -10,20 +10,24 @@ from sqlglot import exp
 from penstock.connector.scan import ARRIVED
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
-from penstock.sql.incremental.planning.relation import (
-    ChangelogRelation,
-    Item,
-    Relation,
-    column,
-)
+from penstock.sql.incremental.planning.relation import ChangelogRelation, column
+from penstock.sql.incremental.planning.source import AppendSource, Source
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.stages import INGESTION_ORDER, InputState, StageInput
-from penstock.sql.plan.placement.stage_select import name_value
-from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
-from penstock.sql.plan.rules.top_n import RowNumberQuery, TieBreak
+from penstock.sql.plan.clauses.select_list import name_value
+from penstock.sql.plan.logical.facts import Arrival, Item, TieBreak
+from penstock.sql.plan.logical.nodes import TopN
+from penstock.sql.plan.rules.flow import OperatorKind, ScanFlow, UpdatingOperator
+from penstock.sql.plan.rules.top_n import (
+    RowNumberQuery,
+    arrival_carriers,
+    carry_arrival,
+    check_row_number,
+)
 from penstock.sql.syntax.positions import span_of
+from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["Ties", "plan_top_n"]
+__all__ = ["Ties", "plan_top_n", "read_ties"]
 
 _START = WINDOW_COLUMNS[0]
 
@@ -39,87 +43,122 @@ class Ties:
     by_record: bool
 
 
-def plan_top_n(
-    numbered: RowNumberQuery,
-    project: Callable[[Sequence[Item]], Relation],
-    stages: StageList,
-    *,
-    shows_number: bool,
-    by_arrival: bool,
-    ties: Ties | None = None,
-) -> ChangelogRelation:
-    """Add the stage; the numbering SELECT has no star any more. Returns its columns in their order, then others.
+def read_ties(node: TopN, source: Source, tables: Sequence[ScanFlow]) -> Ties | None:
+    """Return how ties in the order are broken, by arrival; None: by their columns. Rows of `source` carry it then."""
+    if any(table.arrival is Arrival.OPEN for table in tables):
+        return None
+    carriers = None
+    if isinstance(source, AppendSource):
+        carriers = arrival_carriers(source.skeleton, tables)
+    carry_arrival(carriers or [])
+    return None if node.tie is None else Ties(winner=node.tie, by_record=carriers is not None)
 
-    `by_arrival`: it numbers rows in order of arrival; of rows that are updated or deleted, in that of the batches that
-    last added them. Ties in the order are broken by `ties`, and where that does not, or for changes, by the other
-    columns, so that the choice is deterministic.
+
+def plan_top_n(
+    node: TopN,
+    numbered: RowNumberQuery,
+    listed: Sequence[exp.Expr],
+    source: Source,
+    stages: StageList,
+    ties: Ties | None = None,
+) -> ChangelogRelation | Refusal:
+    """Add the stage; `listed` is its SELECT list without stars. Returns its columns in their order, then others.
+
+    Rows that are updated or deleted arrive with the batches that last added them. Ties in the order are broken by
+    `ties`, and where that does not, or for changes, by the other columns, so that the choice is deterministic.
     """
-    columns = [i for i in numbered.select.expressions if i is not numbered.item]
+    columns = [i for i in listed if i is not numbered.item]
     names = [i.alias_or_name for i in columns]
+    if (refusal := _refuse(node, numbered, names)) is not None:
+        return refusal
     items: list[Item] = [(i.alias_or_name, i.unalias()) for i in columns]
-    spelled = numbered.window.args.get("partition_by") or []
-    partition = tuple(name_value(part, items) for part in spelled)
-    parts = numbered.window.args["order"].expressions
-    order = [_ordered(part, items) for part in parts[1 if by_arrival else 0 :]]
-    if by_arrival or numbered.ties:
+    by_arrival = node.by_arrival
+    partition = tuple(name_value(part, items) for part in node.partition)
+    order = [_ordered(part, items) for part in node.order[1 if by_arrival else 0 :]]
+    if (refusal := source.refuse(value for _, value in items)) is not None:
+        return refusal
+    if by_arrival or node.ties:
         ties = None
     if ties is not None and ties.by_record:
         items.append((ARRIVED, exp.column(ARRIVED, quoted=True)))
-    rows = stages.staged(project(items))
+    rows = stages.staged(source.project(items))
     if not rows.inserts:
         ties = None  # a row that is updated came more than once
     if by_arrival:
-        order = [_in_order_of_arrival(parts[0])]
+        order = [_in_order_of_arrival(node.order[0])]
     by_batch = ties is not None and not ties.by_record
+    shown = (i.alias_or_name for i in listed)
     ranks = _Ranks(
-        numbered=numbered,
+        node=node,
+        listed=tuple(name for name in shown if node.shows_number or name != node.number),
         rows=rows,
         names=tuple(names),
         partition=partition,
         order=tuple(order),
         arrival=(INGESTION_ORDER,) if by_arrival or by_batch else (),
         ties=ties,
-        shows_number=shows_number,
     )
-    number = numbered.name
     return stages.recompute(
         "ranks",
         [ranks.given],
         ranks.query(),
         columns=ranks.shown,
         key=ranks.key,
-        constants=frozenset({number}) if shows_number and numbered.limit == 1 else frozenset(),
+        constants=frozenset({node.number})
+        if node.shows_number and node.limit == 1
+        else frozenset(),
         mechanism=UpdatingOperator(
             way=OperatorKind.TOP_N,
-            key=tuple(to_text(part) for part in spelled),
+            key=tuple(to_text(part) for part in node.partition),
             state=ranks.kept,
-            span=span_of(numbered.item),
+            span=node.span,
         ),
         origin=numbered.item,
         inserts=rows.inserts
         and ranks.one
         and by_arrival
-        and not parts[0].args.get("desc"),  # the first one stays
+        and not node.order[0].args.get("desc"),  # the first one stays
     )
+
+
+def _refuse(node: TopN, numbered: RowNumberQuery, names: Sequence[str]) -> Refusal | None:
+    if (refusal := check_row_number(numbered)) is not None:
+        return refusal
+    if not all(names) or len(set(names)) < len(names):
+        return Refusal(
+            message="a column of a query that numbers rows has no name of its own",
+            hint="name it with AS",
+            span=span_of(numbered.select),
+        )
+    if not node.order:
+        return Refusal(
+            message=f"{to_text(numbered.window.this)} without ORDER BY is not supported",
+            hint="add ORDER BY to its OVER",
+            span=span_of(numbered.item),
+        )
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ranks:
-    """The stage: `rows` with the columns `names`, then those that only partition and order need."""
+    """The stage: `rows` with the columns `names`, then those that only partition and order need.
 
-    numbered: RowNumberQuery
+    `listed` are the columns that its reader knows.
+    """
+
+    node: TopN
+    listed: tuple[str, ...]
     rows: ChangelogRelation
     names: tuple[str, ...]
     partition: tuple[str, ...]
     order: tuple[exp.Expr, ...]
     arrival: tuple[str, ...]
     ties: Ties | None
-    shows_number: bool
 
     @property
     def one(self) -> bool:
         """Whether a key has one row in the result."""
-        return self.numbered.limit == 1 and not self.numbered.ties
+        return self.node.limit == 1 and not self.node.ties
 
     @property
     def keeps(self) -> InputState:
@@ -129,7 +168,7 @@ class _Ranks:
     def kept(self) -> str:
         if self.keeps is InputState.ROWS:
             return "its rows"
-        return "the row of the result" if self.one else f"the {self.numbered.limit} best rows"
+        return "the row of the result" if self.one else f"the {self.node.limit} best rows"
 
     @property
     def given(self) -> StageInput:
@@ -146,12 +185,9 @@ class _Ranks:
     @property
     def shown(self) -> tuple[str, ...]:
         """The columns of the result; all of the rows where the result is what is kept."""
-        shown = [item.alias_or_name for item in self.numbered.select.expressions]
-        if not self.shows_number:
-            shown.remove(self.numbered.name)
-        if self.keeps is InputState.RESULT:
-            shown += [name for name in self.rows.columns if name not in self.names]
-        return tuple(shown)
+        if self.keeps is not InputState.RESULT:
+            return self.listed
+        return (*self.listed, *(name for name in self.rows.columns if name not in self.names))
 
     @property
     def key(self) -> tuple[str, ...] | None:
@@ -159,8 +195,8 @@ class _Ranks:
         known = set(self.partition) <= set(self.names)
         if known and self.one:
             return self.partition
-        if known and not self.numbered.ties and self.shows_number:
-            return (*self.partition, self.numbered.name)
+        if known and not self.node.ties and self.node.shows_number:
+            return (*self.partition, self.node.number)
         if self.rows.key is not None and set(self.rows.key) <= set(self.names):
             return self.rows.key
         return None
@@ -176,23 +212,23 @@ class _Ranks:
 
     def query(self) -> exp.Select:
         """Number the rows, and keep those within the bound."""
-        columns, number = (*self.rows.columns, *self.arrival), self.numbered.name
+        columns, number = (*self.rows.columns, *self.arrival), self.node.number
         order = list(self.order)
-        if not self.numbered.ties:
+        if not self.node.ties:
             order += self._by_arrival
             known = {part.this.name for part in order}
             # of one record there may be a row for each of its windows
             others = [_START] if ARRIVED in known else columns
             order += [_ascending(n) for n in others if n not in known and n in columns]
         over = exp.Window(
-            this=self.numbered.window.this.copy(),
+            this=self.node.function.copy(),
             partition_by=[column(name) for name in self.partition],
             order=exp.Order(expressions=order),
             over="OVER",
         )
         inner = exp.select(*map(column, columns), exp.alias_(over, number, quoted=True))
         inner = inner.from_(exp.to_table(self.rows.name, quoted=True), copy=False)
-        bound = exp.LTE(this=column(number), expression=exp.Literal.number(self.numbered.limit))
+        bound = exp.LTE(this=column(number), expression=exp.Literal.number(self.node.limit))
         shown = (*self.shown, *self.arrival)
         query = exp.select(*(exp.alias_(column(name), name, quoted=True) for name in shown))
         return query.from_(inner.subquery("__numbered"), copy=False).where(bound, copy=False)

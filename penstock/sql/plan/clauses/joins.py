@@ -32,6 +32,7 @@ __all__ = [
     "read_join_kind",
     "read_query_condition",
     "read_relation_names",
+    "refuse_first",
     "take_pairs",
     "using_names",
     "words_of",
@@ -75,6 +76,20 @@ def read_join_kind(node: exp.Join) -> JoinType | Refusal:
 
 
 # --- relations ---
+
+
+def refuse_first(select: exp.Select, places: Sequence[exp.Expr]) -> Refusal | None:
+    """Return why FROM cannot begin as it does: with VALUES, a function that unfolds rows, or nothing at all."""
+    if not places:
+        return Refusal(message="a query over streams needs a FROM", span=span_of(select))
+    first = places[0]
+    if isinstance(first, exp.Table | exp.Subquery):
+        return None
+    return Refusal(
+        message=f"{first.key.upper()} in front of rows that are kept is not supported",
+        hint="put it behind them: FROM t JOIN (VALUES (1)) AS v (x) ON t.id = v.x",
+        span=span_of(first) or span_of(select),
+    )
 
 
 def read_relation_names(node: exp.Expr, columns: Sequence[str]) -> tuple[str, ...] | Refusal:

@@ -1,14 +1,17 @@
-"""The operators of one SELECT, and traits: what an engine gives of an operator, or why it cannot run it."""
+"""The operators of one SELECT, and traits: what an engine gives of an operator, or why it cannot run it.
+
+Also the plan of a query that stages run, which `incremental/planning` makes for `place.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sqlglot import exp
 
-from penstock.connector.changelog import ChangelogMode
+from penstock.sql.incremental.stages import IncrementalQuery
 from penstock.sql.plan.logical.nodes import (
     Aggregate,
     Block,
@@ -30,13 +33,13 @@ from penstock.sql.plan.logical.nodes import (
     Unnest,
 )
 from penstock.sql.plan.logical.plan import inputs
-from penstock.sql.plan.rules.flow import Flow, ScanFlow, UpdatingOperator
+from penstock.sql.plan.rules.flow import Flow, ScanFlow
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
     "BlockRelation",
+    "IncrementalPlan",
     "QueryBlock",
-    "StageTrait",
     "Trait",
     "numbering_block",
     "query_block",
@@ -70,33 +73,23 @@ def scan_flow(scan: Scan) -> ScanFlow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageTrait:
-    """The rows that a stage gives, or that Spark streams for one (`native`).
+class IncrementalPlan:
+    """A query that stages run: `query` is what Spark streams for them, `flow` describes its result.
 
-    `stays`: rows are never changed. `key`: no two rows agree in these columns (None: unknown). `constants` have the
-    same value in every row. `mechanism` is the nearest stage with state, `origin` its place.
+    `waiting` are the leaves that wait for their watermark, as an operator of Spark's drops what is late; `timed` those
+    for whose watermarks stages wait. `rows` are those of operators on stages, by their identity; None: Spark streams
+    them. `streamed` are the SELECTs whose FROM Spark streams, and `kept` the places of relations of which operators
+    without a bound in time keep rows, by their identity, too.
     """
 
-    columns: tuple[str, ...]
-    stays: bool
-    key: tuple[str, ...] | None = None
-    constants: frozenset[str] = frozenset()
-    mechanism: UpdatingOperator | None = None
-    origin: exp.Expr | None = field(default=None, compare=False)
-    native: bool = False
-
-    @property
-    def flow(self) -> Flow:
-        """The rows as a relation between two operators."""
-        return Flow(
-            columns=self.columns,
-            changes=ChangelogMode.INSERT_ONLY if self.stays else ChangelogMode.ALL,
-            key=self.key,
-            constants=self.constants,
-            kinds=not self.stays,
-            origin=self.origin,
-            mechanism=self.mechanism,
-        )
+    maintained: IncrementalQuery
+    query: exp.Expr
+    flow: Flow
+    waiting: frozenset[int]
+    timed: frozenset[int]
+    rows: Mapping[int, Flow | None] = field(compare=False, repr=False)
+    streamed: frozenset[int] = field(compare=False, repr=False)
+    kept: frozenset[int] = field(compare=False, repr=False)
 
 
 # --- operators of a SELECT ---

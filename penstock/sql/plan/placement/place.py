@@ -7,7 +7,7 @@ sink does not take what it gives, stages run the query, over what Spark streams 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -27,9 +27,8 @@ from penstock.sql.plan.logical.nodes import (
     WindowAssign,
 )
 from penstock.sql.plan.logical.plan import Plan, StateHint, inputs, walk
-from penstock.sql.plan.placement.blocks import query_block, scan_flow
+from penstock.sql.plan.placement.blocks import IncrementalPlan, query_block, scan_flow
 from penstock.sql.plan.placement.spark import SparkTraits
-from penstock.sql.plan.placement.stage import StageTraits
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.joins import in_processing_time, unequal_joins
 from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
@@ -43,6 +42,7 @@ __all__ = [
     "PhysicalNode",
     "PhysicalPlan",
     "PlacementOptions",
+    "StagePlanner",
     "on_spark",
     "place_on_stages",
     "place_operators",
@@ -75,20 +75,15 @@ class PhysicalPlan:
     """The operators of a query, each on its engine; `flow` are the rows that reach the sink.
 
     `checked`: what streams cannot do was refused. False for a query that Spark runs as it is. `traits` are those of
-    Spark, and `stages` those of stages where they run the query: it is written by these.
+    Spark, by which its SQL is written. `stages` is the query on stages, where they run it.
     """
 
     root: PhysicalNode
     plan: Plan
     flow: Flow
     traits: SparkTraits = field(compare=False, repr=False)
-    stages: StageTraits | None = field(default=None, compare=False, repr=False)
+    stages: IncrementalPlan | None = field(default=None, compare=False, repr=False)
     checked: bool = True
-
-    @property
-    def is_incremental(self) -> bool:
-        """Whether stages run the query."""
-        return self.stages is not None
 
 
 # --- operators on their engines ---
@@ -107,20 +102,20 @@ def on_spark(root: Node, spark: SparkTraits) -> PhysicalNode:
     return _assembled(root, dict(_on_spark(root, spark)))
 
 
-def _on_stages(root: Node, stages: StageTraits, spark: SparkTraits) -> PhysicalNode:
+def _on_stages(root: Node, stages: IncrementalPlan, spark: SparkTraits) -> PhysicalNode:
     """Give a plan to stages, and what Spark streams for them to Spark."""
     runs: dict[int, Run] = {}
     pending: list[tuple[Node, Flow]] = [(root, Flow(columns=None))]
     while pending:
         node, above = pending.pop()
-        rows = stages.known(node)
-        if isinstance(node, Scan) or (rows is not None and rows.native):
+        # within a SELECT operators have the rows of what is above them
+        flow = stages.rows.get(id(node), above)
+        if isinstance(node, Scan) or flow is None:
             runs.update(_on_spark(node, spark))
             continue
-        flow = above if rows is None else rows.flow
         runs[id(node)] = (Engine.INCREMENTAL, flow)
         block = query_block(node) if isinstance(node, _LISTS) else None
-        if block is None or not stages.streams_from(block):
+        if block is None or id(block.block) not in stages.streamed:
             pending += ((one, flow) for one in inputs(node))
             continue
         for one in inputs(node):
@@ -158,6 +153,9 @@ def _assembled(root: Node, runs: dict[int, Run]) -> PhysicalNode:
 
 # --- the choice ---
 
+StagePlanner = Callable[[Plan, SparkTraits], IncrementalPlan | Refusal]
+"""What plans a query as stages, over what Spark streams by its traits; a refusal for what no stage runs."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementOptions:
@@ -175,12 +173,17 @@ class PlacementOptions:
     temporal: bool = False
 
 
-def place_operators(plan: Plan, options: PlacementOptions) -> PhysicalPlan | Refusal:
-    """Choose the engines of a plan; a refusal for what no engine runs, or the sink does not take."""
+def place_operators(
+    plan: Plan, options: PlacementOptions, planner: StagePlanner
+) -> PhysicalPlan | Refusal:
+    """Choose the engines of a plan; a refusal for what no engine runs, or the sink does not take.
+
+    `planner` plans it as stages.
+    """
     changing = any(scan.changes is not ChangelogMode.INSERT_ONLY for scan in plan.scans)
     spark = SparkTraits(plan.scans)
     if options.temporal:
-        return place_on_stages(plan, spark, options)
+        return place_on_stages(plan, spark, options, planner)
     if len(options.at_rest) == len(plan.scans) or not (options.sink is not None or changing):
         flow = Flow(columns=None)
         root = _on_one_engine(plan.root, flow)
@@ -197,7 +200,7 @@ def place_operators(plan: Plan, options: PlacementOptions) -> PhysicalPlan | Ref
         return found
     if found is not None and plan.lookups:
         return found  # stages follow their tables, and a lookup does not
-    return place_on_stages(plan, spark, options)
+    return place_on_stages(plan, spark, options, planner)
 
 
 def _streamed(
@@ -218,21 +221,20 @@ def _streamed(
 
 
 def place_on_stages(
-    plan: Plan, spark: SparkTraits, options: PlacementOptions
+    plan: Plan, spark: SparkTraits, options: PlacementOptions, planner: StagePlanner
 ) -> PhysicalPlan | Refusal:
     """Run a plan by stages, over what Spark streams for them."""
     for index in sorted(plan.lookups):
         return _refuse_lookup(plan.scans[index])
     for index in sorted(options.at_rest):
         return options.at_rest[index]
-    stages = StageTraits(plan.scans, spark)
-    rows = stages.of(plan.root)
-    if isinstance(rows, Refusal):
-        return rows
+    stages = planner(plan, spark)
+    if isinstance(stages, Refusal):
+        return stages
     refusal = _refuse_unused(plan.hints, stages) or _refuse_mixed_times(plan, options)
     if refusal is not None:
         return refusal
-    flow = rows.flow if not rows.native else Flow(columns=rows.columns)
+    flow = stages.flow
     refusal = None if options.sink is None else sink_refusal(flow, options.sink)
     refusal = refusal or _refuse_unfollowed(plan, options)
     if refusal is not None:
@@ -274,7 +276,7 @@ def _refuse_lookup(scan: Scan) -> Refusal:
     )
 
 
-def _refuse_unused(hints: Sequence[StateHint], stages: StageTraits) -> Refusal | None:
+def _refuse_unused(hints: Sequence[StateHint], stages: IncrementalPlan) -> Refusal | None:
     """Refuse a hint that bounds no state."""
     for hint in hints:
         if id(hint.hint.relation) not in stages.kept:

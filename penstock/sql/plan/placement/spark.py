@@ -24,13 +24,11 @@ from penstock.sql.plan.logical.nodes import (
 from penstock.sql.plan.placement.blocks import (
     BlockRelation,
     QueryBlock,
-    StageTrait,
     Trait,
     query_block,
     remembered,
     scan_flow,
 )
-from penstock.sql.plan.placement.stage_select import query_names
 from penstock.sql.plan.rules.changelog_mode import (
     FromClause,
     JoinedFlow,
@@ -202,16 +200,14 @@ class StreamedParts:
         self._spark = spark
         self._regular: dict[int, bool] = {}
 
-    def query(self, node: Node) -> StageTrait | None:
-        """Return a query that Spark streams by itself, as all its rows are inserts."""
+    def query(self, node: Node) -> tuple[str, ...] | None:
+        """Return the columns of a query that Spark streams by itself, as all its rows are inserts."""
         if node.syntax is None or not isinstance(node.syntax, exp.Query):
             return None
         if isinstance(node, Limit) and isinstance(node.syntax, exp.Subquery):
             return None  # inputs of stages are written without their brackets
         flow = self._spark.of(node)
-        if isinstance(flow, Refusal) or flow.columns is None or not self.gives(node, flow):
-            return None
-        return StageTrait(columns=query_names(node.syntax, flow.columns), stays=True, native=True)
+        return None if isinstance(flow, Refusal) or not self.gives(node, flow) else flow.columns
 
     def gives(self, node: Node, flow: Flow) -> bool:
         """Return whether Spark streams an operator, of which it gives `flow`."""
@@ -262,23 +258,19 @@ class StreamedParts:
         ons = (q for join in select.args.get("joins") or [] for q in _queries(join.args.get("on")))
         return any(map(is_regular, inner)) or any(map(is_regular, ons))
 
-    def relations(self, block: QueryBlock) -> list[QualifiedRelation]:
-        """Return the relations of a FROM that Spark streams, with the columns that stars stand for."""
+    def items(self, block: QueryBlock) -> list[exp.Expr] | Refusal:
+        """Return the list of a SELECT with its stars written out, over a FROM that Spark streams."""
         clause = self._spark.of_from(block)
         assert not isinstance(clause, Refusal), "Spark streams it"
-        return [
+        relations = [
             given
             if isinstance(relation.place, exp.Table | exp.Subquery)
             else QualifiedRelation(alias=given.alias, flow=Flow(columns=_alias_names(relation)))
             for given, relation in zip(clause.relations, block.relations, strict=True)
         ]
-
-    def refuse_stars(self, block: QueryBlock) -> Refusal | None:
-        """Return why the stars of a SELECT cannot be written out over what Spark streams."""
-        relations = self.relations(block)
         items = expanded(block.select, relations)
         if not isinstance(items, Refusal):
-            return None
+            return items
         for relation, named in zip(block.relations, relations, strict=True):
             if isinstance(relation.place, exp.Values) and named.flow.columns is None:
                 return Refusal(

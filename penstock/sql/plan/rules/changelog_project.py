@@ -26,6 +26,7 @@ __all__ = [
     "deletes",
     "expanded",
     "is_computed",
+    "is_constant",
     "output_names",
     "rows_flow",
 ]
@@ -145,13 +146,14 @@ def constant_columns(select: exp.Select) -> frozenset[str]:
     return frozenset(
         item.alias
         for item in select.expressions
-        if isinstance(item, exp.Alias) and _is_constant(item.this)
+        if isinstance(item, exp.Alias) and is_constant(item.this)
     )
 
 
-def _is_constant(value: exp.Expr) -> bool:
+def is_constant(value: exp.Expr) -> bool:
+    """Return whether a value is a literal."""
     if isinstance(value, exp.Cast | exp.Neg | exp.Paren):
-        return _is_constant(value.this)
+        return is_constant(value.this)
     return isinstance(value, exp.Literal | exp.Boolean)
 
 
@@ -238,4 +240,4 @@ def deletes(
 
 def is_computed(value: exp.Expr) -> bool:
     """Return whether a value is more than a column, an aggregate or a constant: it may fail."""
-    return not (isinstance(value, exp.Column | exp.AggFunc) or _is_constant(value))
+    return not (isinstance(value, exp.Column | exp.AggFunc) or is_constant(value))

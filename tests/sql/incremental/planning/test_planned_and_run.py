@@ -17,7 +17,7 @@ from sqlglot import exp
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.incremental.operators.query import IncrementalRun
-from penstock.sql.incremental.planning.planner import IncrementalPlan
+from penstock.sql.plan.placement.blocks import IncrementalPlan
 from penstock.sql.syntax.nodes import ScanTable
 from tests.sql.maintain.planned import plan
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
+from penstock.sql.incremental.planning.planner import plan_incremental
 from penstock.sql.plan.logical.nodes import Scan, SubqueryAlias
+from penstock.sql.plan.placement.blocks import scan_flow
 from penstock.sql.plan.placement.place import (
     Engine,
     PhysicalNode,
@@ -29,7 +32,9 @@ GROUPED = "SELECT auction, COUNT(*) AS n FROM bid GROUP BY auction"
 
 def placed(sql: str, sink: SinkTable | None = ANYWHERE, **options: object) -> PhysicalPlan:
     """Place the operators of a query. Raises UnsupportedError."""
-    found = place_operators(plan_of(sql), PlacementOptions(sink=sink, **options))  # type: ignore[arg-type]
+    plan = plan_of(sql)
+    planner = partial(plan_incremental, tables=list(map(scan_flow, plan.scans)))
+    found = place_operators(plan, PlacementOptions(sink=sink, **options), planner)  # type: ignore[arg-type]
     if isinstance(found, Refusal):
         raise found.error()
     return found
