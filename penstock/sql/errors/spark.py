@@ -6,15 +6,19 @@ Pure text work on exceptions; decides which failures a restart cannot mend. Call
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from penstock.catalog.errors import (
     InputError,
     PenstockError,
     QueryFailedError,
     RunError,
+    UnsupportedError,
     decode_failure,
 )
+
+if TYPE_CHECKING:
+    from pyspark.errors import AnalysisException
 
 # What Spark adds around the reason: its own wrapper, then reports that begin one of these ways.
 _WRAPPER = re.compile(r"^\[STREAM_FAILED\].*?terminated with exception:\s*", re.DOTALL)
@@ -138,8 +142,6 @@ def _refusal(error: BaseException) -> QueryFailedError | None:
         layer = getattr(layer, "_cause", None)
     if layer is None or type(layer).__name__ != "AnalysisException":
         return None
-    from penstock.sql.errors.spark_analysis import as_input_error  # it loads Spark
-
     found = as_input_error(layer)  # type: ignore[arg-type]  # found by its name, as Spark may not be loaded
     hint = _hint(_CONDITION.findall("\n".join(_layers(error))))
     return QueryFailedError(found.message, hint=hint or found.hint, permanent=True)
@@ -209,3 +211,39 @@ def _hint(conditions: list[str]) -> str | None:
         if condition == "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR":
             return "run again with --verbose for the whole report"
     return None
+
+
+# --- analysis errors ---
+
+_PLAN = re.compile(r";?\n'?[+A-Z:].*", re.DOTALL)
+_CLASS = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
+_ANY_STATE = re.compile(r"\s*SQLSTATE: \w+")
+_VIEW = re.compile(r"`?penstock_[0-9a-f]{8}_w?\d+(_late)?`?\.?")
+# UnsupportedOperationChecker, where StreamingJoinHelper found no bound of the state
+_OUTER_JOIN = re.compile(r"Stream-stream (Left|Right|Full)Outer join .* is not supported without")
+
+# SparkStrategies.StreamingJoinStrategy
+_UNEQUAL_JOIN = re.compile(r"Stream-stream join without equality predicate")
+
+
+def as_input_error(error: AnalysisException) -> InputError:
+    """Translate an analysis error of a generated query: what is wrong, without Spark's plans and class names."""
+    text = _ANY_STATE.sub(
+        "", _CLASS.sub("", _PLAN.sub("", error.getMessage() or str(error)))
+    ).strip()
+    message = _VIEW.sub("", text)
+    if _OUTER_JOIN.search(message):
+        return UnsupportedError(
+            "Spark cannot tell from its condition how long this outer join has to keep rows",
+            hint="bound both times by an interval in days or less, ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + "
+            "INTERVAL '1' HOUR, with a WATERMARK on both; an INNER JOIN takes any condition",
+        )
+    if _UNEQUAL_JOIN.search(message):
+        return UnsupportedError(
+            "a join of streams without an equality between their columns is not supported",
+            hint="join ON a.x = b.x, with the other conditions behind AND",
+        )
+    condition = error.getCondition() or ""
+    if "STREAMING" in condition or "UNSUPPORTED" in condition:
+        return UnsupportedError(f"Spark cannot run this query as a stream: {message}")
+    return InputError(message)

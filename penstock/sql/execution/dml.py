@@ -131,7 +131,7 @@ def _rows(count: int) -> Listing:
 def _call(statement: CallProcedure, context: SessionContext) -> Listing | None:
     from pyspark.errors import AnalysisException
 
-    from penstock.sql.errors.spark_analysis import as_input_error
+    from penstock.sql.errors.spark import as_input_error
 
     try:
         frame = context.spark().sql(statement.call)

@@ -16,7 +16,7 @@ from penstock.catalog.options.redaction import redact
 from penstock.connector.registry import connector_of
 from penstock.sql.ddl.show_create import show_create
 from penstock.sql.dialect.parser.calls import built_in_functions
-from penstock.sql.errors.spark_analysis import as_input_error
+from penstock.sql.errors.spark import as_input_error
 from penstock.sql.execution.commands import describe_job, list_jobs
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.ddl import Listing, describe, listing

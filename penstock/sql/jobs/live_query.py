@@ -34,8 +34,7 @@ from penstock.connector.contract import (
 from penstock.connector.spark.session import configured, streaming_conf
 from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import is_determined
-from penstock.sql.errors.spark import translate
-from penstock.sql.errors.spark_analysis import as_input_error
+from penstock.sql.errors.spark import as_input_error, translate
 from penstock.sql.jobs.query_start import start_in_turn
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.physical.insert import IncrementalInsert, SinkCounts, to_display_rows

@@ -15,7 +15,7 @@ from penstock.catalog.model.identifier import parse_identifier, quote
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.registry import connector_of
 from penstock.sql.convert.statement import parse_statement
-from penstock.sql.errors.spark_analysis import as_input_error
+from penstock.sql.errors.spark import as_input_error
 from penstock.sql.expressions.rowtime import rowtime_of
 from penstock.sql.jobs.live_query import LiveQuery, live_query
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan

@@ -9,9 +9,10 @@ from penstock.catalog.errors import (
     BadRecordError,
     QueryFailedError,
     UnknownObjectError,
+    UnsupportedError,
     encode_failure,
 )
-from penstock.sql.errors.spark import is_permanent, translate
+from penstock.sql.errors.spark import as_input_error, is_permanent, translate
 
 REPORT = """ SQLSTATE: XXKST
 === Streaming Query ===
@@ -206,3 +207,20 @@ def test_a_stream_that_spark_refuses_is_not_started_again() -> None:
     )
     assert told.hint is not None
     assert other.message.endswith("Queries with streaming sources must be fun")
+
+
+# --- what Spark says of a query that was generated, in words of the one that was written ---
+
+OUTER = (
+    "[STREAM_FAILED] Stream-stream LeftOuter join between two streaming DataFrame/Datasets is not supported without a "
+    "watermark in the join keys, or a watermark on the nullable side and an appropriate range condition;"
+)
+
+
+def test_an_outer_join_without_a_bound_that_spark_sees_is_told_as_such() -> None:
+    """With what a bound looks like."""
+    error = as_input_error(AnalysisException(OUTER))
+
+    assert isinstance(error, UnsupportedError)
+    assert "how long this outer join" in error.message
+    assert "AND b.ts BETWEEN a.ts AND" in (error.hint or "")

@@ -31,7 +31,7 @@ from penstock.sql.checkpoint.directory import batch_watermarks, check_checkpoint
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import LocatedQuery
 from penstock.sql.checkpoint.watermarks import Watermarks
-from penstock.sql.errors.spark_analysis import as_input_error
+from penstock.sql.errors.spark import as_input_error
 from penstock.sql.incremental.operators.query import FOLDER, IncrementalRun
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan

@@ -19,7 +19,7 @@ from penstock.connector.spark.types import spark_type
 from penstock.sql.checkpoint.directory import checkpoint_files, saved_shape
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.dialect import to_text
-from penstock.sql.errors.spark_analysis import as_input_error
+from penstock.sql.errors.spark import as_input_error
 from penstock.sql.incremental.describe import is_settled, text_of
 from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery, TableScan
 from penstock.sql.plan.analysis import analyse
