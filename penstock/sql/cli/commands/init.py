@@ -1,14 +1,36 @@
-"""`penstock init`: writes a project that runs at once, with no broker."""
+"""`penstock init`: writes a project that runs at once, with no broker. Its files are in `cli/project_template`."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
 import typer
 
+from penstock.catalog.errors import ConfigError
 from penstock.sql.cli.output.report import print_lines, reporting
+
+_TEMPLATE = "penstock.sql.cli"
+"""The package whose folder `project_template` holds the files of a new project."""
+
+FILES = (
+    ("penstock.toml", "penstock.toml"),
+    ("sql/pipeline.sql", "sql/pipeline.sql"),
+    ("sql/report.sql", "sql/report.sql"),
+    ("tests/pipeline_test.yaml", "tests/pipeline_test.yaml"),
+    ("gitignore", ".gitignore"),
+    ("env.example", ".env.example"),
+    ("README.md", "README.md"),
+)
+"""Name among the data, and path in the project: hidden files are kept under names that no packaging leaves out."""
+
+NEXT = ("penstock test", "penstock run sql/pipeline.sql", "penstock run sql/report.sql")
+"""What to type next, in the project's folder."""
+
+NAME_MARK = "@NAME@"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 def init(
@@ -36,9 +58,51 @@ def init(
     Example: `penstock init shop`
     """
     with reporting(context):
-        from penstock.sql.project_template.files import NEXT, project_name, write_project
-
         written = write_project(folder, project_name(folder, name))
         lines = [f"wrote {path}" for path in written]
         enter = [] if folder.resolve() == Path.cwd() else [f"  cd {quote(str(folder))}"]
         print_lines([*lines, "", "next:", *enter, *(f"  {command}" for command in NEXT)])
+
+
+def project_name(folder: Path, name: str | None) -> str:
+    """Return the project's name: as asked, else the folder's. Raises ConfigError for one that cannot be it."""
+    if name is None:
+        found = re.sub(r"[^A-Za-z0-9_.-]+", "-", folder.resolve().name).strip("-._")
+        return found or "pipeline"
+    if _NAME.fullmatch(name) is None:
+        raise ConfigError(
+            f"{name!r} cannot be the name of a project",
+            hint="letters, digits, '-', '_' and '.', beginning with a letter or digit",
+        )
+    return name
+
+
+def write_project(folder: Path, name: str) -> tuple[Path, ...]:
+    """Write all files; returns their paths. Raises ConfigError, and writes nothing, where one of them is there."""
+    texts = {folder / path: _text(source, name) for source, path in FILES}
+    there = [path for path in texts if path.exists() or path.is_symlink()]
+    if there:
+        raise ConfigError(
+            "nothing was written, as this would overwrite " + ", ".join(map(str, there)),
+            hint="choose another folder: penstock init DIR",
+        )
+    written: list[Path] = []
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # "x": a file that came in the meantime is not overwritten either
+            with path.open("x", encoding="utf-8", newline="\n") as stream:
+                written.append(path)
+                stream.write(text)
+    except OSError as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise ConfigError(f"{folder} cannot be written: {error.strerror}") from error
+    return tuple(texts)
+
+
+def _text(source: str, name: str) -> str:
+    from importlib.resources import files
+
+    file = files(_TEMPLATE).joinpath("project_template", *source.split("/"))
+    return file.read_text(encoding="utf-8").replace(NAME_MARK, name)

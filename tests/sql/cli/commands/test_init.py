@@ -14,8 +14,8 @@ import pytest
 from penstock.catalog.errors import ConfigError
 from penstock.sql.check.script_check import check_scripts
 from penstock.sql.cli.commands.app import app
+from penstock.sql.cli.commands.init import FILES, NEXT, project_name, write_project
 from penstock.sql.execution.context import SessionContext
-from penstock.sql.project_template.files import FILES, NEXT, project_name, write_project
 from penstock.sql.script.files import read_script
 from penstock.sql.script.project import Project, read_project
 from penstock.sql.settings import RESTART_SETTINGS, SETTINGS, check_settings
@@ -23,7 +23,7 @@ from penstock.sql.spark_process.spark_session import DEFAULT_MASTER
 from tests.sql.cli.command_runner import CommandRunner
 from tests.sql.sql_objects import new_namespace
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 RUNNER = CommandRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
 
 
