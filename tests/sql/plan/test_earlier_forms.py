@@ -128,3 +128,23 @@ def test_old_checkpoints_of_several_inserts_are_told_apart_by_their_earlier_shap
     chosen = choose_checkpoints(wanted, known, pipeline="p")
 
     assert [one.known for one in chosen] == known
+
+
+JOINED = (
+    "SELECT COALESCE(x.n, y.n) AS a, 'all' AS b FROM (SELECT COUNT(*) AS n FROM src) AS x "
+    "FULL JOIN (SELECT MAX(a) AS n FROM src) AS y ON x.n = y.n"
+)
+
+
+def test_a_full_join_goes_on_by_the_keys_of_both_sides(tmp_path: Path) -> None:
+    """Its rows were written by that key; now all rows of a key of the target are kept."""
+    insert = analysed(tmp_path, f"INSERT INTO k {JOINED}")
+    (before,) = insert.earlier
+    assert insert.query.maintained is not None
+    assert before.maintained is not None
+    last, earlier_last = insert.query.maintained.stages[-1], before.maintained.stages[-1]
+    resumed = as_checkpointed(insert, insert_fingerprint(replace(insert, query=before)))
+
+    assert last.name.startswith("ranks")
+    assert earlier_last.name.startswith("rows")
+    assert resumed.query is before

@@ -194,13 +194,16 @@ class Join:
         )
 
     def key(self, names: dict[tuple[str, str], str]) -> tuple[str, ...] | None:
-        """Return the key of the result: that of one side, where at most one row of the other matches; else both."""
+        """Return the key of the result: that of one side, where at most one row of the other matches; else both.
+
+        None of a FULL JOIN: a row of each side without a match may have NULLs in all of both.
+        """
         left, right = self.left.rows, self.right.rows
         one = _renamed(left, names)
         if self.kind in (JoinType.SEMI, JoinType.ANTI):
             return one
         two = _renamed(right, names)
-        if one is None or two is None:
+        if one is None or two is None or self.kind is JoinType.FULL:
             return None
         if self.kind in (JoinType.INNER, JoinType.LEFT) and _is_unique(right, self.keys[1]):
             return one

@@ -37,6 +37,10 @@ RANKED = (
 )
 FIRST = "(SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC, id) AS n FROM events)"
 PER_REGION = "(SELECT region, MAX(amount) AS m, COUNT(*) AS c FROM cdc GROUP BY region)"
+SOME_REGIONS = (
+    "SELECT CASE region WHEN 'r0' THEN region END AS r, COUNT(*) AS c FROM {} "
+    "GROUP BY CASE region WHEN 'r0' THEN region END"
+)
 # means the same in Flink SQL and to DuckDB
 QUERIES = {
     "chain": f"SELECT c, COUNT(*), SUM(m) FROM {PER_REGION} AS r GROUP BY c",
@@ -45,6 +49,8 @@ QUERIES = {
     "extremes": "SELECT region, MAX(amount), MIN(id), COUNT(DISTINCT amount) FROM cdc GROUP BY region HAVING COUNT(*) > 1",
     "best": f"SELECT region, id FROM {BEST} AS b WHERE n <= 2",
     "join": "SELECT c.id, l.region, l.amount FROM cdc AS c FULL JOIN latest AS l ON c.id = l.id AND c.amount < l.amount",
+    "both without a match": f"SELECT DISTINCT a.r, b.r FROM ({SOME_REGIONS.format('cdc')}) AS a FULL JOIN "
+    f"({SOME_REGIONS.format('latest')}) AS b ON a.r = b.r",
     "ranked": f"SELECT region, id, n FROM {RANKED} AS b WHERE n <= 2",
     "first of inserts": f"SELECT k, id FROM {FIRST} AS b WHERE n <= 2 AND id > 3",
     "regular join": "SELECT a.k, b.id FROM events AS a LEFT JOIN events AS b ON a.id = b.x",
@@ -70,7 +76,7 @@ QUERIES = {
     "WITH ORDINALITY AS u (v, n) GROUP BY u.n",
     "grouped by a value": "SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3",
 }
-SOME = ("chain", "best", "join")
+SOME = ("chain", "best", "both without a match")
 
 
 @dataclass

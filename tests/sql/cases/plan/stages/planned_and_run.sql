@@ -192,9 +192,9 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [9] join
 --   plan:
---     Project c.id, l.region, l.amount [stage rows_2] [I,UB,UA,D]
---       Join FULL on c.id = l.id AND c.amount < l.amount [stage join_1] [I,UB,UA,D]
---       - key: id, id__2
+--     Project c.id, l.region, l.amount [stage rows_2] [I,D]
+--       Join FULL on c.id = l.id AND c.amount < l.amount [stage join_1] [I,D]
+--       - key: none
 --       - state: the rows of both sides (FULL join)
 --       - bound: none
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]

@@ -1,0 +1,97 @@
+-- a row of each side without a match may have NULLs in both keys: DISTINCT keeps one of these
+-- tables: changes
+SELECT DISTINCT a.k, b.k AS other FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS a FULL JOIN (SELECT k, COUNT(*) AS n FROM later GROUP BY k) AS b ON a.k = b.k
+-- and: nor have two single rows one key; sink: upsert(name) of name, n, m
+SELECT 'all' AS name, a.n, b.n AS m FROM (SELECT COUNT(*) AS n FROM events) AS a FULL JOIN (SELECT COUNT(*) AS n FROM later) AS b ON a.n = b.n
+-- and: those of a LEFT JOIN have the key of the left side; sink: upsert(name) of name, n, m
+SELECT 'all' AS name, a.n, b.n AS m FROM (SELECT COUNT(*) AS n FROM events) AS a LEFT JOIN (SELECT COUNT(*) AS n FROM later) AS b ON a.n = b.n
+-- ----- expected
+-- [1] a row of each side without a match may have NULLs in both keys: DISTINCT keeps one of these
+--   plan:
+--     Distinct [stage distinct_4] [I,UB,UA,D]
+--     - key: k, other
+--     - state: how many rows there are
+--     - bound: none
+--       Project a.k, b.k AS other [stage rows_3] [I,D]
+--         Join FULL on a.k = b.k [stage join_2] [I,D]
+--         - key: none
+--         - state: the rows of both sides (FULL join)
+--         - bound: none
+--           SubqueryAlias a [stage group_0] [I,UB,UA,D]
+--             Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--             - key: k
+--             - state: COUNT(*)
+--             - bound: none
+--               Scan events (kafka) [spark, feed_0] [I]
+--           SubqueryAlias b [stage group_1] [I,UB,UA,D]
+--             Aggregate by k: COUNT(*) [stage group_1] [I,UB,UA,D]
+--             - key: k
+--             - state: COUNT(*)
+--             - bound: none
+--               Scan later (kafka) [spark, feed_1] [I]
+--   flow: all, columns (k, other), key (k, other), kinds, distinct rows
+--   reads:
+--     events (k)
+--     later (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('k', `k`) AS `__feed1` FROM (SELECT k AS `k` FROM later AS `later`) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED group_1 KEEP feed_1 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_1
+--     MAINTAINED join_2 KEEP group_0 BY (k) rows; group_1 BY (k) rows COMPUTE SELECT `group_0`.`k` AS `k`, `group_0`.`n` AS `n`, `group_1`.`k` AS `k__2`, `group_1`.`n` AS `n__2` FROM group_0 FULL JOIN group_1 ON `group_0`.`k` = `group_1`.`k`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`k` AS `k`, `join_2`.`k__2` AS `other`, `join_2`.`__row_kind` FROM join_2
+--     MAINTAINED distinct_4 KEEP rows_3 BY (k, other) rows COMPUTE SELECT DISTINCT `k`, `other` FROM rows_3
+--   checkpoint: events, later
+--     FEED feed_0 (k)
+--     FEED feed_1 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED group_1 KEEP feed_1 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_1
+--     MAINTAINED join_2 KEEP group_0 BY (k) rows; group_1 BY (k) rows COMPUTE SELECT `group_0`.`k` AS `k`, `group_0`.`n` AS `n`, `group_1`.`k` AS `k__2`, `group_1`.`n` AS `n__2` FROM group_0 FULL JOIN group_1 ON `group_0`.`k` = `group_1`.`k`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`k` AS `k`, `join_2`.`k__2` AS `other`, `join_2`.`__row_kind` FROM join_2
+--     MAINTAINED distinct_4 KEEP rows_3 BY (k, other) rows COMPUTE SELECT DISTINCT `k`, `other` FROM rows_3
+--   digest: dd8e3b33205ea5e4
+-- [2] nor have two single rows one key; sink: upsert(name) of name, n, m
+--   error:
+--     error[PEN-5001]: rows of the query are updated and deleted, several may have one (name), and the sink keeps one for each (name)
+--      --> case.sql:1:82
+--       |
+--     1 | ..., b.n AS m FROM (SELECT COUNT(*) AS n FROM events) AS a FULL JOIN (SELECT COUNT(*) AS n FROM later) AS b ON a.n = b.n
+--       |                                                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: declare the PRIMARY KEY of the tables that are read, and select its columns; or choose one row for each (name) in the query: ROW_NUMBER() OVER (PARTITION BY name ORDER BY ...) AS n, WHERE n = 1
+-- [3] those of a LEFT JOIN have the key of the left side; sink: upsert(name) of name, n, m
+--   plan:
+--     Project 'all' AS name, a.n, b.n AS m [stage rows_3] [I,D]
+--       Join LEFT on a.n = b.n [stage join_2] [I,D]
+--       - key: none: one row in all
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         SubqueryAlias a [stage group_0] [I,D]
+--           Aggregate: COUNT(*) [stage group_0] [I,D]
+--           - key: none: one row in all
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan events (kafka) [spark, feed_0] [I]
+--         SubqueryAlias b [stage group_1] [I,D]
+--           Aggregate: COUNT(*) [stage group_1] [I,D]
+--           - key: none: one row in all
+--           - state: COUNT(*)
+--           - bound: none
+--             Scan later (kafka) [spark, feed_1] [I]
+--   flow: all, columns (name, n, m), key (), constants (name), kinds, join
+--   reads:
+--     events ()
+--     later ()
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__one', `__one`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT CAST(1 AS INT) AS `__one` FROM events AS `events`) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('__one', `__one`) AS `__feed1` FROM (SELECT CAST(1 AS INT) AS `__one` FROM later AS `later`) AS feed_1
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_0
+--     MAINTAINED group_1 KEEP feed_1 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_1
+--     MAINTAINED join_2 KEEP group_0 BY (n) rows; group_1 BY (n) rows COMPUTE SELECT `group_0`.`n` AS `n`, `group_1`.`n` AS `n__2` FROM group_0 LEFT JOIN group_1 ON `group_0`.`n` = `group_1`.`n`
+--     MAINTAINED rows_3 ROWS SELECT 'all' AS `name`, `join_2`.`n` AS `n`, `join_2`.`n__2` AS `m`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: events, later
+--     FEED feed_0 (__one)
+--     FEED feed_1 (__one)
+--     MAINTAINED group_0 KEEP feed_0 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_0
+--     MAINTAINED group_1 KEEP feed_1 BY () __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `__m0` AS `n` FROM feed_1
+--     MAINTAINED join_2 KEEP group_0 BY (n) rows; group_1 BY (n) rows COMPUTE SELECT `group_0`.`n` AS `n`, `group_1`.`n` AS `n__2` FROM group_0 LEFT JOIN group_1 ON `group_0`.`n` = `group_1`.`n`
+--   digest: 603036f62a3501f3
