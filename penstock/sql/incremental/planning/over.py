@@ -7,7 +7,7 @@ added, so accumulators of FLOAT and minima are exact, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -29,7 +29,6 @@ from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     ReadColumns,
     column,
-    known,
 )
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource, Source
 from penstock.sql.incremental.planning.stage_list import StageList
@@ -39,8 +38,6 @@ from penstock.sql.plan.clauses.over import (
     Frame,
     OverWindow,
     read_call,
-    read_clauses,
-    read_frame,
 )
 from penstock.sql.plan.clauses.select_list import read_values
 from penstock.sql.plan.logical.facts import Item
@@ -219,13 +216,22 @@ def plan_over(
     node: Over, listed: Sequence[Item], source: Source, window: OverWindow, stages: StageList
 ) -> ChangelogRelation | Refusal:
     """Add the stages of a SELECT's OVER clauses; returns the values of its SELECT list, `listed`."""
-    if (refusal := _refuse_over(node, listed, source, window)) is not None:
-        return refusal
     reads = ReadColumns([*window.partition, *([] if window.time is None else [window.time])])
-    found = _OverClauses(reads=reads, select=node.block.select)
-    for call in node.calls:
-        found.add(call)
-    items = [(name, found.over(value)) for name, value in listed]
+    computed: dict[str, _Computed] = {}
+    for place in node.calls:
+        call = read_call(place.this, place)
+        if isinstance(call, Refusal):
+            return call
+        found = _Computed(
+            name=f"__over{len(computed)}",
+            call=call.over(reads.over),
+            frame=window.frame if call.framed else Frame(),
+            text=to_text(place.this),
+        )
+        computed.setdefault(to_text(place), found)
+    if (refusal := _refuse_over(listed, source, window, reads.keys)) is not None:
+        return refusal
+    items = [(name, _over(value, computed, reads)) for name, value in listed]
     rows = stages.staged(source.project(reads.items))
     keys = tuple(name for name, _ in reads.items)
     one = _StageWindow(
@@ -233,21 +239,16 @@ def plan_over(
         key=keys[: len(window.partition)],
         time=None if window.time is None else keys[len(window.partition)],
     )
-    for kept, computed in _by_kept(list(found.computed.values())):
-        rows = _add(rows, kept, computed, one, stages)
+    for kept, those in _by_kept(list(computed.values())):
+        rows = _add(rows, kept, those, one, stages)
     scope = {("", name): column(name, rows.name) for name in rows.columns}
     return ChangelogSource(stages=stages, rows=rows, scope=scope).project(items)
 
 
 def _refuse_over(
-    node: Over, listed: Sequence[Item], source: Source, window: OverWindow
+    listed: Sequence[Item], source: Source, window: OverWindow, keys: Sequence[exp.Expr]
 ) -> Refusal | None:
-    for call in node.calls:
-        read = read_call(call.this, call)
-        if isinstance(read, Refusal):
-            return read
-    order = [] if window.time is None else [window.time]
-    refusal = source.refuse(read_values([*window.partition, *order], listed, None))
+    refusal = source.refuse(read_values(keys, listed, None))
     if refusal is not None or isinstance(source, AppendSource) or source.rows.inserts:
         return refusal
     return Refusal(
@@ -256,6 +257,18 @@ def _refuse_over(
         hint="aggregate tables of inserts by OVER, and update what comes of it; or GROUP BY in its place",
         span=span_of(window.first),
     )
+
+
+def _over(value: exp.Expr, computed: Mapping[str, _Computed], reads: ReadColumns) -> exp.Expr:
+    """Write a value of the SELECT over the input columns and those of the OVERs."""
+
+    def own(node: exp.Expr) -> exp.Expr:
+        if isinstance(node, exp.Window):
+            return column(computed[to_text(node)].name, like=node)
+        return reads.over(node) if isinstance(node, exp.Column) else node
+
+    found: exp.Expr = value.transform(own)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,49 +285,12 @@ class _Computed:
         """What it needs of the rows before: for totals no bound is known yet."""
         if self.call.back is not None:
             return RowsState(count=self.call.back)
-        if self.frame.micros is not None and not self.call.numbers:
+        if self.frame.micros is not None:
             return RangeState(micros=self.frame.micros)
-        if self.frame.rows is not None and not self.call.numbers:
+        if self.frame.rows is not None:
             return RowsState(count=self.frame.rows)
         totals = _is_accumulable(self.call.core) and not self.call.all_nulls
         return AccumulatorState(running=()) if totals else UnboundedState()
-
-
-class _OverClauses:
-    """The OVER clauses of a SELECT, each once, over the columns that they read."""
-
-    def __init__(self, *, reads: ReadColumns, select: exp.Select) -> None:
-        self.computed: dict[str, _Computed] = {}
-        self._reads = reads
-        self._select = select
-
-    def add(self, node: exp.Window) -> None:
-        """Read one of them."""
-        text = to_text(node)
-        if text in self.computed:
-            return
-        call = known(read_call(self._reads.over(node.this), node))
-        framed = not call.numbers and call.back is None
-        self.computed[text] = _Computed(
-            name=f"__over{len(self.computed)}",
-            call=call,
-            frame=self._frame(node) if framed else Frame(),
-            text=to_text(node.this),
-        )
-
-    def _frame(self, node: exp.Window) -> Frame:
-        return known(read_frame(known(read_clauses(node, self._select)).spec, node))
-
-    def over(self, value: exp.Expr) -> exp.Expr:
-        """Write a value of the SELECT over the input columns and those of the OVERs."""
-
-        def own(node: exp.Expr) -> exp.Expr:
-            if isinstance(node, exp.Window):
-                return column(self.computed[to_text(node)].name, like=node)
-            return self._reads.over(node) if isinstance(node, exp.Column) else node
-
-        found: exp.Expr = value.transform(own)
-        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -390,10 +366,7 @@ def _add(
         kept = AccumulatorState(running=totals.running)
     else:
         values = [
-            _call_in_window(
-                c.call, one.spec(c.frame, framed=not c.call.numbers and c.call.back is None)
-            )
-            for c in computed
+            _call_in_window(c.call, one.spec(c.frame, framed=c.call.framed)) for c in computed
         ]
     given = [exp.alias_(v, c.name, quoted=True) for v, c in zip(values, computed, strict=True)]
     query = exp.select(*fields, *given, column(INGESTION_ORDER))

@@ -6,7 +6,7 @@ Flink's rules and messages: StreamExecOverAggregate, OverAggregateUtil, AggFunct
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -19,13 +19,10 @@ from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
     "Call",
-    "Clauses",
     "Frame",
     "OverWindow",
     "over_calls",
     "read_call",
-    "read_clauses",
-    "read_frame",
     "read_window",
 ]
 
@@ -61,8 +58,18 @@ class Call:
 
     @property
     def numbers(self) -> bool:
-        """Whether it is ROW_NUMBER, which has no frame."""
+        """Whether it is ROW_NUMBER."""
         return isinstance(self.core, exp.RowNumber)
+
+    @property
+    def framed(self) -> bool:
+        """Whether it has a frame: ROW_NUMBER and LAG have none."""
+        return not self.numbers and self.back is None
+
+    def over(self, rewritten: Callable[[exp.Expr], exp.Expr]) -> Call:
+        """Return the function over other columns."""
+        condition = None if self.condition is None else rewritten(self.condition)
+        return replace(self, core=rewritten(self.core), condition=condition)
 
 
 def read_call(function: exp.Expr, place: exp.Expr) -> Call | Refusal:
@@ -170,7 +177,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverWindow:
-    """The window that the OVER clauses of a SELECT share.
+    """The window that the OVER clauses of a SELECT share, with the `frame` of those that have one.
 
     `time` is the rowtime that it is ordered by, and `waits_for` the leaves whose watermarks its rows do not run ahead
     of; None: it is ordered by PROCTIME().
@@ -179,6 +186,7 @@ class OverWindow:
     partition: tuple[exp.Expr, ...]
     time: exp.Column | None
     waits_for: frozenset[int]
+    frame: Frame
     first: exp.Expr = field(compare=False)
 
     @property
@@ -210,9 +218,10 @@ def read_window(
     """
     if not calls:
         return None
-    first = _read_shared(select, calls)
-    if isinstance(first, Refusal):
-        return first
+    shared = _read_shared(select, calls)
+    if isinstance(shared, Refusal):
+        return shared
+    first, frame = shared
     where = select.args.get("where")
     illegal = where.find(exp.Window) if where is not None else None
     if illegal is not None and illegal.find_ancestor(exp.Select) is select:
@@ -225,27 +234,33 @@ def read_window(
     if isinstance(order, Refusal):
         return order
     if is_processing_time(order, proctimes):
-        return OverWindow(partition=partition, time=None, waits_for=frozenset(), first=calls[0])
-    waits_for = sources(order) if isinstance(order, exp.Column) else None
+        waits_for: frozenset[int] | None = frozenset()
+        time = None
+    else:
+        time = order if isinstance(order, exp.Column) else None
+        waits_for = None if time is None else sources(time)
     if waits_for is None:
         return _no_time(calls[0], order)
-    assert isinstance(order, exp.Column), "a rowtime is a column"
-    return OverWindow(partition=partition, time=order, waits_for=waits_for, first=calls[0])
+    return OverWindow(
+        partition=partition, time=time, waits_for=waits_for, frame=frame, first=calls[0]
+    )
 
 
-def _read_shared(select: exp.Select, calls: Sequence[exp.Window]) -> Clauses | Refusal:
-    """Return the clauses of the first OVER; a refusal for one whose clauses are not the same."""
-    first: Clauses | None = None
+def _read_shared(
+    select: exp.Select, calls: Sequence[exp.Window]
+) -> tuple[_Clauses, Frame] | Refusal:
+    """Return the clauses of the first OVER, and their frame; a refusal for one whose clauses are not the same."""
+    first: _Clauses | None = None
     frame: Frame | None = None
-    windows = [read_clauses(call, select) for call in calls]
+    windows = [_read_clauses(call, select) for call in calls]
     for unknown in windows:
         if isinstance(unknown, Refusal):
             return unknown
     for call, window in zip(calls, windows, strict=True):
-        assert isinstance(window, Clauses), "refusals were returned"
+        assert isinstance(window, _Clauses), "refusals were returned"
         first = first or window
         same = _same(window.partition, first.partition) and _same(window.order, first.order)
-        own = read_frame(window.spec, call) if _has_frame(call) else None
+        own = _read_frame(window.spec, call) if _has_frame(call) else None
         if isinstance(own, Refusal):
             return own
         frame = frame or own
@@ -257,11 +272,11 @@ def _read_shared(select: exp.Select, calls: Sequence[exp.Window]) -> Clauses | R
                 span=span_of(call),
             )
     assert first is not None, "there is an OVER"
-    return first
+    return first, frame or Frame()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clauses:
+class _Clauses:
     """The clauses of an OVER, at their place in the query: PARTITION BY, ORDER BY, the frame."""
 
     partition: tuple[exp.Expr, ...]
@@ -269,7 +284,7 @@ class Clauses:
     spec: exp.Expr | None
 
 
-def read_clauses(call: exp.Window, select: exp.Select) -> Clauses | Refusal:
+def _read_clauses(call: exp.Window, select: exp.Select) -> _Clauses | Refusal:
     """Read the clauses of an OVER, with its names resolved in the WINDOW clause of its SELECT.
 
     A refusal for an unknown name.
@@ -289,7 +304,7 @@ def read_clauses(call: exp.Window, select: exp.Select) -> Clauses | Refusal:
         # a window may extend one that is named before it
         name, named = found.args.get("alias"), named[: named.index(found)]
     order = parts["order"]
-    return Clauses(
+    return _Clauses(
         partition=tuple(parts["partition_by"] or ()),
         order=tuple(order.expressions) if order is not None else (),
         spec=parts["spec"],
@@ -371,7 +386,7 @@ def _named(place: exp.Window) -> str:
 # --- its frame ---
 
 
-def read_frame(spec: exp.Expr | None, place: exp.Window) -> Frame | Refusal:
+def _read_frame(spec: exp.Expr | None, place: exp.Window) -> Frame | Refusal:
     """Read which rows count; a refusal for frames that do not end at the current row."""
     if spec is None:
         return Frame()
