@@ -8,6 +8,7 @@ wait for the watermark as the stage did; windows over tables are Spark's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -20,6 +21,7 @@ from penstock.sql.incremental.planning.relation import (
     ReadColumns,
     Relation,
     column,
+    operator_at,
 )
 from penstock.sql.incremental.planning.source import Source
 from penstock.sql.incremental.planning.stage_list import StageList
@@ -38,7 +40,7 @@ from penstock.sql.plan.rules.aggregate import (
 )
 from penstock.sql.plan.rules.changelog_mode import windows_flow
 from penstock.sql.plan.rules.changelog_project import constant_columns
-from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
+from penstock.sql.plan.rules.flow import OperatorKind
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
@@ -69,15 +71,7 @@ def with_windows(
     inner.replace(exp.to_table(rows.name, quoted=True))
     columns = (*rows.columns, *WINDOW_COLUMNS)
     query = exp.select(*map(column, (*columns, ROW_KIND))).from_(read, copy=False)
-    return stages.stateless(
-        query,
-        (rows.name,),
-        columns=columns,
-        key=None,
-        constants=rows.constants,
-        like=rows,
-        inserts=True,
-    )
+    return stages.calc(query, (rows.name,), replace(rows, columns=columns, key=None, inserts=True))
 
 
 def _refuse_windows(node: WindowAssign, rows: ChangelogRelation) -> Refusal | None:
@@ -236,6 +230,9 @@ def _listed(aggregate: exp.GroupConcat, whole: exp.Expr) -> exp.Expr:
     return inside
 
 
+_OF_WINDOWS = "rows until the watermark has passed their window"
+
+
 def plan_aggregate(
     select: exp.Select,
     listed: Sequence[Item],
@@ -277,7 +274,7 @@ def plan_aggregate(
         measures, items, condition = found
         query = _selected(rows.name, names, items, condition)
     told = [name for name, key in zip(own, keys, strict=True) if not is_determined(key)]
-    key = _key(told, items, names)
+    key, spelled = _key(told, items, names), tuple(map(key_text, keys))
     if closed is not None and time is not None:
         stage = WindowAggregate(
             name=stages.name("windows"),
@@ -286,24 +283,20 @@ def plan_aggregate(
             waits_for=tuple(sorted(closed.sources)),
             query=query,
             key=key,
-            mechanism=_mechanism(keys, "rows until the watermark has passed their window", place),
+            mechanism=operator_at(OperatorKind.AGGREGATE, spelled, _OF_WINDOWS, place),
         )
         return stages.waiting(stage, columns=names, origin=place)
-    return stages.recompute(
-        "group",
-        [StageInput(name=rows.name, key=own, measures=measures, time_to_live_ms=time_to_live_ms)],
-        query,
+    given = StageInput(name=rows.name, key=own, measures=measures, time_to_live_ms=time_to_live_ms)
+    state = kept if measures else "its rows"
+    result = ChangelogRelation(
+        name=stages.name("group"),
         columns=names,
         key=key,
         constants=constant_columns(query),
-        mechanism=_mechanism(keys, kept if measures else "its rows", place),
+        mechanism=operator_at(OperatorKind.AGGREGATE, spelled, state, place),
         origin=place,
     )
-
-
-def _mechanism(keys: Sequence[exp.Expr], state: str, place: exp.Expr) -> UpdatingOperator:
-    key = tuple(map(key_text, keys))
-    return UpdatingOperator(way=OperatorKind.AGGREGATE, key=key, state=state, span=span_of(place))
+    return stages.recompute(result, [given], query)
 
 
 def plan_distinct(
@@ -318,22 +311,16 @@ def plan_distinct(
     query = exp.select(*(column(name) for name in rows.columns))
     query = query.from_(exp.to_table(rows.name, quoted=True), copy=False)
     query.set("distinct", exp.Distinct())
-    return stages.recompute(
-        "distinct",
-        [StageInput(name=rows.name, key=rows.columns, time_to_live_ms=time_to_live_ms)],
-        query,
-        columns=rows.columns,
+    state = "how many rows there are"
+    result = replace(
+        rows,
+        name=stages.name("distinct"),
         key=rows.columns,
-        constants=rows.constants,
-        mechanism=UpdatingOperator(
-            way=OperatorKind.DISTINCT,
-            key=rows.columns,
-            state="how many rows there are",
-            span=span_of(place),
-        ),
+        mechanism=operator_at(OperatorKind.DISTINCT, rows.columns, state, place),
         origin=place,
-        inserts=rows.inserts,
     )
+    given = StageInput(name=rows.name, key=rows.columns, time_to_live_ms=time_to_live_ms)
+    return stages.recompute(result, [given], query)
 
 
 def _grouped(
@@ -399,15 +386,14 @@ def _union_all(
         this=_read(one, one.columns), expression=_read(two, one.columns), distinct=False
     )
     names = dict.fromkeys((one.name, two.name))
-    return stages.stateless(
-        query,
-        tuple(names),
+    rows = replace(
+        one if one.mechanism is not None or not one.inserts else two,
         columns=one.columns,
         key=None,
         constants=frozenset(),
-        like=one if one.mechanism is not None or not one.inserts else two,
         inserts=one.inserts and two.inserts,
     )
+    return stages.calc(query, tuple(names), rows)
 
 
 def _compared(
@@ -418,18 +404,15 @@ def _compared(
         expression=_read(two, two.columns, kind=False),
         distinct=bool(node.args.get("distinct")),
     )
-    mechanism = UpdatingOperator(
-        way=OperatorKind.SET, key=one.columns, state="the rows of both sides", span=span_of(node)
-    )
-    return stages.recompute(
-        node.key,
-        [StageInput(name=one.name, key=one.columns), StageInput(name=two.name, key=two.columns)],
-        query,
+    result = ChangelogRelation(
+        name=stages.name(node.key),
         columns=one.columns,
         key=one.columns if node.args.get("distinct") else None,
-        mechanism=mechanism,
+        mechanism=operator_at(OperatorKind.SET, one.columns, "the rows of both sides", node),
         origin=node,
     )
+    sides = [StageInput(name=side.name, key=side.columns) for side in (one, two)]
+    return stages.recompute(result, sides, query)
 
 
 def _read(rows: ChangelogRelation, names: tuple[str, ...], *, kind: bool = True) -> exp.Select:

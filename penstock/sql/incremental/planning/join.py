@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from penstock.sql.incremental.planning.relation import ChangelogRelation, column
+from penstock.sql.incremental.planning.relation import ChangelogRelation, column, operator_at
 from penstock.sql.incremental.planning.source import ChangelogSource, Scope
 from penstock.sql.incremental.stages import StageInput
 from penstock.sql.plan.clauses.joins import has_query, join_conditions, take_pairs
 from penstock.sql.plan.logical.facts import Item, unique_name
 from penstock.sql.plan.logical.nodes import JoinType
-from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
+from penstock.sql.plan.rules.flow import OperatorKind
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
@@ -124,30 +124,18 @@ class Join:
         """Add the stage; returns its rows under the names of both sides."""
         left, right = self.left.rows, self.right.rows
         names = self.names
-        mechanism = UpdatingOperator(
-            way=OperatorKind.JOIN,
-            key=self.keys[0],
-            state=f"the rows of both sides ({self.kind} join)",
-            span=span_of(node),
-        )
-        inserts = self.kind in (JoinType.INNER, JoinType.SEMI) and left.inserts and right.inserts
-        rows = self.left.stages.recompute(
-            "join",
-            [
-                StageInput(name=side.name, key=key, time_to_live_ms=time)
-                for side, key, time in zip(
-                    (left, right), self.keys, self.times_to_live_ms, strict=True
-                )
-            ],
-            self.query(names),
+        stages, state = self.left.stages, f"the rows of both sides ({self.kind} join)"
+        result = ChangelogRelation(
+            name=stages.name("join"),
             columns=tuple(names.values()),
             key=self.key(names),
-            mechanism=mechanism,
+            inserts=self.kind in (JoinType.INNER, JoinType.SEMI) and left.inserts and right.inserts,
+            mechanism=operator_at(OperatorKind.JOIN, self.keys[0], state, node),
             origin=node,
-            joins=True,
-            inserts=inserts,
         )
-        return self.named(rows, names)
+        sides = zip((left, right), self.keys, self.times_to_live_ms, strict=True)
+        given = [StageInput(name=r.name, key=key, time_to_live_ms=ms) for r, key, ms in sides]
+        return self.named(stages.recompute(result, given, self.query(names), joins=True), names)
 
     @property
     def names(self) -> dict[tuple[str, str], str]:

@@ -8,7 +8,7 @@ added, so accumulators of FLOAT and minima are exact, too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from sqlglot import exp
@@ -29,6 +29,7 @@ from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     ReadColumns,
     column,
+    operator_at,
 )
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource, Source
 from penstock.sql.incremental.planning.stage_list import StageList
@@ -43,7 +44,7 @@ from penstock.sql.plan.clauses.select_list import read_values
 from penstock.sql.plan.logical.facts import Item
 from penstock.sql.plan.logical.nodes import Over
 from penstock.sql.plan.rules.aggregate import WHOLE
-from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
+from penstock.sql.plan.rules.flow import OperatorKind
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
@@ -379,15 +380,16 @@ def _add(
         waits_for=tuple(sorted(one.window.waits_for)),
         kept=kept,
         query=query.from_(exp.to_table(rows.name, quoted=True), copy=False),
-        mechanism=UpdatingOperator(
-            way=OperatorKind.OVER,
-            key=tuple(to_text(part) for part in one.window.partition),
-            state=_state(kept, computed, one),
-            span=span_of(place),
+        mechanism=operator_at(
+            OperatorKind.OVER,
+            tuple(map(to_text, one.window.partition)),
+            _state(kept, computed, one),
+            place,
         ),
     )
+    stages.stages.append(stage)
     columns = (*rows.columns, *(c.name for c in computed))
-    return stages.over(stage, rows, columns=columns, origin=place)
+    return replace(rows, name=stage.name, columns=columns, mechanism=stage.mechanism, origin=place)
 
 
 def _state(kept: OverFrameState, computed: Sequence[_Computed], one: _StageWindow) -> str:

@@ -15,7 +15,8 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_text
 from penstock.sql.plan.logical.facts import Item, unique_name
 from penstock.sql.plan.rules.aggregate import is_same
-from penstock.sql.plan.rules.flow import Flow, UpdatingOperator
+from penstock.sql.plan.rules.flow import Flow, OperatorKind, UpdatingOperator
+from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Relation",
     "column",
     "known",
+    "operator_at",
     "written",
 ]
 
@@ -99,6 +101,13 @@ class ChangelogRelation:
             origin=self.origin,
             mechanism=self.mechanism,
         )
+
+
+def operator_at(
+    kind: OperatorKind, key: tuple[str, ...], state: str, place: exp.Expr
+) -> UpdatingOperator:
+    """Return the operator with state at a place of the text."""
+    return UpdatingOperator(way=kind, key=key, state=state, span=span_of(place))
 
 
 def written(items: Sequence[Item]) -> list[exp.Expr]:

@@ -222,15 +222,13 @@ class ChangelogSource:
         kept = key is not None and not self.unfolded and set(key) <= set(carried)
         constants = {carried[name] for name in self.rows.constants if name in carried}
         constants |= {name for name, value in items if is_constant(value)}
-        return self.stages.stateless(
-            query,
-            (self.rows.name,),
+        rows = replace(
+            self.rows,
             columns=columns,
             key=tuple(carried[name] for name in key) if kept and key is not None else None,
             constants=frozenset(constants),
-            like=self.rows,
-            inserts=self.rows.inserts,
         )
+        return self.stages.calc(query, (self.rows.name,), rows)
 
 
 Source = AppendSource | ChangelogSource

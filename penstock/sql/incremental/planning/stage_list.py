@@ -1,6 +1,6 @@
 """Collect the inputs and stages of a query during planning.
 
-Names them, derives their keys and bounds, unions the inputs in one streaming query.
+Names them, adds equal ones once, unions the inputs in one streaming query.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from penstock.sql.incremental.stages import (
     INPUT_TIME,
     Calc,
     ChangelogNormalize,
-    OverAggregate,
     RecomputeOperator,
     Stage,
     StageInput,
@@ -35,7 +34,7 @@ from penstock.sql.incremental.stages import (
     WindowAggregate,
     input_column,
 )
-from penstock.sql.plan.rules.flow import ScanFlow, UpdatingOperator
+from penstock.sql.plan.rules.flow import ScanFlow
 
 __all__ = ["StageList", "union_inputs"]
 
@@ -57,27 +56,19 @@ class StageList:
         """Return a relation as changes: rows that Spark streams become an input, equal ones only once."""
         if isinstance(relation, ChangelogRelation):
             return relation
-        found = self._known.get(to_text(relation.query))
-        if found is None:
-            found = ChangelogRelation(
-                name=self._feed(relation.query, relation.columns),
-                columns=relation.columns,
-                inserts=True,
-            )
-            self._known[to_text(relation.query)] = found
-        return found
+        text = to_text(relation.query)
+        if text not in self._known:
+            feed = self._feed(relation.query, relation.columns)
+            self._known[text] = ChangelogRelation(name=feed, columns=relation.columns, inserts=True)
+        return self._known[text]
 
     def table(self, node: exp.Table, table: ScanFlow, needed: frozenset[str] | None) -> Relation:
         """Return the columns `needed` (None: all) of a table: append-only rows are left to Spark,
         changes are an input.
         """
         bare = node.copy()
-        for part in (
-            "alias",
-            "joins",
-            "laterals",
-        ):  # under one name, what is read twice is one feed
-            bare.set(part, None)
+        for part in ("alias", "joins", "laterals"):
+            bare.set(part, None)  # under one name, what is read twice is one feed
         key = table.key if table.changes is ChangelogMode.UPSERT and table.key is not None else ()
         names = tuple(n for n in table.columns if needed is None or n in needed or n in key)
         if table.changes is ChangelogMode.INSERT_ONLY:
@@ -92,81 +83,43 @@ class StageList:
     def renamed(self, rows: ChangelogRelation) -> ChangelogRelation:
         """Return the rows under another name, which identifies an input of a stage."""
         query = exp.select(*(column(name) for name in (*rows.columns, ROW_KIND)))
-        return self.stateless(
-            query.from_(exp.to_table(rows.name, quoted=True), copy=False),
-            (rows.name,),
-            columns=rows.columns,
-            key=rows.key,
-            constants=rows.constants,
-            like=rows,
-            inserts=rows.inserts,
-        )
+        query = query.from_(exp.to_table(rows.name, quoted=True), copy=False)
+        return self.calc(query, (rows.name,), rows)
 
-    def stateless(
-        self,
-        query: exp.Query,
-        inputs: Sequence[str],
-        *,
-        columns: tuple[str, ...],
-        key: tuple[str, ...] | None,
-        constants: frozenset[str],
-        like: ChangelogRelation,
-        inserts: bool,
+    def calc(
+        self, query: exp.Query, inputs: Sequence[str], rows: ChangelogRelation
     ) -> ChangelogRelation:
-        """Add SQL over changes, equal SQL only once; its output derives from `like`."""
+        """Add SQL over changes, equal SQL only once; it gives `rows`, under a name of its own."""
         text = to_text(query)
         if text not in self._known:
             name = self.name("rows")
             self.stages.append(Calc(name=name, inputs=tuple(inputs), query=query))
-            self._known[text] = ChangelogRelation(
-                name=name,
-                columns=columns,
-                key=key,
-                constants=constants,
-                inserts=inserts,
-                mechanism=like.mechanism,
-                origin=like.origin,
-            )
+            self._known[text] = replace(rows, name=name)
         return self._known[text]
 
     def recompute(
         self,
-        word: str,
+        rows: ChangelogRelation,
         inputs: Sequence[StageInput],
         query: exp.Query,
         *,
-        columns: tuple[str, ...],
-        key: tuple[str, ...] | None,
-        mechanism: UpdatingOperator,
-        origin: exp.Expr,
-        constants: frozenset[str] = frozenset(),
         joins: bool = False,
-        inserts: bool = False,
     ) -> ChangelogRelation:
-        """Add a stage with state, equal ones only once."""
+        """Add the stage with state that gives `rows`, equal ones only once."""
         times_to_live = ", ".join(str(given.time_to_live_ms) for given in inputs)
         text = f"{'; '.join(map(describe_input, inputs))}: {to_text(query)} ({times_to_live})"
         if text not in self._known:
-            name = self.name(word)
-            self.stages.append(
-                RecomputeOperator(
-                    name=name,
-                    inputs=tuple(inputs),
-                    query=query,
-                    key=key,
-                    joins=joins,
-                    mechanism=mechanism,
-                )
+            assert rows.mechanism is not None, "it keeps rows"
+            stage = RecomputeOperator(
+                name=rows.name,
+                inputs=tuple(inputs),
+                query=query,
+                key=rows.key,
+                joins=joins,
+                mechanism=rows.mechanism,
             )
-            self._known[text] = ChangelogRelation(
-                name=name,
-                columns=columns,
-                key=key,
-                constants=constants,
-                inserts=inserts,
-                mechanism=mechanism,
-                origin=origin,
-            )
+            self.stages.append(stage)
+            self._known[text] = rows
         return self._known[text]
 
     def versions(
@@ -200,20 +153,6 @@ class StageList:
             inserts=True,
             mechanism=stage.mechanism,
             origin=origin,
-        )
-
-    def over(
-        self,
-        stage: OverAggregate,
-        rows: ChangelogRelation,
-        *,
-        columns: tuple[str, ...],
-        origin: exp.Expr,
-    ) -> ChangelogRelation:
-        """Add OVER aggregates of `rows`: the same rows with more columns."""
-        self.stages.append(stage)
-        return replace(
-            rows, name=stage.name, columns=columns, mechanism=stage.mechanism, origin=origin
         )
 
     def _changes(self, query: exp.Query, table: ScanFlow, node: exp.Table) -> ChangelogRelation:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from penstock.sql.incremental.planning.join import Join, keyed
-from penstock.sql.incremental.planning.relation import column
+from penstock.sql.incremental.planning.relation import column, operator_at
 from penstock.sql.incremental.planning.source import ChangelogSource
 from penstock.sql.incremental.stages import VALID_FROM, VALID_TO, TemporalJoin
 from penstock.sql.plan.clauses.joins import pair_of
 from penstock.sql.plan.logical import nodes
-from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
+from penstock.sql.plan.rules.flow import OperatorKind
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
@@ -98,12 +98,9 @@ def _stage(joined: Join, join: nodes.TemporalJoin, time: str, node: exp.Join) ->
             )
         ),
     ]
-    mechanism = UpdatingOperator(
-        way=OperatorKind.TEMPORAL_JOIN,
-        key=join.key,
-        state=f"rows until the watermark has passed their {time}; of {join.label} the versions after it, and the "
-        "last one before it",
-        span=span_of(node),
+    state = (
+        f"rows until the watermark has passed their {time}; of {join.label} the versions after it, and the last one "
+        "before it"
     )
     stages = joined.left.stages
     stage = TemporalJoin(
@@ -117,7 +114,7 @@ def _stage(joined: Join, join: nodes.TemporalJoin, time: str, node: exp.Join) ->
         waits_for=tuple(sorted(join.waits_for)),
         query=joined.query(names, valid),
         key=joined.key(names),
-        mechanism=mechanism,
+        mechanism=operator_at(OperatorKind.TEMPORAL_JOIN, join.key, state, node),
     )
     result = stages.waiting(stage, columns=tuple(names.values()), origin=node)
     return joined.named(result, names)

@@ -10,14 +10,14 @@ from sqlglot import exp
 from penstock.connector.scan import ARRIVED
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
-from penstock.sql.incremental.planning.relation import ChangelogRelation, column
+from penstock.sql.incremental.planning.relation import ChangelogRelation, column, operator_at
 from penstock.sql.incremental.planning.source import AppendSource, Source
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.stages import INGESTION_ORDER, InputState, StageInput
 from penstock.sql.plan.clauses.select_list import name_value
 from penstock.sql.plan.logical.facts import Arrival, Item, TieBreak
 from penstock.sql.plan.logical.nodes import TopN
-from penstock.sql.plan.rules.flow import OperatorKind, ScanFlow, UpdatingOperator
+from penstock.sql.plan.rules.flow import OperatorKind, ScanFlow
 from penstock.sql.plan.rules.top_n import (
     RowNumberQuery,
     arrival_carriers,
@@ -98,27 +98,19 @@ def plan_top_n(
         arrival=(INGESTION_ORDER,) if by_arrival or by_batch else (),
         ties=ties,
     )
-    return stages.recompute(
-        "ranks",
-        [ranks.given],
-        ranks.query(),
+    alone = node.shows_number and node.limit == 1
+    spelled = tuple(map(to_text, node.partition))
+    result = ChangelogRelation(
+        name=stages.name("ranks"),
         columns=ranks.shown,
         key=ranks.key,
-        constants=frozenset({node.number})
-        if node.shows_number and node.limit == 1
-        else frozenset(),
-        mechanism=UpdatingOperator(
-            way=OperatorKind.TOP_N,
-            key=tuple(to_text(part) for part in node.partition),
-            state=ranks.kept,
-            span=node.span,
-        ),
+        constants=frozenset({node.number}) if alone else frozenset(),
+        # the first one stays
+        inserts=rows.inserts and ranks.one and by_arrival and not node.order[0].args.get("desc"),
+        mechanism=operator_at(OperatorKind.TOP_N, spelled, ranks.kept, numbered.item),
         origin=numbered.item,
-        inserts=rows.inserts
-        and ranks.one
-        and by_arrival
-        and not node.order[0].args.get("desc"),  # the first one stays
     )
+    return stages.recompute(result, [ranks.given], ranks.query())
 
 
 def _refuse(node: TopN, numbered: RowNumberQuery, names: Sequence[str]) -> Refusal | None:
