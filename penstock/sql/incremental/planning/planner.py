@@ -32,9 +32,9 @@ from penstock.sql.incremental.planning.source import (
     NamedRelation,
     Source,
     all_of,
-    last_rows,
     streamed_query,
     versions_of_table,
+    versions_of_view,
 )
 from penstock.sql.incremental.planning.stage_list import StageList, union_inputs
 from penstock.sql.incremental.planning.temporal_join import plan_temporal_join
@@ -60,7 +60,6 @@ from penstock.sql.plan.clauses.select_list import (
     refuse_nondeterministic,
 )
 from penstock.sql.plan.clauses.temporal_joins import (
-    read_last_row,
     refuse_left_without_rowtime,
     refuse_unversioned,
 )
@@ -291,13 +290,13 @@ class _StagePlanner:
         if isinstance(place, ScanTable):
             return versions_of_table(join_, place, self._tables[place.scan], needed, self.stages)
         assert isinstance(place, exp.Subquery), "tables and views have versions"
-        numbered, block = read_last_row(place), numbering_block(join_.right)
-        if isinstance(numbered, Refusal) or not self._streams.has_from(block):
+        block = numbering_block(join_.right)
+        if not self._streams.has_from(block):
             return refuse_unversioned(place)
         found = self._streamed_source(block)
         if isinstance(found, Refusal):
             return found
-        return last_rows(join_, place, numbered, needed, found, self.stages)
+        return versions_of_view(join_, place, found[0], needed, self.stages)
 
     def _top_n(self, node: nodes.TopN, numbered: RowNumberQuery) -> ChangelogRelation | Refusal:
         if (refusal := check_limit(numbered)) is not None:

@@ -24,12 +24,10 @@ from penstock.sql.incremental.planning.relation import (
 )
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.plan.clauses.joins import find_column, is_only_of, read_alias_names
-from penstock.sql.plan.clauses.temporal_joins import LastRows
 from penstock.sql.plan.logical.facts import own_names, unique_name
 from penstock.sql.plan.logical.nodes import TemporalJoin
 from penstock.sql.plan.rules.changelog_project import is_constant
 from penstock.sql.plan.rules.flow import Flow, ScanFlow
-from penstock.sql.plan.rules.top_n import RowNumberQuery
 from penstock.sql.syntax.positions import attach, source_of, span_of
 from penstock.sql.syntax.refusal import Refusal
 
@@ -40,9 +38,9 @@ __all__ = [
     "Scope",
     "Source",
     "all_of",
-    "last_rows",
     "streamed_query",
     "versions_of_table",
+    "versions_of_view",
 ]
 
 
@@ -262,29 +260,17 @@ def versions_of_table(
     return stages.versions(query, names, join.key, table.changes, node)
 
 
-def last_rows(
+def versions_of_view(
     join: TemporalJoin,
     node: exp.Subquery,
-    numbered: RowNumberQuery,
+    source: AppendSource,
     needed: frozenset[str] | None,
-    listed: tuple[AppendSource, Sequence[exp.Expr]],
     stages: StageList,
 ) -> ChangelogRelation:
-    """Treat Flink's view of the last rows of a stream as versions: each row of the stream is one.
-
-    `listed` are FROM and WHERE of the numbering query, and its SELECT list without stars.
-    """
-    source, items = listed
-    values = {i.alias_or_name: i.unalias() for i in items if i is not numbered.item}
-    view = LastRows.of(node, numbered, values)
+    """Treat Flink's view of the last rows of a stream as versions: each row of the stream, `source`, is one."""
     own = {*join.key, join.time}
-    rows = source.project(
-        [
-            (name, view.values[inner])
-            for name, inner in view.names.items()
-            if needed is None or name in needed or name in own
-        ]
-    )
+    items = [one for one in join.versions if needed is None or one[0] in needed or one[0] in own]
+    rows = source.project(items)
     return stages.versions(rows.query, rows.columns, join.key, ChangelogMode.INSERT_ONLY, node)
 
 

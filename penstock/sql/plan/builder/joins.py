@@ -28,11 +28,11 @@ from penstock.sql.plan.clauses.joins import (
     words_of,
 )
 from penstock.sql.plan.clauses.temporal_joins import (
-    LastRows,
     Versions,
     last_by,
     read_last_row,
     read_table_versions,
+    read_view_versions,
     refuse_left_without_rowtime,
     refuse_unversioned,
 )
@@ -262,6 +262,7 @@ def temporal_node(
         version=version.expression,
         time=found.time,
         key=found.key,
+        versions=found.items,
         conditions=tuple(join_conditions(node, scope)),
         using=using_names(node),
         waits_for=sources.union(*map(scans_in, others)),
@@ -287,7 +288,7 @@ def _versions(
     if best.input.facts.sources(last_by(numbered).name) is None:
         return refuse_unversioned(node)
     values = {name: value for name, value in best.items if name != best.number}
-    return LastRows.of(node, numbered, values).versions or refuse_unversioned(node)
+    return read_view_versions(node, numbered, values)
 
 
 def _refused(left: Node, right: Node, node: exp.Join, refusal: Refusal) -> Refused:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
+from penstock.sql.plan.logical.facts import Item
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.top_n import (
@@ -24,11 +25,11 @@ from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
-    "LastRows",
     "Versions",
     "last_by",
     "read_last_row",
     "read_table_versions",
+    "read_view_versions",
     "refuse_left_without_rowtime",
     "refuse_unversioned",
 ]
@@ -66,35 +67,14 @@ def refuse_unversioned(node: exp.Subquery) -> Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """What makes a relation versioned: the key of its versions, and the rowtime from which each is valid."""
+    """What makes a relation versioned: the key of its versions, and the rowtime from which each is valid.
+
+    `items` are the columns of a view of last rows over what its query numbers, of which each row is a version.
+    """
 
     key: tuple[str, ...]
     time: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastRows:
-    """A view of the last row of each key by rowtime: each row of what its query numbers is a version.
-
-    `names` are the columns of the view, with their names in the numbering query, and `values` those of the latter.
-    `versions` is None where the view does not give the key or the rowtime.
-    """
-
-    names: Mapping[str, str]
-    values: Mapping[str, exp.Expr]
-    versions: Versions | None
-
-    @classmethod
-    def of(
-        cls, view: exp.Subquery, numbered: RowNumberQuery, values: Mapping[str, exp.Expr]
-    ) -> LastRows:
-        """Read the columns of a view; `values` are those of its numbering query, in which stars are written out."""
-        names = _view_names(view.this, list(values))
-        key = [_shown(part, names, values) for part in numbered.window.args["partition_by"]]
-        time = _shown(last_by(numbered), names, values)
-        known = tuple(name for name in key if name is not None)
-        found = None if time is None or len(known) < len(key) else Versions(key=known, time=time)
-        return cls(names=names, values=values, versions=found)
+    items: tuple[Item, ...] = ()
 
 
 def read_table_versions(node: ScanTable, tables: Sequence[ScanFlow]) -> Versions | Refusal:
@@ -153,6 +133,23 @@ def last_by(numbered: RowNumberQuery) -> exp.Expr:
     return order
 
 
+def read_view_versions(
+    view: exp.Subquery, numbered: RowNumberQuery, values: Mapping[str, exp.Expr]
+) -> Versions | Refusal:
+    """Read a view of the last row of each key by rowtime; a refusal where it does not give the key or the rowtime.
+
+    `values` are those of its numbering query, in which stars are written out.
+    """
+    names = _view_names(view.this, list(values))
+    items = tuple((name, values[own]) for name, own in names.items())
+    key = [_shown(part, items) for part in numbered.window.args["partition_by"]]
+    time = _shown(last_by(numbered), items)
+    known = tuple(name for name in key if name is not None)
+    if time is None or len(known) < len(key):
+        return refuse_unversioned(view)
+    return Versions(key=known, time=time, items=items)
+
+
 def _view_names(reader: exp.Select, inner: Sequence[str]) -> dict[str, str]:
     """Return the columns of a view by their names, with their names in the numbering query.
 
@@ -168,6 +165,6 @@ def _view_names(reader: exp.Select, inner: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _shown(part: exp.Expr, names: Mapping[str, str], values: Mapping[str, exp.Expr]) -> str | None:
+def _shown(part: exp.Expr, items: Sequence[Item]) -> str | None:
     """Name the column of the view for a value of the numbering query; None where there is none."""
-    return next((name for name, own in names.items() if is_same(values[own], part)), None)
+    return next((name for name, value in items if is_same(value, part)), None)

@@ -395,8 +395,8 @@ class TemporalJoin(Operator):
     """Each row with the version that a relation had at the row's time.
 
     `version` is the column of the left side that FOR SYSTEM_TIME AS OF names. `time` and `key` are the rowtime and
-    the key of the versions, and `waits_for` the scans whose watermarks rows wait for: of the left side and of all
-    versions up to these.
+    the key of the versions; those of a view of last rows are `versions`, over what it numbers. `waits_for` are the
+    scans whose watermarks rows wait for: of the left side and of all versions up to these.
     """
 
     left: Node
@@ -405,6 +405,7 @@ class TemporalJoin(Operator):
     version: exp.Column
     time: str
     key: tuple[str, ...]
+    versions: tuple[Item, ...] = ()
     conditions: tuple[exp.Expr, ...] = ()
     using: tuple[str, ...] = ()
     waits_for: frozenset[int]
