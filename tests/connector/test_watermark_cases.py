@@ -96,7 +96,7 @@ def scan_of(folder: Path, batches: Sequence[Sequence[str]], *, ends: bool) -> Sc
         options=tuple(options.items()),
     )
     double = as_fixture(
-        table, FixtureSettings(folder=str(folder / "records"), place="p", ends=ends)
+        table, FixtureSettings(folder=str(folder / "records"), location="p", ends=ends)
     )
     return Scan(
         table=double,

@@ -99,7 +99,7 @@ CONTEXTS = {
     "spark": context_of(SPARK, AT_LEAST, APPENDS, bounded=True),
 }
 FIXTURE = SinkContext(
-    table=as_fixture(table_of(DELTA, keyed=True), FixtureSettings(folder="f", place="p")),
+    table=as_fixture(table_of(DELTA, keyed=True), FixtureSettings(folder="f", location="p")),
     capabilities=SinkCapabilities(guarantee=NONE, accepts=ALL),
 )
 

@@ -186,7 +186,7 @@ def test_letters_say_how_many_and_why_and_lead_to_their_records(shelf: DeadLette
     by_stage = {error["stage"]: error["letters"] for error in counted["errors"]}
     newest = letters[0]
     other = DeadLetterStore(
-        spark=shelf.spark, place=shelf.place, project=shelf.project, pipelines=("jo",)
+        spark=shelf.spark, backend=shelf.backend, project=shelf.project, pipelines=("jo",)
     )
 
     assert (counted["letters"], counted["replayed"], by_stage) == (6, 0, {"key": 2, "value": 4})

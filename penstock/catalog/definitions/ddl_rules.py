@@ -78,8 +78,8 @@ def unknown_object(identifier: Identifier, known: Iterable[Identifier]) -> Unkno
     `known` are those of its database, and may include others: one of the same name is mentioned.
     """
     known = list(known)
-    place = (identifier.catalog, identifier.database)
-    names = sorted({other.name for other in known if (other.catalog, other.database) == place})
+    namespace = (identifier.catalog, identifier.database)
+    names = sorted({other.name for other in known if (other.catalog, other.database) == namespace})
     elsewhere = sorted(other for other in known if other.name == identifier.name)
     if elsewhere:
         hint = f"did you mean {elsewhere[0]}?"
@@ -136,8 +136,8 @@ def find_database(catalog: str, name: str, namespaces: Namespaces) -> None:
     if name not in known and name != INFORMATION_SCHEMA:
         near = did_you_mean(name, (*known, INFORMATION_SCHEMA))
         hint = near or known_are(known, all_by="SHOW DATABASES")
-        place = "" if catalog == DEFAULT_CATALOG else f" in the catalog {catalog!r}"
-        raise UnknownObjectError(f"there is no database {name!r}{place}", hint=hint)
+        where = "" if catalog == DEFAULT_CATALOG else f" in the catalog {catalog!r}"
+        raise UnknownObjectError(f"there is no database {name!r}{where}", hint=hint)
 
 
 def check_namespace(identifier: Identifier, namespaces: Namespaces) -> None:

@@ -221,8 +221,8 @@ class FederatedCatalog:
             return self._layer.get(identifier)
         found = self._look(descriptor, identifier)
         if found is None:
-            place = (identifier.database, identifier.catalog)
-            raise unknown_object(identifier, (*self.tables(*place), *self.views(*place)))
+            namespace = (identifier.database, identifier.catalog)
+            raise unknown_object(identifier, (*self.tables(*namespace), *self.views(*namespace)))
         return found
 
     def kind(self, identifier: Identifier) -> ObjectKind | None:
@@ -380,10 +380,10 @@ class FederatedCatalog:
         """Return whether the store, or this overlay, has a definition of that name."""
         if descriptor.type != DELTA_PATH:
             return False
-        place = (identifier.database, identifier.catalog)
+        namespace = (identifier.database, identifier.catalog)
         if self._isolated and self._layer.changes(identifier):
             return self._layer.kind(identifier) is not None  # without a look at what is elsewhere
-        return identifier in (*self._layer.tables(*place), *self._layer.views(*place))
+        return identifier in (*self._layer.tables(*namespace), *self._layer.views(*namespace))
 
     def _look(self, descriptor: CatalogDescriptor, identifier: Identifier) -> Table | None:
         """Return the external definition of a name."""

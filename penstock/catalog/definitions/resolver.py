@@ -63,9 +63,13 @@ class FunctionNames:
 
     def visible(self, catalog: str, database: str) -> Mapping[str, Function]:
         """Return what each name calls in a database."""
-        place = (catalog, database)
-        found = {i.name: f for i, f in self._stored().items() if (i.catalog, i.database) == place}
-        found |= {i.name: f for i, f in self._temporary.items() if (i.catalog, i.database) == place}
+        namespace = (catalog, database)
+        found = {
+            i.name: f for i, f in self._stored().items() if (i.catalog, i.database) == namespace
+        }
+        found |= {
+            i.name: f for i, f in self._temporary.items() if (i.catalog, i.database) == namespace
+        }
         return found | self._system
 
     def listed(self) -> list[Function]:
@@ -214,11 +218,11 @@ class Namespace:
             check_namespace(identifier, self.catalog)
             if not self._temporary:
                 raise
-            place = (identifier.database, identifier.catalog)
+            namespace = (identifier.database, identifier.catalog)
             known = (
                 *self._temporary,
-                *self.catalog.tables(*place),
-                *self.catalog.views(*place),
+                *self.catalog.tables(*namespace),
+                *self.catalog.views(*namespace),
             )
             raise unknown_object(identifier, known) from None
 
@@ -359,9 +363,11 @@ class Namespace:
         self, kind: ObjectKind, catalog: str, database: str, permanent: Sequence[Identifier]
     ) -> list[Identifier]:
         """Add the temporary objects of this kind, and leave out what those of the other kind hide."""
-        place = (catalog, database)
+        namespace = (catalog, database)
         here = {
-            i: kind_of(o) for i, o in self._temporary.items() if (i.catalog, i.database) == place
+            i: kind_of(o)
+            for i, o in self._temporary.items()
+            if (i.catalog, i.database) == namespace
         }
         if not here:
             return list(permanent)

@@ -22,7 +22,7 @@ _SECRET = re.compile(
     r"oauthbearer\.(?:extensions|config|assertion)|\.pem$|ssl\.keystore\.key$|ssl\.key$",
     re.IGNORECASE,
 )
-_PLACES = (".location", ".file", ".path", ".url", ".endpoint")
+_LOCATION_ENDINGS = (".location", ".file", ".path", ".url", ".endpoint")
 """Ends of keys whose values are places, whatever else they name."""
 _WORDS = ("password", "passphrase", "secret", "apikey", "credentials", "jaas")
 _ALIKE = 0.8  # by difflib: one letter lost, doubled or swapped
@@ -76,7 +76,7 @@ def literal_secrets(options: Mapping[str, str]) -> tuple[str, ...]:
         if value
         and not holds_only_references(value)
         and (
-            (is_secret(key) and not holds_reference(value) and not key.endswith(_PLACES))
+            (is_secret(key) and not holds_reference(value) and not key.endswith(_LOCATION_ENDINGS))
             or _holds_secret(_without_references(value))
         )
     )

@@ -117,6 +117,6 @@ def _file_system(file: Path) -> str:
     except OSError:
         return ""
     mounts = (line.split()[1:3] for line in lines)
-    kinds = [(place.replace("\\040", " "), kind) for place, kind in mounts]
-    holding = [(place, kind) for place, kind in kinds if file.is_relative_to(place)]
+    kinds = [(mount.replace("\\040", " "), kind) for mount, kind in mounts]
+    holding = [(mount, kind) for mount, kind in kinds if file.is_relative_to(mount)]
     return max(holding, key=lambda mount: len(mount[0]), default=("", ""))[1]

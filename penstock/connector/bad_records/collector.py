@@ -67,7 +67,7 @@ class BadRecordCollector:
         self._table = table
         self._directory = directory
         self._batch_positions = batch_positions
-        self._place = None if staging is None else (staging, str(batch_id))
+        self._staged_batch = None if staging is None else (staging, str(batch_id))
         self._ranges = {split.split_id: _Range(split=split) for split in splits}
         self._total = Tally()
         self._folder: Folder | None = None
@@ -87,7 +87,7 @@ class BadRecordCollector:
         """Add bad records among those that were read. Raises BadRecordError for too many, SinkError."""
         self._count(self._ranges[split_id], Tally(bad=len(bad)))
         check_task(self._settings, self._total, self._table, batch_positions=self._batch_positions)
-        if self._settings.keeps and self._place is not None:
+        if self._settings.keeps and self._staged_batch is not None:
             self._write(self._ranges[split_id], bad)
 
     def add_future(
@@ -139,7 +139,7 @@ class BadRecordCollector:
         """Publish the files of ranges that were read to their end, replacing those of earlier attempts."""
         if self._directory is not None:
             self._directory.finish(split_ids)
-        if self._place is None:
+        if self._staged_batch is None:
             return
         for split_id in sorted(split_ids & self._ranges.keys()):
             found = self._ranges.pop(split_id)
@@ -160,8 +160,8 @@ class BadRecordCollector:
     @contextmanager
     def _opened(self) -> Iterator[Folder]:
         """Return the batch's folder, made and looked through at the first use. Errors become SinkError."""
-        assert self._place is not None, "asked before"
-        staging, batch_id = self._place
+        assert self._staged_batch is not None, "asked before"
+        staging, batch_id = self._staged_batch
         root = open_folder(staging)
         try:
             if self._folder is None:

@@ -185,8 +185,8 @@ def _repeated(
     field: FieldSettings, rows: RowNumbers, times: RowNumbers
 ) -> tuple[RowNumbers, RowNumbers]:
     """Number every element, with the time of its row."""
-    places = np.arange(field.length, dtype=np.int64)
-    numbers = (rows[:, None] * field.length + places[None, :]).reshape(-1)
+    positions = np.arange(field.length, dtype=np.int64)
+    numbers = (rows[:, None] * field.length + positions[None, :]).reshape(-1)
     return numbers, np.repeat(times, field.length)
 
 

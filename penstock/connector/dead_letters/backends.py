@@ -57,13 +57,13 @@ def decode_dead_letters(records: DataFrame) -> DataFrame:
     """Return the dead letters among records with `key`, `value`, `headers` and `left_out_at`; other
     records give none.
     """
-    places = [f"try_element_at(headers, {at - len(HEADERS)})" for at in range(len(HEADERS))]
+    headers = [f"try_element_at(headers, {at - len(HEADERS)})" for at in range(len(HEADERS))]
     is_letter = " AND ".join(
-        f"{place}.key <=> {sql_text(name)}" for place, name in zip(places, HEADERS, strict=True)
+        f"{header}.key <=> {sql_text(name)}" for header, name in zip(headers, HEADERS, strict=True)
     )
     columns = [
-        f"{_read(column, kind, place)} AS `{column}`"
-        for place, (column, _, kind, _) in zip(places, _OF_LETTERS, strict=True)
+        f"{_read(column, kind, header)} AS `{column}`"
+        for header, (column, _, kind, _) in zip(headers, _OF_LETTERS, strict=True)
     ]
     return records.filter(is_letter).selectExpr(
         *columns,
@@ -76,9 +76,9 @@ def decode_dead_letters(records: DataFrame) -> DataFrame:
     )
 
 
-def _read(column: str, kind: str, place: str) -> str:
+def _read(column: str, kind: str, header: str) -> str:
     # not what we wrote: NULL, as nobody is helped by a list of letters that fails for one of them
-    value = f"try_cast(CAST({place}.value AS STRING) AS {kind})"
+    value = f"try_cast(CAST({header}.value AS STRING) AS {kind})"
     return f"timestamp_millis({value})" if column == "timestamp" else value
 
 

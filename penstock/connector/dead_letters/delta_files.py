@@ -49,14 +49,14 @@ class DeadLetterFiles:
 
     def counts(self) -> Sequence[DeadLetterCount]:
         """Count as `DeadLetterStore.counts` does. Raises NotReadableHereError."""
-        given = self._given()
+        planned = self._planned_positions()
         letters: Counter[tuple[str, ...]] = Counter()
         replayed: Counter[tuple[str, ...]] = Counter()
         for row in self._rows(_COUNTED):
             found = _KIND.match(row["error"] or "")
             kind = (row["table"], row["pipeline"], row["stage"], found[1] if found else "")
             letters[kind] += 1
-            replayed[kind] += self._place(row) in given
+            replayed[kind] += self._position(row) in planned
         ordered = sorted(letters, key=lambda kind: (-letters[kind], kind))
         return [
             DeadLetterCount(
@@ -72,14 +72,14 @@ class DeadLetterFiles:
 
     def newest(self, limit: int) -> Sequence[dict[str, Any]]:
         """Return the last dead letters, newest first. Raises NotReadableHereError."""
-        given = self._given()
+        planned = self._planned_positions()
 
         def order(row: Mapping[str, Any]) -> tuple[Any, ...]:
             numbers = (-1 if row[name] is None else row[name] for name in ("offset", "position"))
             return (row["left_out_at"], row["batch_id"], *numbers)
 
         rows = sorted(self._rows(_DEAD_LETTER_COLUMNS), key=order, reverse=True)[:limit]
-        return [{**row, "replayed": self._place(row) in given} for row in rows]
+        return [{**row, "replayed": self._position(row) in planned} for row in rows]
 
     def _rows(self, columns: Sequence[str]) -> list[dict[str, Any]]:
         found = read_rows(open_folder(self.path), columns)
@@ -91,19 +91,19 @@ class DeadLetterFiles:
             pipeline == name or pipeline.startswith(f"{name}/") for name in self.pipelines
         )
 
-    def _place(self, row: Mapping[str, Any]) -> _RecordPosition:
+    def _position(self, row: Mapping[str, Any]) -> _RecordPosition:
         return (
             *(row[name] for name in RECORD_POSITION),
             self.clusters.get(row["table"], row["table"]),
         )
 
-    def _given(self) -> set[_RecordPosition]:
+    def _planned_positions(self) -> set[_RecordPosition]:
         """Return the places of records that were replayed: from here, or from elsewhere to where they came from."""
-        places = set()
+        positions = set()
         for path in (self.path, *self.others):
             found = read_rows(open_folder(f"{path.rstrip('/')}{REPLAYED_SUFFIX}"), _REPLAYS)
             for row in [] if found is None else found.to_pylist():
                 back = path == self.path or row["target"] in {None, row["topic"]}
                 if row["state"] == ReplayState.PLANNED.value and back:
-                    places.add(self._place(row))
-        return places
+                    positions.add(self._position(row))
+        return positions

@@ -51,14 +51,14 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterStore:
-    """The dead letters at `place`. `pipelines` restricts them to these pipelines.
+    """The dead letters at `backend`. `pipelines` restricts them to these pipelines.
 
     `others` are more places, which may hold the same records: a record has a dead letter for each query that left it
     out, and is replayed once. `clusters` names the brokers of tables, which distinguish topics of one name.
     """
 
     spark: SparkSession
-    place: DeadLetterBackend
+    backend: DeadLetterBackend
     project: Path
     pipelines: tuple[str, ...] | None = None
     others: tuple[DeadLetterBackend, ...] = ()
@@ -67,11 +67,11 @@ class DeadLetterStore:
     @property
     def path(self) -> str:
         """The place, as messages name it."""
-        return self.place.name
+        return self.backend.name
 
     def exists(self) -> bool:
         """Return whether there is such a place. Raises BrokerUnavailableError."""
-        return self.place.exists(self.spark)
+        return self.backend.exists(self.spark)
 
     def letters(self, target: str | None = None) -> DataFrame:
         """Return the dead letters, with a column `replayed`. Raises UnknownObjectError.
@@ -80,7 +80,7 @@ class DeadLetterStore:
         """
         if not self.exists():
             raise no_dead_letters(self.path)
-        letters = self.place.read(self.spark)
+        letters = self.backend.read(self.spark)
         if self.pipelines is not None:
             of_pipelines = F.lit(False)
             for name in self.pipelines:
@@ -88,23 +88,23 @@ class DeadLetterStore:
                 of_pipelines = of_pipelines | of_query | (F.col("pipeline") == name)
             letters = letters.filter(of_pipelines)
         letters = letters.withColumn(CLUSTER, self._cluster(F.col("table")))
-        joined = letters.join(self._given(target), [*RECORD_POSITION, CLUSTER], "left").drop(
+        joined = letters.join(self._replayed(target), [*RECORD_POSITION, CLUSTER], "left").drop(
             CLUSTER
         )
         return joined.withColumn("replayed", F.coalesce("replayed", F.lit(False)))
 
-    def _given(self, target: str | None) -> DataFrame:
-        """Return the places of records that were replayed: from here, or from elsewhere to the same topic."""
-        given = self._replays(self.place).filter(F.col("state") == ReplayState.PLANNED.value)
+    def _replayed(self, target: str | None) -> DataFrame:
+        """Return the positions of records that were replayed: from here, or from elsewhere to the same topic."""
+        replays = self._replays(self.backend).filter(F.col("state") == ReplayState.PLANNED.value)
         for other in self.others:
             planned = F.col("state") == ReplayState.PLANNED.value
             went = F.coalesce("target", "topic")
             back = (went == F.col("topic")) if target is None else (went == F.lit(target))
-            given = given.unionByName(self._replays(other).filter(planned & back))
-        places = given.withColumn(CLUSTER, self._cluster(F.col("table"))).select(
+            replays = replays.unionByName(self._replays(other).filter(planned & back))
+        positions = replays.withColumn(CLUSTER, self._cluster(F.col("table"))).select(
             *RECORD_POSITION, CLUSTER
         )
-        return places.distinct().withColumn("replayed", F.lit(True))
+        return positions.distinct().withColumn("replayed", F.lit(True))
 
     def _cluster(self, table: Column) -> Column:
         """Return the brokers of a table, of one that is not known its name."""
@@ -160,7 +160,7 @@ class DeadLetterStore:
 
     def unfinished(self) -> Sequence[Replay]:
         """Return the replays that were planned and whose outcome is unknown."""
-        replays = self._replays(self.place)
+        replays = self._replays(self.backend)
         done = replays.filter(F.col("state") == ReplayState.DONE.value).select("replay_id")
         open_ones = replays.join(done, "replay_id", "left_anti")
         grouped = open_ones.groupBy("replay_id", "table", "target").agg(
@@ -183,7 +183,7 @@ class DeadLetterStore:
 
     def records(self, replay: Replay) -> Generator[RawRecord, None, None]:
         """Return the records of a replay as they were, partition by partition in their order."""
-        planned = self._replays(self.place).filter(F.col("replay_id") == replay.replay_id)
+        planned = self._replays(self.backend).filter(F.col("replay_id") == replay.replay_id)
         letters = self.letters().dropDuplicates([*RECORD_POSITION, "table"])
         found = letters.join(
             planned.select(*RECORD_POSITION, "table"), [*RECORD_POSITION, "table"], "left_semi"
@@ -198,8 +198,8 @@ class DeadLetterStore:
         row = self.spark.range(1).select(*nowhere, F.lit(replay.table).alias("table"))
         self._note(row, replay.replay_id, replay.target, ReplayState.DONE)
 
-    def _replays(self, place: DeadLetterBackend) -> DataFrame:
-        found = read_stored(define_replay_table(place.notes), self.spark)
+    def _replays(self, backend: DeadLetterBackend) -> DataFrame:
+        found = read_stored(define_replay_table(backend.notes), self.spark)
         if found is not None:
             return found
         return self.spark.createDataFrame([], spark_schema(self._notes.schema.physical))
@@ -222,13 +222,14 @@ class DeadLetterStore:
 
     @property
     def _notes(self) -> Table:
-        return define_replay_table(self.place.notes)
+        return define_replay_table(self.backend.notes)
 
 
-def no_dead_letters(place: str) -> UnknownObjectError:
+def no_dead_letters(backend: str) -> UnknownObjectError:
     """Make the error for a named place without dead letters."""
     return UnknownObjectError(
-        f"there are no dead letters at {place}", hint="`penstock dlq ls` says where there are some"
+        f"there are no dead letters at {backend}",
+        hint="`penstock dlq ls` says where there are some",
     )
 
 

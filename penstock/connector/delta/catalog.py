@@ -146,10 +146,12 @@ class DeltaCatalog:
         is not to be asked.
         """
         name = self.descriptor.name
-        place = resolve_path(self.descriptor.resolved.get(PATH), self.project)
-        if self.offline and is_remote(place):
+        location = resolve_path(self.descriptor.resolved.get(PATH), self.project)
+        if self.offline and is_remote(location):
             raise NotReachedError(f"the catalog {name!r} is in an object store, which is not asked")
-        root = open_folder(place, hint="a folder of this machine, or an URL of s3, gs, abfss, hdfs")
+        root = open_folder(
+            location, hint="a folder of this machine, or an URL of s3, gs, abfss, hdfs"
+        )
         try:
             is_there = bool(root.system.get_file_info(root.path).type == FileType.Directory)
         except OSError as error:

@@ -92,10 +92,13 @@ class RangeReporter:
     """A task's side. `splits` are the task's ranges; `known_ms` what planning knows of each split's watermark."""
 
     def __init__(
-        self, place: ReportFolder | None, splits: Sequence[Split], known_ms: Mapping[str, int]
+        self,
+        report_folder: ReportFolder | None,
+        splits: Sequence[Split],
+        known_ms: Mapping[str, int],
     ) -> None:
         """Touch nothing yet; without a place nothing is reported."""
-        self._place = place
+        self._report_folder = report_folder
         self._known_ms = known_ms
         self._starts = {split.split_id: split.start for split in splits}
         self._found: dict[str, EventTimes] = {}
@@ -107,13 +110,13 @@ class RangeReporter:
 
     def finish(self, split_ids: Collection[str]) -> None:
         """Report the ranges that were read to their end. Raises SinkError."""
-        if self._place is None:
+        if self._report_folder is None:
             return
         for split_id in sorted(split_ids & self._starts.keys()):
             report = self._report(split_id)
-            if self._place.replayed or report is not None:
-                with _storage_errors(self._place.folder):
-                    self._write(self._place, split_id, report)
+            if self._report_folder.replayed or report is not None:
+                with _storage_errors(self._report_folder.folder):
+                    self._write(self._report_folder, split_id, report)
 
     def _report(self, split_id: str) -> EventTimes | None:
         found = self._found.pop(split_id, EventTimes())
@@ -122,18 +125,18 @@ class RangeReporter:
             found = EventTimes(late=found.late)
         return found if found != EventTimes() else None
 
-    def _write(self, place: ReportFolder, split_id: str, report: EventTimes | None) -> None:
-        root = open_folder(place.folder)
+    def _write(self, report_folder: ReportFolder, split_id: str, report: EventTimes | None) -> None:
+        root = open_folder(report_folder.folder)
         if not root.system.get_file_info(f"{root.path}/{MARK}").is_file:
             return  # a disk of this machine alone: planning goes by its peeks
-        folder = root.below(place.batch)
+        folder = root.below(report_folder.batch)
         name = split_name(split_id)
         named = None
         if report is not None:
             named = _RangeFile(split=name, start=self._starts[split_id], found=report).name
             folder.system.create_dir(folder.path, recursive=True)
             folder.system.open_output_stream(f"{folder.path}/{named}").close()
-        if place.replayed:
+        if report_folder.replayed:
             for earlier in _files(folder):
                 same = (earlier.split, earlier.start) == (name, self._starts[split_id])
                 if same and earlier.name != named:
@@ -154,7 +157,7 @@ class EventTimesReader:
             set()
         )  # folders that are not needed when another batch is complete
 
-    def place(self, state: SourceState, *, replayed: bool) -> ReportFolder | None:
+    def report_folder(self, state: SourceState, *, replayed: bool) -> ReportFolder | None:
         """Return where the tasks of a planned batch report; None where they cannot, or have nothing to read.
 
         Raises SinkError.

@@ -45,23 +45,23 @@ class RegisteredSchema:
     references: tuple[str, ...] = ()
 
 
-def read_subject(place: Subject) -> RegisteredSchema:
+def read_subject(requested: Subject) -> RegisteredSchema:
     """Read a version of a subject; blocks up to TIMEOUT_S a request.
 
     Raises UnknownObjectError for a subject or version that is not there, OptionError for a log-in that is refused,
     BrokerUnavailableError where no server answers.
     """
-    answer = _version(place, place.subject, place.version)
+    answer = _version(requested, requested.subject, requested.version)
     return RegisteredSchema(
-        subject=place.subject,
+        subject=requested.subject,
         version=int(answer["version"]),
         kind=str(answer.get("schemaType", "AVRO")).upper(),
         schema=str(answer["schema"]),
-        references=tuple(_references(place, answer, set())),
+        references=tuple(_references(requested, answer, set())),
     )
 
 
-def _references(place: Subject, answer: Any, seen: set[tuple[str, str]]) -> list[str]:
+def _references(requested: Subject, answer: Any, seen: set[tuple[str, str]]) -> list[str]:
     """Return the schemas that one names, those that they name before them."""
     found: list[str] = []
     for each in answer.get("references", ()):
@@ -71,34 +71,34 @@ def _references(place: Subject, answer: Any, seen: set[tuple[str, str]]) -> list
         seen.add(key)
         if len(seen) > _MOST_REFERENCES:
             raise DefinitionError(
-                f"subject '{place.subject}' names more than {_MOST_REFERENCES} other schemas"
+                f"subject '{requested.subject}' names more than {_MOST_REFERENCES} other schemas"
             )
-        named = _version(place, *key)
-        found += [*_references(place, named, seen), str(named["schema"])]
+        named = _version(requested, *key)
+        found += [*_references(requested, named, seen), str(named["schema"])]
     return found
 
 
-def _version(place: Subject, subject: str, version: str) -> Any:
+def _version(requested: Subject, subject: str, version: str) -> Any:
     path = f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
-    answer = _ask(place, path)
+    answer = _ask(requested, path)
     if answer is None:
-        names = _ask(place, "/subjects") or []
+        names = _ask(requested, "/subjects") or []
         if subject in names:
             raise UnknownObjectError(
-                f"subject '{subject}' at {place.shown} has no version {version}",
+                f"subject '{subject}' at {requested.shown} has no version {version}",
                 hint="leave /versions/... out for the latest",
             )
         raise UnknownObjectError(
-            f"the schema registry at {place.shown} has no subject '{subject}'",
+            f"the schema registry at {requested.shown} has no subject '{subject}'",
             hint=did_you_mean(subject, names)
             or (f"subjects are: {', '.join(names[:10])}" if names else "it has no subject at all"),
         )
     return answer
 
 
-def _ask(place: Subject, path: str) -> Any:
+def _ask(requested: Subject, path: str) -> Any:
     """Get a document; None where there is none."""
-    parts = urlsplit(place.url)
+    parts = urlsplit(requested.url)
     user, _, host = parts.netloc.rpartition("@")
     address = parts._replace(netloc=host, path=parts.path.rstrip("/") + path).geturl()
     request = urllib.request.Request(address, headers={"Accept": _ACCEPT})  # noqa: S310  http or https, by parse_location
@@ -114,12 +114,12 @@ def _ask(place: Subject, path: str) -> Any:
             return None
         if error.code in _REFUSED:
             raise OptionError(
-                f"the schema registry at {place.shown} refuses access: {error.code} {error.reason}",
+                f"the schema registry at {requested.shown} refuses access: {error.code} {error.reason}",
                 hint="write registry+https://user:password@host/subjects/NAME, and mind what the user may read",
             ) from None
-        raise _unavailable(place, f"{error.code} {error.reason}") from None
+        raise _unavailable(requested, f"{error.code} {error.reason}") from None
     except (OSError, ValueError) as error:
-        raise _unavailable(place, str(getattr(error, "reason", error))) from error
+        raise _unavailable(requested, str(getattr(error, "reason", error))) from error
 
 
 class _SameOrigin(urllib.request.HTTPRedirectHandler):
@@ -155,9 +155,9 @@ def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
 _OPENER = urllib.request.build_opener(_SameOrigin)
 
 
-def _unavailable(place: Subject, reason: str) -> BrokerUnavailableError:
+def _unavailable(requested: Subject, reason: str) -> BrokerUnavailableError:
     return BrokerUnavailableError(
-        f"the schema registry at {place.shown} does not answer as one: {reason}",
+        f"the schema registry at {requested.shown} does not answer as one: {reason}",
         hint="does it run, and is the address right? Try curl -s ADDRESS/subjects",
     )
 

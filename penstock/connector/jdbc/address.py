@@ -59,7 +59,7 @@ _SCHEMA = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(,[A-Za-z_][A-Za-z0-9_$]*)*")
 _URL = re.compile(
     r"(?:jdbc:)?(?P<kind>[A-Za-z0-9]+)(?:\+(?P<driver>[a-z0-9]+))?:(?P<rest>.*)", re.DOTALL
 )
-_PLACE = re.compile(
+_SERVER = re.compile(
     r"//(?:(?P<user>[^@/]*)@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^:/?,@]+)(?::(?P<port>[0-9]{1,5}))?/(?P<database>[^/?]+)"
     r"(?:\?(?P<query>.*))?",
     re.DOTALL,
@@ -91,26 +91,26 @@ def read_address(url: str, project: Path, *, owner: str) -> Address:
 
 
 def _postgresql(rest: str, owner: str) -> Address:
-    place = _PLACE.fullmatch(rest)
-    if place is None:
+    server = _SERVER.fullmatch(rest)
+    if server is None:
         raise OptionError(
             f"{owner}: option 'url' does not name one host and a database",
             hint=f"{_EXAMPLE}, without user and password in it",
         )
-    pairs = parse_qsl(place["query"] or "", keep_blank_values=True)
-    if place["user"] is not None or {"user", "password"} & {key for key, _ in pairs}:
+    pairs = parse_qsl(server["query"] or "", keep_blank_values=True)
+    if server["user"] is not None or {"user", "password"} & {key for key, _ in pairs}:
         raise OptionError(
             f"{owner}: option 'url' holds a user or a password, which would be shown with it",
             hint="give them in the options 'username' and 'password'",
         )
-    port = None if place["port"] is None else int(place["port"])
+    port = None if server["port"] is None else int(server["port"])
     if port is not None and not 0 < port < 1 << 16:
         raise OptionError(f"{owner}: option 'url' has the port {port}", hint=_EXAMPLE)
     return Address(
         backend=Backend.POSTGRESQL,
-        host=unquote(place["host"]).strip("[]"),
+        host=unquote(server["host"]).strip("[]"),
         port=port,
-        database=unquote(place["database"]),
+        database=unquote(server["database"]),
         parameters=dict(_parameter(key, value, owner) for key, value in pairs),
     )
 

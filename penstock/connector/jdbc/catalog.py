@@ -108,7 +108,9 @@ class JdbcCatalog:
             looked = inspect(connection)
             backend = Backend(connection.dialect.name)
             on_server = backend is Backend.POSTGRESQL
-            schema, name = _place(identifier.name) if on_server else (None, identifier.name)
+            schema, name = (
+                _schema_and_name(identifier.name) if on_server else (None, identifier.name)
+            )
             if not looked.has_table(name, schema):
                 return None
             columns = looked.get_columns(name, schema)
@@ -158,7 +160,7 @@ class JdbcCatalog:
         self._check_reach()
         values, address = self.descriptor.resolved, self._address(database)
         username, password = values.get(USERNAME), values.get(PASSWORD)
-        place = JdbcDatabase(
+        connected = JdbcDatabase(
             address=address,
             username=None if username is None else self.seal(username),
             password=None if password is None else self.seal(password),
@@ -167,13 +169,13 @@ class JdbcCatalog:
             shown=f"catalog {self.descriptor.name} ({address.shown})",
         )
         try:
-            with place.reading() as connection:
+            with connected.reading() as connection:
                 yield connection
         except QueryFailedError as error:
             raise ConfigError(error.message, hint=error.hint) from error
 
 
-def _place(name: str) -> tuple[str, str]:
+def _schema_and_name(name: str) -> tuple[str, str]:
     """Split `schema.table`; a name alone is in `public` (Flink: PostgresTablePath)."""
     schema, dot, table = name.partition(".")
     return (schema, table) if dot else (PUBLIC, schema)

@@ -183,20 +183,20 @@ class JdbcDatabase:
             return work(connection)
 
     def _engine(self) -> Engine:
-        place = self.address
-        if place.backend is Backend.SQLITE:
-            url = URL.create("sqlite", database=place.database)
+        address = self.address
+        if address.backend is Backend.SQLITE:
+            url = URL.create("sqlite", database=address.database)
             arguments: dict[str, Any] = {"timeout": self.connect_timeout_s}
         else:
             url = URL.create(
                 "postgresql+psycopg",
                 username=None if self.username is None else reveal(self.username, secret=False),
                 password=None if self.password is None else reveal(self.password, secret=True),
-                host=place.host,
-                port=place.port,
-                database=place.database,
+                host=address.host,
+                port=address.port,
+                database=address.database,
             )
-            arguments = _libpq(place, self.connect_timeout_s)
+            arguments = _libpq(address, self.connect_timeout_s)
         try:
             return create_engine(
                 url, poolclass=NullPool, connect_args=arguments, hide_parameters=True
@@ -224,8 +224,8 @@ class JdbcDatabase:
         return SinkError(f"{self.shown} refuses the batch: {text}", permanent=True), False
 
 
-def _libpq(place: Address, connect_timeout_s: int) -> dict[str, Any]:
-    parameters = dict(place.parameters)
+def _libpq(address: Address, connect_timeout_s: int) -> dict[str, Any]:
+    parameters = dict(address.parameters)
     search_path = parameters.pop("search_path", None)
     if search_path is not None:
         parameters["options"] = f"-csearch_path={search_path}"

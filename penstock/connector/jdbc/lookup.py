@@ -181,8 +181,8 @@ def types_text(
     """Return PostgreSQL's query for no rows, which has the types of columns."""
     quoted = dialect.identifier_preparer
     names = ", ".join(quoted.quote(column.name) for column in columns)
-    place = f"{quoted.quote(database_schema)}." if database_schema else ""
-    return f"SELECT {names} FROM {place}{quoted.quote(name)} LIMIT 0"  # noqa: S608  names are quoted
+    prefix = f"{quoted.quote(database_schema)}." if database_schema else ""
+    return f"SELECT {names} FROM {prefix}{quoted.quote(name)} LIMIT 0"  # noqa: S608  names are quoted
 
 
 def key_queries(
@@ -396,8 +396,8 @@ def _answer(asked: DistinctKeys, cache: LookupCache, ask: Ask, now_ms: int) -> p
         rows, numbers = ask([part.take(pa.array(unknown)) for part in asked.columns])
         return group_rows(rows, numbers, len(unknown))
 
-    rows, places = cache.rows_of(names, fetch, now_ms)
-    return rows_as_lists(rows, places, asked.of_row)
+    rows, ranges = cache.rows_of(names, fetch, now_ms)
+    return rows_as_lists(rows, ranges, asked.of_row)
 
 
 _CACHES: OrderedDict[str, LookupCache] = OrderedDict()

@@ -55,8 +55,8 @@ def select_text(
     """Return the SELECT of a partition (None: of all rows), each column as `read_batches` wants it."""
     quoted = dialect.identifier_preparer
     items = ", ".join(select_item(column, quoted.quote(column.name), backend) for column in columns)
-    place = f"{quoted.quote(database_schema)}." if database_schema else ""
-    text = f"SELECT {items} FROM {place}{quoted.quote(name)}"  # noqa: S608  names are quoted
+    prefix = f"{quoted.quote(database_schema)}." if database_schema else ""
+    text = f"SELECT {items} FROM {prefix}{quoted.quote(name)}"  # noqa: S608  names are quoted
     if partition is None:
         return text
     by = quoted.quote(partition.column)

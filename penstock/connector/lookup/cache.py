@@ -83,23 +83,23 @@ class LookupCache:
         self, keys: Sequence[Hashable], fetch: Fetch, now_ms: int
     ) -> tuple[pa.Table, RowRanges]:
         """Return a table and where in it the rows of each of these distinct keys are; `fetch` gets what is not held."""
-        places = self._find(keys, now_ms)
-        unknown = np.flatnonzero(places.starts == NONE)
+        ranges = self._find(keys, now_ms)
+        unknown = np.flatnonzero(ranges.starts == NONE)
         if not len(unknown):
-            return self._rows, places
+            return self._rows, ranges
         rows, found = fetch(unknown)
-        places.starts[unknown] = found.starts + self._rows.num_rows
-        places.counts[unknown] = found.counts
+        ranges.starts[unknown] = found.starts + self._rows.num_rows
+        ranges.counts[unknown] = found.counts
         answer = self._rows = pa.concat_tables([self._rows, rows])
         for number in unknown.tolist():
-            count = int(places.counts[number])
+            count = int(ranges.counts[number])
             if count or self._limits.missing:
                 self._hold(
-                    keys[number], _CachedRows(int(places.starts[number]), count, now_ms, now_ms)
+                    keys[number], _CachedRows(int(ranges.starts[number]), count, now_ms, now_ms)
                 )
         self._evict(now_ms)
         self._compact()
-        return answer, places
+        return answer, ranges
 
     def _find(self, keys: Sequence[Hashable], now_ms: int) -> RowRanges:
         starts = np.full(len(keys), NONE, np.int64)

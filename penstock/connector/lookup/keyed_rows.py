@@ -68,23 +68,23 @@ def group_rows(rows: pa.Table, numbers: Numbers, keys: int) -> tuple[pa.Table, R
     return rows.take(pa.array(order)), RowRanges(starts=np.cumsum(counts) - counts, counts=counts)
 
 
-def take_rows(rows: pa.Table, places: RowRanges) -> pa.Table:
+def take_rows(rows: pa.Table, ranges: RowRanges) -> pa.Table:
     """Select the rows of each place, one place after the other."""
-    ends = np.cumsum(places.counts)
+    ends = np.cumsum(ranges.counts)
     # the n-th row of a place stands n behind its first one
     behind = np.arange(ends[-1] if len(ends) else 0) - np.repeat(
-        ends - places.counts, places.counts
+        ends - ranges.counts, ranges.counts
     )
-    return rows.take(pa.array(np.repeat(places.starts, places.counts) + behind, pa.int64()))
+    return rows.take(pa.array(np.repeat(ranges.starts, ranges.counts) + behind, pa.int64()))
 
 
-def rows_as_lists(rows: pa.Table, places: RowRanges, of_row: Numbers) -> pa.ListArray:
+def rows_as_lists(rows: pa.Table, ranges: RowRanges, of_row: Numbers) -> pa.ListArray:
     """Return for each row of a batch the rows of its key, as a list of structs; none for a row without a key."""
     has_key = of_row != NONE
     counts = np.zeros(len(of_row), np.int64)
-    counts[has_key] = places.counts[of_row[has_key]]
+    counts[has_key] = ranges.counts[of_row[has_key]]
     starts = np.zeros(len(of_row), np.int64)
-    starts[has_key] = places.starts[of_row[has_key]]
+    starts[has_key] = ranges.starts[of_row[has_key]]
     found = take_rows(rows, RowRanges(starts=starts, counts=counts))
     offsets = pa.array(np.concatenate(([0], np.cumsum(counts))), pa.int32())
     fields = [_array(column) for column in found.columns]

@@ -43,7 +43,7 @@ class MemoryConnector(Connector):
 
     def check(self, table: Table) -> None:
         """Check options and columns. Raises OptionError, DefinitionError."""
-        _place(table)
+        _location(table)
 
     def connectivity_check(self, table: Table) -> ConnectivityCheck:  # noqa: ARG002  of the contract
         """There is nothing to ask."""
@@ -58,16 +58,16 @@ class MemoryConnector(Connector):
         """Describe reading what was written."""
         from penstock.connector.memory.tables import MemorySource  # Spark, only where it is used
 
-        return MemorySource(table=table, place=_place(table))
+        return MemorySource(table=table, location=_location(table))
 
     def sink(self, table: Table) -> Sink:
         """Describe writing: appending, or upserts and deletes where it has a PRIMARY KEY."""
         from penstock.connector.memory.sink import MemorySink
 
-        return MemorySink(table=table, place=_place(table))
+        return MemorySink(table=table, location=_location(table))
 
 
-def _place(table: Table) -> str:
+def _location(table: Table) -> str:
     """Return the name that the rows are kept under. Raises OptionError, DefinitionError."""
     options = resolve(table.option_map, OPTIONS, owner=f"table {table.identifier}")
     check_written_metadata(table, "memory")

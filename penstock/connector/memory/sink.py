@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySink(Sink):
-    """Keeps rows under `place`, by the PRIMARY KEY where the table has one. They are as many as memory holds."""
+    """Keeps rows under `location`, by the PRIMARY KEY where the table has one. They are as many as memory holds."""
 
     table: Table
-    place: str
+    location: str
 
     @property
     def capabilities(self) -> SinkCapabilities:
@@ -55,7 +55,7 @@ class MemorySink(Sink):
 
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write the rows of a micro-batch, unless they are written already."""
-        target = memory_table(self.place)
+        target = memory_table(self.location)
         if target.has(batch.application_id, batch.batch_id):
             discard_batch(frame)
             return
@@ -68,7 +68,7 @@ class MemorySink(Sink):
 
     def write(self, frame: DataFrame) -> None:
         """Write a batch frame."""
-        target, rows = memory_table(self.place), self._collected(frame)
+        target, rows = memory_table(self.location), self._collected(frame)
         with target.lock:
             self._add(target, rows)
 

@@ -68,10 +68,10 @@ def clear_tables() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySource(SnapshotSource):
-    """The rows under `place` as a source (`EngineSource`)."""
+    """The rows under `location` as a source (`EngineSource`)."""
 
     table: Table
-    place: str
+    location: str
 
     def frame(self, spark: SparkSession, *, streaming: bool) -> DataFrame:
         """Return the physical columns. Raises UnsupportedError for a stream, StateMismatchError for other columns."""
@@ -81,12 +81,12 @@ class MemorySource(SnapshotSource):
                 hint="write into a Delta table and INSERT from that",
             )
         schema = spark_schema(self.table.schema.physical)
-        rows = memory_table(self.place).rows
+        rows = memory_table(self.location).rows
         if rows is None:
             return spark.createDataFrame([], schema)
         if rows.column_names != schema.names:
             raise StateMismatchError(
-                f"the rows in memory under '{self.place}' have the columns {', '.join(rows.column_names)}; "
+                f"the rows in memory under '{self.location}' have the columns {', '.join(rows.column_names)}; "
                 f"{self.table.identifier} declares {', '.join(schema.names)}",
                 hint="set another 'name' for one of the tables",
             )

@@ -307,7 +307,7 @@ def _raw(field: WrittenField, charset: str, *, little: bool, owner: str) -> str:
     # two's complement in 16 digits, of which the last are the number's own
     digits = f"right(lpad(hex(CAST({number} AS BIGINT)), 16, '0'), {2 * size})"
     if little:
-        pairs = [f"substring({digits}, {2 * place + 1}, 2)" for place in reversed(range(size))]
+        pairs = [f"substring({digits}, {2 * index + 1}, 2)" for index in reversed(range(size))]
         digits = f"concat({', '.join(pairs)})"
     return f"unhex({digits})"
 

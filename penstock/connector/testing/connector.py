@@ -42,7 +42,7 @@ CONNECTOR = Option(
 FOLDER = Option(
     key=f"{PREFIX}folder", type=STRING, default="", doc="the folder of its records", required=True
 )
-PLACE = Option(
+LOCATION = Option(
     key=f"{PREFIX}place",
     type=STRING,
     default="",
@@ -67,19 +67,19 @@ WRITES = Option(
     default=False,
     doc="whether rows go to the table's own connector, too",
 )
-OPTIONS = (CONNECTOR, FOLDER, PLACE, ENDS, GOES_IDLE, WRITES)
+OPTIONS = (CONNECTOR, FOLDER, LOCATION, ENDS, GOES_IDLE, WRITES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixtureSettings:
-    """`folder` is where records are, `place` the name that written rows are kept under.
+    """`folder` is where records are, `location` the name that written rows are kept under.
 
     `ends`: the source is bounded or not, None as the table says. `goes_idle`: its idle timeout passes after each step,
     else never. `writes`: rows go to the table's own sink as well, as other statements read them there.
     """
 
     folder: str
-    place: str
+    location: str
     ends: bool | None = None
     goes_idle: bool = False
     writes: bool = False
@@ -92,7 +92,7 @@ def as_fixture(table: Table, settings: FixtureSettings) -> Table:
         "connector": "fixture",
         CONNECTOR.key: table.connector or "",
         FOLDER.key: settings.folder,
-        PLACE.key: settings.place,
+        LOCATION.key: settings.location,
         **({} if settings.ends is None else {ENDS.key: str(settings.ends).lower()}),
         GOES_IDLE.key: str(settings.goes_idle).lower(),
         WRITES.key: str(settings.writes).lower(),
@@ -113,7 +113,7 @@ def read_fixture(table: Table) -> tuple[Table, FixtureSettings]:
     real = replace(table, options=(("connector", connector), *options.items()))
     settings = FixtureSettings(
         folder=resolved.get(FOLDER),
-        place=resolved.get(PLACE),
+        location=resolved.get(LOCATION),
         ends=resolved.get(ENDS),
         goes_idle=resolved.get(GOES_IDLE),
         writes=resolved.get(WRITES),
@@ -247,7 +247,7 @@ class FixtureConnector(Connector):
         own, settings = read_fixture(table)
         return CaptureSink(
             table=own,
-            place=settings.place,
+            location=settings.location,
             own=connector_of(own, project=self.project).sink(own),
             writes=settings.writes,
         )

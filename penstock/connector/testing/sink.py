@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureSink(Sink):
-    """Keeps what is written to `table` under `place`. `own` is the sink of its connector.
+    """Keeps what is written to `table` under `location`. `own` is the sink of its connector.
 
     With `writes` the rows are forwarded to that one, for other statements to read; else it only defines which changes
     are accepted.
     """
 
     table: Table
-    place: str
+    location: str
     own: Sink
     writes: bool
 
@@ -53,7 +53,7 @@ class CaptureSink(Sink):
 
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Keep the rows of a micro-batch, unless they are there."""
-        kept, number = captured(self.place), (batch.application_id, batch.batch_id)
+        kept, number = captured(self.location), (batch.application_id, batch.batch_id)
         if number in kept.batches:
             discard_batch(frame)
             return
@@ -78,7 +78,7 @@ class CaptureSink(Sink):
             or (isinstance(column, MetadataColumn) and column.name in given)
         ]
         rows = frame.selectExpr(*target_expressions(wanted, given)).toArrow().to_pylist()
-        kept = captured(self.place)
+        kept = captured(self.location)
         for row in rows:
             kind = row.pop(ROW_KIND, None)
             kept.rows.append((None if kind is None else RowKind(kind), row))

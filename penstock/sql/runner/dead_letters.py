@@ -92,7 +92,7 @@ def find_dead_letter_stores(
     shelves = [
         DeadLetterStore(
             spark=spark,
-            place=one,
+            backend=one,
             project=project.root,
             pipelines=None if pipelines is None else tuple(pipelines),
             others=tuple(other for other in found if other != one),
@@ -122,7 +122,7 @@ def find_dead_letter_files(
     places = [] if path is None else [resolve_path(path, project.root)]
     if path is None:
         named = list(_named(catalog, project, Path()))
-        places = [place.path for place in named if isinstance(place, DeltaDeadLetters)]
+        places = [backend.path for backend in named if isinstance(backend, DeltaDeadLetters)]
         if len(places) < len(named):
             return None
         roots = [_checkpoints(project), *(checkpoint_root(base, project.root) for base in bases)]
@@ -197,7 +197,7 @@ class DeadLetterReplayer:
                 f"replay {replay.replay_id} of {replay.records} records of {replay.table} was begun more than six "
                 "days ago and it is unknown how it ended: the broker has forgotten it by now",
                 hint=f"look for its records in topic '{replay.marked}'; then delete the rows of this replay_id from "
-                f"the Delta table {shelf.place.notes} if they are missing there, or add one with the state 'done'",
+                f"the Delta table {shelf.backend.notes} if they are missing there, or add one with the state 'done'",
             )
         topics = self._topics(replay.table)
         try:
@@ -205,7 +205,7 @@ class DeadLetterReplayer:
         except UnknownObjectError as error:
             error.hint = (
                 f"make it again; or forget replay {replay.replay_id}, which was begun: delete its rows from the Delta "
-                f"table {shelf.place.notes}"
+                f"table {shelf.backend.notes}"
             )
             raise
         return self._give(shelf, replay, topics)

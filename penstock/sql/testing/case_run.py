@@ -233,9 +233,9 @@ class _Run:
         rows: dict[str, list[ActualRow]] = {}
         for name, wants_changes in wanted.items():
             own = named.tables[name]
-            place = doubles.place(own.identifier)
+            location = doubles.location(own.identifier)
             double = doubles.of(own)
-            rows[name] = rows_of(double, own, place, self.runner.spark, changes=wants_changes)
+            rows[name] = rows_of(double, own, location, self.runner.spark, changes=wants_changes)
         batches = [batch for running in queries for batch in running.batches]
         letters = doubles.keeps_letters
         return ActualResults(

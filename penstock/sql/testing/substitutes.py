@@ -149,26 +149,26 @@ class TableSubstitutes:
         store = local_store_of(table)
         if store is not None:
             folder = self._folder_of(table.identifier, "tables")
-            table = store.moved(table, folder=folder, name=self.place(table.identifier))
+            table = store.moved(table, folder=folder, name=self.location(table.identifier))
         if table.identifier in self.shared and table.identifier not in self.changes:
             return table
         settings = FixtureSettings(
             folder=str(self.records(table.identifier)),
-            place=self.place(table.identifier),
+            location=self.location(table.identifier),
             ends=self.ends,
             goes_idle=self.goes_idle,
             writes=table.identifier in self.shared,
         )
         return as_fixture(table, settings)
 
-    def place(self, identifier: Identifier) -> str:
+    def location(self, identifier: Identifier) -> str:
         """Name what is written into a table."""
         return f"{self.run}/{identifier}"
 
     def forget(self, tables: Iterable[Table]) -> None:
         """Drop what was written into tables and kept in memory."""
         for table in tables:
-            forget(self.place(table.identifier))
+            forget(self.location(table.identifier))
 
     def records(self, identifier: Identifier) -> Path:
         """Return the folder of the records of a table."""

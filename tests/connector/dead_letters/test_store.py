@@ -32,7 +32,7 @@ def shelf(spark: SparkSession, tmp_path: Path) -> Make:
         spark.createDataFrame(rows, SCHEMA).write.format("delta").save(str(tmp_path / name))
         return DeadLetterStore(
             spark=spark,
-            place=DeltaDeadLetters(path=str(tmp_path / name)),
+            backend=DeltaDeadLetters(path=str(tmp_path / name)),
             project=tmp_path,
             others=tuple(DeltaDeadLetters(path=str(tmp_path / other)) for other in others),
             clusters={"orders": "b:1", "again": "b:1", "elsewhere": "c:1"},
@@ -79,7 +79,7 @@ def test_a_record_that_two_tables_of_a_topic_left_out_is_given_back_once(shelf: 
 
 def files_of(shelf: DeadLetterStore) -> DeadLetterFiles:
     """The same place, looked at without Spark."""
-    places = [place.path for place in shelf.others if isinstance(place, DeltaDeadLetters)]
+    places = [backend.path for backend in shelf.others if isinstance(backend, DeltaDeadLetters)]
     return DeadLetterFiles(
         path=shelf.path,
         pipelines=shelf.pipelines,
@@ -96,7 +96,7 @@ def test_letters_are_the_same_with_spark_and_without(shelf: Make) -> None:
     one.spark.sql(
         f"ALTER TABLE delta.`{one.path}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')"
     )
-    one.place.read(one.spark).write.format("delta").mode("append").save(one.path)
+    one.backend.read(one.spark).write.format("delta").mode("append").save(one.path)
     other = replace(one, pipelines=("jo",))
 
     for each in (one, two, other):

@@ -160,11 +160,11 @@ def test_fail_names_table_record_and_options() -> None:
 
 def test_a_rowtime_of_the_clock_is_no_matter_of_tasks(tmp_path: Path) -> None:
     """Their clock may be ahead, or a batch comes again days later: no row is of the future, and nothing is reported."""
-    place = EventTimesReader(str(tmp_path)).place(
+    report_folder = EventTimesReader(str(tmp_path)).report_folder(
         SourceState(splits=(SplitState(split_id="t-0", owner="t", start=0, end=100),)),
         replayed=False,
     )
-    reporter = RangeReporter(place, [SPLIT], {})
+    reporter = RangeReporter(report_folder, [SPLIT], {})
     clock = Rowtime(column="ts", inputs=("id",), expression="now()", instant=True, of_clock=True)
     scan = Scan(table=TABLE, columns=("id",), rowtime=clock, time_zone="UTC", project="/nowhere")
     settings = WatermarkSettings(on_future=OnFuture.FAIL)

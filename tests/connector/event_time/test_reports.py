@@ -30,13 +30,13 @@ def state(*ranges: tuple[str, int, int]) -> SourceState:
 
 def place_of(folder: Path, batch: SourceState, *, replayed: bool = False) -> ReportFolder:
     """Where the tasks of a batch report."""
-    place = EventTimesReader(str(folder)).place(batch, replayed=replayed)
-    assert place is not None
-    return place
+    report_folder = EventTimesReader(str(folder)).report_folder(batch, replayed=replayed)
+    assert report_folder is not None
+    return report_folder
 
 
 def report(
-    place: ReportFolder | None,
+    report_folder: ReportFolder | None,
     split_id: str,
     *highest_ms: int | None,
     start: int = 0,
@@ -46,7 +46,7 @@ def report(
     """Read one range to its end, as a task does."""
     split = Split(split_id=split_id, start=start, stop=start + 10)
     known = {} if known_ms is None else {split_id: known_ms}
-    reporter = RangeReporter(place, [split], known)
+    reporter = RangeReporter(report_folder, [split], known)
     for ms in highest_ms:
         reporter.take(split_id, EventTimes(highest_ms=ms, late=late))
     reporter.finish({split_id})
@@ -62,10 +62,10 @@ BATCH = state(("t-0", 0, 20), ("a/b.c d", 0, 10))
 
 def test_planning_finds_the_highest_of_all_ranges_of_a_split(tmp_path: Path) -> None:
     """Of two tasks of one partition, and of a split whose name is no file's; after a restart too."""
-    place = place_of(tmp_path, BATCH)
-    report(place, "t-0", 5, None, 9)
-    report(place, "t-0", 7, start=10)
-    report(place, "a/b.c d", -3)
+    report_folder = place_of(tmp_path, BATCH)
+    report(report_folder, "t-0", 5, None, 9)
+    report(report_folder, "t-0", 7, start=10)
+    report(report_folder, "a/b.c d", -3)
 
     assert EventTimesReader(str(tmp_path)).after(BATCH) == {
         "t-0": EventTimes(highest_ms=9),
@@ -75,9 +75,9 @@ def test_planning_finds_the_highest_of_all_ranges_of_a_split(tmp_path: Path) -> 
 
 def test_rows_in_order_of_time_leave_no_file(tmp_path: Path) -> None:
     """Planning saw the last record, which is the highest; nor do rows without a time."""
-    place = place_of(tmp_path, BATCH)
-    report(place, "t-0", 5, known_ms=5)
-    report(place, "a/b.c d", None)
+    report_folder = place_of(tmp_path, BATCH)
+    report(report_folder, "t-0", 5, known_ms=5)
+    report(report_folder, "a/b.c d", None)
 
     assert files(tmp_path) == []
     assert EventTimesReader(str(tmp_path)).after(BATCH) == {}
@@ -85,8 +85,8 @@ def test_rows_in_order_of_time_leave_no_file(tmp_path: Path) -> None:
 
 def test_a_range_that_is_not_read_to_its_end_reports_nothing(tmp_path: Path) -> None:
     """Its task failed, and another attempt reads it again."""
-    place = place_of(tmp_path, BATCH)
-    reporter = RangeReporter(place, [Split(split_id="t-0", start=0, stop=9)], {})
+    report_folder = place_of(tmp_path, BATCH)
+    reporter = RangeReporter(report_folder, [Split(split_id="t-0", start=0, stop=9)], {})
     reporter.take("t-0", EventTimes(highest_ms=900))
 
     assert EventTimesReader(str(tmp_path)).after(BATCH) == {}
@@ -135,9 +135,9 @@ def test_two_planners_of_one_table_find_what_their_own_batches_reported(tmp_path
 
 def test_late_rows_are_added_up(tmp_path: Path) -> None:
     """They are reported also where the highest time is known."""
-    place = place_of(tmp_path, BATCH)
-    report(place, "t-0", 5, 6, known_ms=6, late=2)
-    report(place, "t-0", None, start=10, late=1)
+    report_folder = place_of(tmp_path, BATCH)
+    report(report_folder, "t-0", 5, 6, known_ms=6, late=2)
+    report(report_folder, "t-0", None, start=10, late=1)
 
     assert EventTimesReader(str(tmp_path)).after(BATCH) == {"t-0": EventTimes(late=5)}
 
@@ -146,15 +146,15 @@ def test_a_batch_without_records_has_no_reports(tmp_path: Path) -> None:
     """A heartbeat reads nothing, and looks at nothing."""
     reader = EventTimesReader(str(tmp_path / "never"))
 
-    assert reader.place(state(("t-0", 3, 3)), replayed=False) is None
+    assert reader.report_folder(state(("t-0", 3, 3)), replayed=False) is None
     assert reader.after(state(("t-0", 3, 3))) == {}
     assert not (tmp_path / "never").exists()
 
 
 def test_a_task_that_does_not_see_the_drivers_disk_reports_nothing(tmp_path: Path) -> None:
     """Then the watermark is what planning saw, which is never too high."""
-    place = ReportFolder(folder=str(tmp_path / "elsewhere"), batch="b")
-    report(place, "t-0", 5)
+    report_folder = ReportFolder(folder=str(tmp_path / "elsewhere"), batch="b")
+    report(report_folder, "t-0", 5)
 
     assert not (tmp_path / "elsewhere").exists()
 
@@ -163,7 +163,7 @@ def test_a_file_system_that_tasks_do_not_know_is_gone_without() -> None:
     """The query runs as before; bad records, which would be lost, are refused there."""
     reader = EventTimesReader("dbfs:/somewhere/event-times")
 
-    assert reader.place(BATCH, replayed=False) is None
+    assert reader.report_folder(BATCH, replayed=False) is None
     assert reader.after(BATCH) == {}
 
 
@@ -172,7 +172,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(SinkError, match="event times of a batch cannot be kept in"):
-        EventTimesReader(str(tmp_path / "file")).place(BATCH, replayed=False)
+        EventTimesReader(str(tmp_path / "file")).report_folder(BATCH, replayed=False)
 
 
 class Store:
@@ -212,7 +212,7 @@ def test_a_store_that_lets_in_spark_alone_is_gone_without_and_told_once(
     Store(writable=False).put_under(monkeypatch)
     reader = EventTimesReader(str(tmp_path))
     with caplog.at_level(logging.WARNING):
-        assert reader.place(BATCH, replayed=False) is None
+        assert reader.report_folder(BATCH, replayed=False) is None
         assert reader.after(BATCH) == {}
 
     (record,) = caplog.records

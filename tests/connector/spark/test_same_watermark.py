@@ -116,9 +116,9 @@ class Batches:
 
     def _run(self, state: SourceState, executor: PlanningExecutor) -> None:
         planner = cast("SplitMetadataClient", self.log)
-        place = executor.report_place(state)
+        report_folder = executor.report_folder(state)
         for task in plan_partitions(
-            state, planner, tasks=self.tasks, tracks_event_time=True, reports=place
+            state, planner, tasks=self.tasks, tracks_event_time=True, reports=report_folder
         ):
             self._read(task)
 

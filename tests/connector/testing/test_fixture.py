@@ -59,7 +59,7 @@ def fixture_of(
     table: Table, folder: Path, rows: Sequence[InputRow], **settings: Any
 ) -> FixtureSource:
     """The source of a table's double, its rows written and published."""
-    double = as_fixture(table, FixtureSettings(folder=str(folder), place="p", **settings))
+    double = as_fixture(table, FixtureSettings(folder=str(folder), location="p", **settings))
     source = cast("FixtureSource", FixtureConnector(project=folder).source(double))
     records = make_records(encoder_of(table, source.own), [(row, SPAN) for row in rows], {})
     write_records(folder, records)
@@ -85,7 +85,7 @@ def read_all(source: FixtureSource, columns: Sequence[str]) -> list[tuple[str, d
 def test_a_double_leads_back_to_its_table(tmp_path: Path) -> None:
     """Options, connector and schema are as they were."""
     table = table_of({**KAFKA, "format": "json"})
-    settings = FixtureSettings(folder="f", place="p", ends=True, goes_idle=True, writes=True)
+    settings = FixtureSettings(folder="f", location="p", ends=True, goes_idle=True, writes=True)
 
     own, read = read_fixture(as_fixture(table, settings))
 
@@ -247,7 +247,7 @@ def test_a_row_that_cannot_be_given_is_refused_at_its_place(row: InputRow, words
     """The error points into the test file."""
     table = table_of({**KAFKA, "format": "json"})
     own = cast("Any", FixtureConnector(project=Path())).source(
-        as_fixture(table, FixtureSettings(folder="f", place="p"))
+        as_fixture(table, FixtureSettings(folder="f", location="p"))
     )
     with pytest.raises(InputError, match=words) as raised:
         make_records(encoder_of(table, own.own), [(row, SPAN)], {})
@@ -259,7 +259,7 @@ def test_offsets_only_grow() -> None:
     """Gaps are fine, as compaction leaves them."""
     table = table_of({**KAFKA, "format": "json"})
     own = cast("Any", FixtureConnector(project=Path())).source(
-        as_fixture(table, FixtureSettings(folder="f", place="p"))
+        as_fixture(table, FixtureSettings(folder="f", location="p"))
     )
     encoder = encoder_of(table, own.own)
     gap = [(InputRow(cells={}, offset=n), SPAN) for n in (0, 7)]
@@ -273,7 +273,7 @@ def test_an_update_without_the_row_before_is_refused() -> None:
     """An envelope has both."""
     table = table_of({**KAFKA, "format": "debezium-json"})
     own = cast("Any", FixtureConnector(project=Path())).source(
-        as_fixture(table, FixtureSettings(folder="f", place="p"))
+        as_fixture(table, FixtureSettings(folder="f", location="p"))
     )
     rows = [(InputRow(cells={"id": 1}, kind=RowKind.UPDATE_AFTER), SPAN)]
 
@@ -285,7 +285,7 @@ def test_a_table_without_changes_takes_inserts_alone() -> None:
     """Files and made up rows have no kinds."""
     table = table_of({"connector": "datagen"})
     own = cast("Any", FixtureConnector(project=Path())).source(
-        as_fixture(table, FixtureSettings(folder="f", place="p"))
+        as_fixture(table, FixtureSettings(folder="f", location="p"))
     )
 
     with pytest.raises(UnsupportedError, match="has no changes"):

@@ -48,7 +48,7 @@ def executor(tmp_path: Path):
             schema=Schema(columns=(PhysicalColumn(name="ts", type=parse_type("TIMESTAMP(3)")),)),
             options=tuple(options.items()),
         )
-        double = as_fixture(table, FixtureSettings(folder=str(tmp_path), place="p", **settings))
+        double = as_fixture(table, FixtureSettings(folder=str(tmp_path), location="p", **settings))
         scan = Scan(
             table=double, columns=("ts",), rowtime=ROWTIME, time_zone="UTC", project=str(tmp_path)
         )

@@ -39,8 +39,8 @@ def test_a_batch_that_the_own_sink_failed_is_forwarded_again(
 ) -> None:
     """It is captured once, and not taken for one that is there."""
     target = table(connector="memory")
-    own = FailingOnce(table=target, place="forwarded")
-    sink = CaptureSink(table=target, place="captured", own=own, writes=True)
+    own = FailingOnce(table=target, location="forwarded")
+    sink = CaptureSink(table=target, location="captured", own=own, writes=True)
     batch, frame = micro_batch(spark, tmp_path, 0), spark.range(2, numPartitions=1)
     try:
         with pytest.raises(SinkError, match="not reached"):

@@ -77,7 +77,7 @@ class PublishFolders:
 def publish(
     spark: SparkSession,
     manifest: Manifest,
-    places: PublishFolders,
+    folders: PublishFolders,
     *,
     success_file: str | None,
     check_lease: Callable[[], None],
@@ -87,31 +87,31 @@ def publish(
     `check_lease` raises where this process is no longer the pipeline's runner. Raises SinkError, a permanent one for a
     file that is neither staged nor in its place, or is not the one that was staged.
     """
-    done = f"{places.ledger}/{done_name(manifest.batch.batch_id)}"
+    done = f"{folders.ledger}/{done_name(manifest.batch.batch_id)}"
     if hadoop_files.size_of(spark, done) is not None:
         return  # readers may have taken files away since
     check_lease()
     for name in manifest.replaces:
-        hadoop_files.delete(spark, f"{places.root}/{name}")
+        hadoop_files.delete(spark, f"{folders.root}/{name}")
     for parent in manifest.folders:
-        hadoop_files.make_directory(spark, _join(places.root, parent))
+        hadoop_files.make_directory(spark, _join(folders.root, parent))
     for file in manifest.files:
         check_lease()
         reach("moving")
-        staged = f"{places.ledger}/{manifest.staging}/{file.staged}"
-        if not _is_moved(spark, staged, f"{places.root}/{file.final}", file.size):
+        staged = f"{folders.ledger}/{manifest.staging}/{file.staged}"
+        if not _is_moved(spark, staged, f"{folders.root}/{file.final}", file.size):
             raise SinkError(
-                f"{places.root}/{file.final} is gone: it is neither in its place nor staged as {staged}",
+                f"{folders.root}/{file.final} is gone: it is neither in its place nor staged as {staged}",
                 hint="restore it; where it was removed on purpose, make the empty file "
                 f"{done} and start again",
                 permanent=True,
             )
     for file in manifest.files:
-        _check(spark, file, places.root)
-    hadoop_files.sync(spark, places.root, (file.final for file in manifest.files))
+        _check(spark, file, folders.root)
+    hadoop_files.sync(spark, folders.root, (file.final for file in manifest.files))
     if success_file is not None:
         for parent in manifest.folders:
-            hadoop_files.write_text(spark, f"{_join(places.root, parent)}/{success_file}", "")
+            hadoop_files.write_text(spark, f"{_join(folders.root, parent)}/{success_file}", "")
     hadoop_files.write_text(spark, done, "")
 
 

@@ -58,11 +58,11 @@ def lists_old_value(
     names: Sequence[str],
     updates: Mask,
     text: Callable[[int], bytes],
-    place: Callable[[int], int | None],
+    position: Callable[[int], int | None],
 ) -> list[Mask]:
     """Return for each column, and each event among `updates`, whether the record lists its old value.
 
-    `old` and `new` are columns, `names` theirs in the records. `text(i)` is the record of event `i`, `place(i)` its
+    `old` and `new` are columns, `names` theirs in the records. `text(i)` is the record of event `i`, `position(i)` its
     place in the list of old values (None: there is one). Elsewhere than at updates the answer is no.
     """
     listed = [updates & np.asarray(column.is_valid()) for column in old]
@@ -74,7 +74,7 @@ def lists_old_value(
     asked = np.flatnonzero(np.logical_or.reduce(unclear)) if unclear else np.empty(0, np.int64)
     for event in _with_null(asked, names, text).tolist():
         values = parse(text(event)).get(FIELD)
-        at = place(event)
+        at = position(event)
         found: dict[str, Any] = values if at is None else values[at]
         for known, name in zip(listed, names, strict=True):
             known[event] |= name in found
@@ -116,7 +116,7 @@ class _Events:
     """Changes of single rows: the envelope of each, its place in the lists there, and the columns of both images."""
 
     envelopes: Indexes
-    places: Indexes | None
+    positions: Indexes | None
     operations: Operations
     data: Sequence[pa.Array]
     old: Sequence[pa.Array]
@@ -195,20 +195,20 @@ class CanalEnvelopeDecoder(EnvelopeDecoder):
         if not self._layout.lists:
             return _Events(
                 envelopes=np.arange(len(operations)),
-                places=None,
+                positions=None,
                 operations=operations,
                 data=[data.field(i) for i in width],
                 old=[old.field(i) for i in width],
             )
         counts = np.where(operations == Operation.NOTHING, 0, _lengths(data))
         of = np.repeat(np.arange(len(operations)), counts)
-        places = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
-        in_data = pa.array(np.asarray(data.offsets)[of] + places)
+        positions = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+        in_data = pa.array(np.asarray(data.offsets)[of] + positions)
         no_old = operations[of] != Operation.UPDATE
-        in_old = pa.array(np.where(no_old, 0, np.asarray(old.offsets)[of] + places), mask=no_old)
+        in_old = pa.array(np.where(no_old, 0, np.asarray(old.offsets)[of] + positions), mask=no_old)
         return _Events(
             envelopes=of,
-            places=places,
+            positions=positions,
             operations=operations[of],
             data=[data.values.field(i).take(in_data) for i in width],
             old=[old.values.field(i).take(in_old) for i in width],
@@ -218,14 +218,14 @@ class CanalEnvelopeDecoder(EnvelopeDecoder):
         self, events: _Events, rows: ChangeRows, text: Callable[[int], bytes]
     ) -> list[pa.Array]:
         """Make the columns of the rows: before an update, the old value where one is listed, else the new one."""
-        places = events.places
+        positions = events.positions
         listed = lists_old_value(
             events.old,
             events.data,
             self._names,
             events.operations == Operation.UPDATE,
             text=lambda event: text(int(events.envelopes[event])),
-            place=lambda event: None if places is None else int(places[event]),
+            position=lambda event: None if positions is None else int(positions[event]),
         )
         columns = []
         for old, data, of_events in zip(events.old, events.data, listed, strict=True):

@@ -184,9 +184,9 @@ class PlanningExecutor:
         if self._coordination is not None and end == self._last:
             self._coordination.complete(self._batches, time.monotonic_ns() // 1_000_000)
 
-    def report_place(self, state: SourceState) -> ReportFolder | None:
+    def report_folder(self, state: SourceState) -> ReportFolder | None:
         """Return where the tasks of a planned batch report event times. Raises SinkError."""
-        return self._event_times.place(state, replayed=state != self._last)
+        return self._event_times.report_folder(state, replayed=state != self._last)
 
     def _reported(self, after: SourceState) -> Mapping[str, EventTimes]:
         """Return what the tasks of the last completed batch reported of event times, by split."""

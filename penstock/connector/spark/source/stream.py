@@ -116,7 +116,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tasks=self._source.parallelism,
             tracks_event_time=self._scan.rowtime is not None,
             max_future_ms=self._source.watermark.max_future_ms,
-            reports=self._planning.report_place(state),
+            reports=self._planning.report_folder(state),
         )
         reach("partitioned")
         return tasks

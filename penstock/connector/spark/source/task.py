@@ -81,8 +81,8 @@ class _Arrivals:
         # what is read once has no batches
         self._batch = 0 if scan.event_times is None else _known_batch_id(scan, _ORDER)
         self._splits = {
-            split.split_id: place
-            for split, place in zip(partition.splits, partition.numbers, strict=True)
+            split.split_id: number
+            for split, number in zip(partition.splits, partition.numbers, strict=True)
         }
         self._next = {split.split_id: split.start for split in partition.splits}
 

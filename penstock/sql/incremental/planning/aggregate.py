@@ -273,8 +273,8 @@ def plan_aggregate(
     else:
         measures, items, condition = found
         query = _selected(rows.name, names, items, condition)
-    told = [name for name, key in zip(own, keys, strict=True) if not is_determined(key)]
-    key, spelled = _key(told, items, names), tuple(map(key_text, keys))
+    free_keys = [name for name, key in zip(own, keys, strict=True) if not is_determined(key)]
+    key, spelled = _key(free_keys, items, names), tuple(map(key_text, keys))
     if closed is not None and time is not None:
         stage = WindowAggregate(
             name=stages.name("windows"),

@@ -134,13 +134,13 @@ def read_select_list(select: exp.Select, scope: Scope) -> SelectList:
             continue
         star = True
         meant = [r for r in scope.relations if not of or r.alias == of]
-        told = not item.args.get("except_")
-        if told and all(relation.shown is not None for relation in meant):
+        expands = not item.args.get("except_")
+        if expands and all(relation.shown is not None for relation in meant):
             written += _all_of(meant)
         else:
             written.append(item)
         for relation in meant:
-            known = told and relation.columns is not None and columns is not None
+            known = expands and relation.columns is not None and columns is not None
             columns = [*(columns or ()), *(relation.columns or ())] if known else None
     names = own_names(written)
     values = [item.unalias() for item in written]

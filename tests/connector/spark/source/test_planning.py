@@ -217,13 +217,13 @@ def test_tasks_report_no_event_times_of_the_clock(tmp_path: Path, *, of_clock: b
     made = executor(Listing({"t-0": 0}, ends={"t-0": 3}), scan=read_scan(tmp_path / "scan.json"))
     (planned,) = batches(made)
 
-    assert (made.report_place(planned) is None) == of_clock
+    assert (made.report_folder(planned) is None) == of_clock
 
 
 def member(folder: Path, name: str, other: str, planner: Listing) -> PlanningExecutor:
     """Make the executor of one of two tables of a group."""
-    place = GroupMember(directory=str(folder / "b"), name=name, others=((other, other),))
-    write_scan(replace(SCAN, member=place), folder / f"{name}.json")
+    report_folder = GroupMember(directory=str(folder / "b"), name=name, others=((other, other),))
+    write_scan(replace(SCAN, member=report_folder), folder / f"{name}.json")
     alignment = Alignment(group="g", max_drift_ms=10_000, update_interval_ms=1000)
     made = executor(
         planner,
