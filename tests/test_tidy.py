@@ -85,6 +85,21 @@ CONNECTOR_IMPORTS = {
 """Modules that import from the folder of a connector that is not theirs; and why."""
 
 
+OTHER_WORDS = {
+    "anew": "fresh, or start over",
+    "arrangement": "state table",
+    "draft": "overlay of a catalog, pending plan, table that is inferred",
+    "drafts": "overlays",
+    "leg": "split plan, or side of a join",
+    "legs": "plans, or sides",
+    "lives": "time to live",
+    "tell": "report, notify, signal",
+    "tells": "reports",
+    "told": "reported, known",
+    "touched": "changed",
+}
+"""Words that names once had, and what Flink, Spark or we say now."""
+
 NAMES_USED_TWICE = {"Join", "Project", "Scan", "TemporalJoin"}
 """Names of a logical plan's operators, which are Spark's and Calcite's."""
 
@@ -183,6 +198,33 @@ def test_nothing_is_left_for_later_or_printed() -> None:
         for pattern, places in banned.items():
             if name_of(path) not in places and re.search(pattern, text_of(path), re.MULTILINE):
                 yield pattern
+
+    assert faults_of(rule) == ""
+
+
+def named(node: ast.AST) -> str:
+    """The name that a node gives to something; empty for one that gives none."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return node.name
+        case ast.arg():
+            return node.arg
+        case ast.Name(ctx=ast.Store()):
+            return node.id
+        case ast.Attribute(ctx=ast.Store()):
+            return node.attr
+        case _:
+            return ""
+
+
+def test_names_are_of_one_language() -> None:
+    """What has a word of Flink or Spark is named by it, in classes and functions as in locals."""
+
+    def rule(path: Path) -> Iterator[str]:
+        for name in sorted({named(node) for node in modules()[path].nodes}):
+            words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
+            for word in sorted(words & OTHER_WORDS.keys()):
+                yield f"{name}: {OTHER_WORDS[word]}"
 
     assert faults_of(rule) == ""
 
