@@ -196,7 +196,12 @@ def jar_sets() -> tuple[JarSet, ...]:
 
 def engine_jars() -> list[Path]:
     """Return the jars that Spark has to load for connectors; fetches them at first use. Raises RunError."""
-    return [jar for target in _ENGINE_JARS for jar in fetch_jars(_loaded(target)())]
+    return [jar for jar_set in engine_jar_sets() for jar in fetch_jars(jar_set)]
+
+
+def engine_jar_sets() -> tuple[JarSet, ...]:
+    """Return the pinned jars that Spark has to load for connectors; fetches nothing."""
+    return tuple(_loaded(target)() for target in _ENGINE_JARS)
 
 
 def external_catalog(kind: str) -> MakeExternalCatalog:

@@ -1,4 +1,4 @@
-"""Own the Python API: `Session`, the frames of tables, and `run_file`.
+"""Own the Python API: `Session`, the frames of tables, and `run_file`; record classes for `prepare`.
 
-Called by `penstock` (`connect`), `serve` and `notebook`.
+Called by `penstock` (`connect`), `cli`, `serve` and `notebook`.
 """

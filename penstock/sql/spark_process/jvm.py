@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from penstock.catalog.options.reference_rules import properties_text
 from penstock.catalog.secrets.private_folder import make_data_folder
 from penstock.connector.spark.internals import adopt_gateway, running_context
 from penstock.sql.clock import SystemClock
+from penstock.sql.spark_process.class_path import with_archive, with_java_options
 from penstock.sql.spark_process.spark_session import PRIVATE_UMASK, UMASK
 
 KEPT_LOGS = 10
@@ -73,13 +74,22 @@ def _make_room(directory: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def launch_jvm(settings: Mapping[str, str], files: LogFiles | None) -> None:
+def launch_jvm(
+    settings: Mapping[str, str],
+    files: LogFiles | None,
+    *,
+    java_options: Sequence[str] | None = None,
+) -> None:
     """Launch Spark's Java process in a session of its own; the next SparkSession takes it.
 
     The session keeps a terminal's Ctrl-C from Spark's Python workers, which would die in the middle of a batch.
-    With `files` it prints and logs there, else to stderr. Raises ConfigError when it does not come up.
+    With `files` it prints and logs there, else to stderr. `java_options` are more options of Java; None is those of the
+    class data archive, if there is one. Raises ConfigError when it does not come up.
     """
-    conf = dict(settings)
+    if java_options is None:
+        conf = with_archive(settings)
+    else:
+        conf = with_java_options(settings, java_options)
     if files is not None:
         # PySpark logs every exception that it raises, with Java's stack, as a line of JSON on stderr
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -91,14 +101,13 @@ def launch_jvm(settings: Mapping[str, str], files: LogFiles | None) -> None:
     _make_room(files.directory)
     files.settings.write_text(_LOG4J.format(log=files.log.as_posix()), encoding="utf-8")
     option = f"-Dlog4j2.configurationFile={files.settings.as_uri()}"
-    key = "spark.driver.extraJavaOptions"
-    conf[key] = f"{option} {conf.get(key, '')}".strip()
+    conf = with_java_options(conf, (option,))
     with files.output.open("wb") as output:
         _launch(conf, {"stdout": output, "stderr": subprocess.STDOUT}, f"see {files.output}")
 
 
-def end_jvm() -> None:
-    """Stop Spark and wait for the end of its Java process."""
+def end_jvm(timeout_s: float = END_TIMEOUT_S) -> None:
+    """Stop Spark and wait for the end of its Java process, which is killed when that takes longer."""
     context, gateway = running_context()
     with suppress(Exception):  # a JVM that is gone already has nothing to stop
         if context is not None:
@@ -110,7 +119,7 @@ def end_jvm() -> None:
         return
     process.stdin.close()
     try:
-        process.wait(END_TIMEOUT_S)
+        process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import getpass
 import logging
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -26,6 +27,7 @@ from penstock.connector.registry import engine_jars
 from penstock.connector.spark.errors import share_failure_mark
 from penstock.connector.spark.internals import jvm_of, set_default
 from penstock.sql.settings import SUBSTITUTION
+from penstock.sql.spark_process.class_path import class_path_settings
 from penstock.sql.spark_process.java_environment import java_environment
 
 _MODULE = "pyspark.sql.connect."
@@ -133,7 +135,9 @@ def start_spark(
     if master.startswith("local"):
         _check_interpreter(os.environ["PYSPARK_PYTHON"])
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {**_defaults(master), **(conf or {}), SUBSTITUTION: "false"}
+    in_process = re.match(r"local(\[|$)", master) is not None
+    jars = class_path_settings(engine_jars(), conf or {}, in_process=in_process)
+    settings = {**_defaults(master), **jars, **(conf or {}), SUBSTITUTION: "false"}
     builder = SparkSession.builder.appName("penstock").master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -225,7 +229,6 @@ def _defaults(master: str) -> dict[str, str]:
     cores = str(os.cpu_count() or 2)
     return {
         UMASK: PRIVATE_UMASK,
-        "spark.jars": ",".join(str(jar) for jar in engine_jars()),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",

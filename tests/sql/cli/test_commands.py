@@ -52,6 +52,7 @@ COMMANDS = (
     ("serve", "users", "remove"),
     ("serve", "users", "ls"),
     ("doctor",),
+    ("prepare",),
     ("version",),
 )
 

@@ -102,6 +102,7 @@ app.add_typer(dlq.app, name="dlq")
 app.add_typer(serve.app, name="serve")
 app.add_typer(secret.app, name="secret")
 app.command("doctor")(doctor.doctor)
+app.command("prepare")(init.prepare)
 app.command("errors")(doctor.errors)
 app.command("version")(doctor.version)
 

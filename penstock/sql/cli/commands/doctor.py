@@ -68,6 +68,7 @@ def examine(*, catalog_url: str | None, bootstrap: str | None) -> Iterator[Findi
         ("spark", _spark),
         ("worker python", _worker_python),
         ("jars", _jars),
+        ("class data", _class_data),
         ("sqlglot", _sqlglot),
         ("native", _native),
         ("data folder", _data_folder),
@@ -173,6 +174,36 @@ def _jar_set(jar_set: JarSet) -> Finding:
         f"{jar_set.title} is not fetched yet",
         "it is at first use, from Maven Central",
     )
+
+
+def _class_data() -> Iterator[Finding]:
+    """The archive of Spark's classes: without one, or with one that does not fit, Spark only starts slower."""
+    from penstock.connector.jvm.class_data import SWITCH, fits, is_off, is_trusted
+    from penstock.connector.jvm.jars import is_complete
+    from penstock.connector.registry import engine_jar_sets, engine_jars
+    from penstock.sql.spark_process.class_path import archive_for, class_path_settings
+
+    archive = None
+    if all(is_complete(one, one.folder()) for one in engine_jar_sets()):
+        archive = archive_for(class_path_settings(engine_jars(), {}, in_process=True))
+    if is_off():
+        yield _ok("class data", f"off by {SWITCH}=0")
+    elif archive is None or not archive.file.exists():
+        yield _ok("class data", "none: `penstock prepare` makes one, for quicker starts of Spark")
+    elif not is_trusted(archive.file):
+        yield _warning(
+            "class data",
+            f"{archive.file} is not used: another account may write to it or to a folder above it",
+            "remove it, chmod go-w the folders, and make it anew by `penstock prepare`",
+        )
+    elif not fits(archive):
+        yield _warning(
+            "class data",
+            f"{archive.file} does not fit this Java and its jars",
+            "`penstock prepare` makes it anew",
+        )
+    else:
+        yield _ok("class data", f"Spark starts with {archive.file}")
 
 
 def _sqlglot() -> Iterator[Finding]:

@@ -1,8 +1,13 @@
-"""`penstock init`: writes a project that runs at once, with no broker. Its files are in `cli/project_template`."""
+"""`penstock init` and `prepare`, each done once: a project that runs with no broker, and an installation made ready.
+
+The files of a project are in `cli/project_template`. `prepare` does ahead of time what would make starts slow: it
+fetches jars and records Spark's classes.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -10,7 +15,8 @@ from typing import Annotated
 import typer
 
 from penstock.catalog.errors import ConfigError
-from penstock.sql.cli.output.report import print_lines, reporting
+from penstock.sql.cli.options import VerboseOption
+from penstock.sql.cli.output.report import print_lines, reporting, say
 
 _TEMPLATE = "penstock.sql.cli"
 """The package whose folder `project_template` holds the files of a new project."""
@@ -106,3 +112,37 @@ def _text(source: str, name: str) -> str:
 
     file = files(_TEMPLATE).joinpath("project_template", *source.split("/"))
     return file.read_text(encoding="utf-8").replace(NAME_MARK, name)
+
+
+def prepare(context: typer.Context, verbose: VerboseOption = False) -> None:
+    """Fetch jars and record Spark's classes, once an installation: Spark then starts in less time.
+
+    Example: `penstock prepare`
+    """
+    with reporting(context, verbose=verbose) as is_verbose:
+        from penstock.connector.jvm.class_data import SWITCH, is_off, make_archive
+        from penstock.connector.registry import engine_jars
+        from penstock.sql.spark_process.class_path import archive_for, class_path_settings
+
+        jars = engine_jars()
+        print_lines([f"jars: {jars[0].parent}"])
+        if is_off():
+            print_lines([f"class data: off by {SWITCH}=0, nothing is recorded"])
+            return
+
+        def record(options: Sequence[str]) -> None:
+            say("recording the classes of Spark, this once: about a minute")
+            from penstock.sql.session.recording import record_classes
+
+            record_classes(options, verbose=is_verbose)
+
+        archive = archive_for(class_path_settings(jars, {}, in_process=True))
+        if archive is None:
+            raise ConfigError(
+                "Spark's own jars are not where PySpark looks for them",
+                hint="unset SPARK_HOME, or pip install --force-reinstall pyspark",
+            )
+        made = make_archive(archive, record)
+        size = archive.file.stat().st_size // 1_000_000
+        state = "recorded" if made else "there already"
+        print_lines([f"class data: {archive.file}, {size} MB, {state}"])

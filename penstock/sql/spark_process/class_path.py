@@ -1,0 +1,77 @@
+"""The class path of Spark's Java process, and the archive of its classes that lets the process start quickly.
+
+The jars of connectors are on the class path, not in `spark.jars`: Java shares the classes of a class path between
+processes (`connector/jvm/class_data.py`), and Spark copies what `spark.jars` names at each start. Called by
+`spark_session.py`, `jvm.py`, `penstock prepare` and `penstock doctor`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.connector.jvm.class_data import Archive, archive_of, start_options
+from penstock.connector.jvm.java import find_java
+
+CLASS_PATH = "spark.driver.extraClassPath"
+JARS = "spark.jars"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+
+def class_path_settings(
+    jars: Sequence[Path], conf: Mapping[str, str], *, in_process: bool
+) -> dict[str, str]:
+    """Return the settings by which Spark finds the jars of connectors. `in_process`: its executor is in the driver.
+
+    Where the user has a class path or jars of his own, they are `spark.jars`: his come first, or in their place.
+    """
+    listed = ",".join(map(str, jars))
+    if CLASS_PATH in conf or JARS in conf or _has_spark_defaults():
+        return {JARS: listed}
+    on_class_path = {CLASS_PATH: os.pathsep.join(map(str, jars))}
+    return on_class_path if in_process else {**on_class_path, JARS: listed}
+
+
+def archive_for(settings: Mapping[str, str]) -> Archive | None:
+    """Return the archive of a Spark with these settings; None where its class path is not known. Raises InputError."""
+    own = [Path(part) for part in settings.get(CLASS_PATH, "").split(os.pathsep) if part]
+    with suppress(OSError):
+        # Java compares the order: it expands `jars/*` as the folder lists it, and Spark's launcher puts slf4j before it
+        of_spark = [Path(one.path) for one in os.scandir(_spark_home() / "jars")]
+        jars = [jar for jar in of_spark if jar.suffix == ".jar"]
+        first = [jar for jar in jars if jar.name.startswith("slf4j-api-")]
+        return archive_of(find_java(), [*own, *first, *jars])
+    return None
+
+
+def with_archive(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return settings with Java's options for a start with the archive, where there is one."""
+    archive = archive_for(settings)
+    return with_java_options(settings, start_options(archive) if archive else ())
+
+
+def with_java_options(settings: Mapping[str, str], options: Sequence[str]) -> dict[str, str]:
+    """Return settings with more options of Java, before those that are there: of two, Java takes the last."""
+    words = [*map(shlex.quote, options), settings.get(JAVA_OPTIONS, "")]
+    text = " ".join(word for word in words if word)
+    return {**settings, JAVA_OPTIONS: text} if text else dict(settings)
+
+
+def _spark_home() -> Path:
+    """Return the folder of the Spark that PySpark starts: the one of SPARK_HOME, or its own."""
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home)
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None, "PySpark is installed"
+    assert spec.origin is not None, "PySpark is a package with files"
+    return Path(spec.origin).parent
+
+
+def _has_spark_defaults() -> bool:
+    """Return whether Spark reads a `spark-defaults.conf`, whose class path ours would replace."""
+    folder = os.environ.get("SPARK_CONF_DIR") or _spark_home() / "conf"
+    return Path(folder, "spark-defaults.conf").exists()
