@@ -17,6 +17,7 @@ from penstock.sql.plan.clauses.joins import conjuncts, join_type
 from penstock.sql.plan.logical.nodes import Block, JoinBound, JoinType, Scan, SubqueryAlias
 from penstock.sql.plan.rules.joins import compares_windows, is_temporal, is_time
 from penstock.sql.plan.rules.lookup_join import is_lookup
+from penstock.sql.syntax.intervals import interval_value
 
 __all__ = ["JoinTimeBounds", "join_time_bounds"]
 
@@ -128,12 +129,21 @@ def _time(value: exp.Expr, scope: Scope) -> ColumnRef | None:
     """Return the column of a time, to which an interval may be added; None for other values."""
     bare = value.unnest()
     while isinstance(bare, exp.Add | exp.Sub | exp.Cast):
-        if not isinstance(bare, exp.Cast) and bare.expression.find(exp.Column) is not None:
+        if not _keeps_distance(bare):
             return None
         bare = bare.this.unnest()
     if not isinstance(bare, exp.Column) or not is_time(bare):
         return None
     return scope.column_ref(bare)
+
+
+def _keeps_distance(value: exp.Add | exp.Sub | exp.Cast) -> bool:
+    """Return whether a time and the one that is made of it differ by a fixed time, as far as Spark follows that."""
+    if isinstance(value, exp.Cast):
+        return not isinstance(value, exp.TryCast) and value.to.this is exp.DType.TIMESTAMPLTZ
+    moved = value.expression
+    months = any(interval_value(node).year_month for node in moved.find_all(exp.Interval))
+    return not months and moved.find(exp.Column) is None
 
 
 def _is_rowtime(column: ColumnRef, relation: SubqueryAlias) -> bool:

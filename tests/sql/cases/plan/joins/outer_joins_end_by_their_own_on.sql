@@ -11,6 +11,18 @@ SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.
 SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id WHERE b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
 -- and: into a table that takes rows that stay; sink: append
 SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts >= a.ts
+-- and: months have no fixed length
+SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts <= a.ts - INTERVAL '1' MONTH
+-- and: a day is no time
+SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND a.ts >= CAST(b.ts AS DATE)
+-- and: texts are no times
+SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND CAST(a.ts AS STRING) >= CAST(b.ts AS STRING)
+-- and: nor does Spark follow a time without a zone
+SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND CAST(a.ts AS TIMESTAMP(3)) >= b.ts
+-- and: a time with one is the same time
+SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND CAST(a.ts AS TIMESTAMP_LTZ(3)) >= CAST(b.ts AS TIMESTAMP_LTZ(3))
+-- and: one comparison ends the rows, whatever the other does
+SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' MONTH
 -- ----- expected
 -- [1] ON ends the rows that are filled with NULLs: Spark gives them then, and keeps the others
 --   plan:
@@ -135,3 +147,127 @@ SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts >= a.
 --     1 | SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts >= a.ts
 --       |                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
+-- [7] months have no fixed length
+--   plan:
+--     Project a.id [stage rows_2] [I,D]
+--       Join LEFT on a.id = b.id AND b.ts <= a.ts - INTERVAL '1' MONTH [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Scan events AS a (kafka) [spark, feed_0] [I]
+--         Scan events AS b (kafka), as above [spark, feed_0] [I]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     events (id, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'ts', `ts`) AS `__feed0` FROM (SELECT `id` AS `id`, `ts` AS `ts` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` <= `feed_0`.`ts` - INTERVAL '1' MONTH)
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: events
+--     FEED feed_0 (id, ts)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` <= `feed_0`.`ts` - INTERVAL '1' MONTH)
+--   digest: b404972318e026aa
+-- [8] a day is no time
+--   plan:
+--     Project a.id [stage rows_2] [I,D]
+--       Join LEFT on a.id = b.id AND a.ts >= CAST(b.ts AS DATE) [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Scan events AS a (kafka) [spark, feed_0] [I]
+--         Scan events AS b (kafka), as above [spark, feed_0] [I]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     events (id, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'ts', `ts`) AS `__feed0` FROM (SELECT `id` AS `id`, `ts` AS `ts` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`feed_0`.`ts` >= CAST(`rows_0`.`ts` AS DATE))
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: events
+--     FEED feed_0 (id, ts)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`feed_0`.`ts` >= CAST(`rows_0`.`ts` AS DATE))
+--   digest: e02f34db6ba1e8b7
+-- [9] texts are no times
+--   plan:
+--     Project a.id [stage rows_2] [I,D]
+--       Join LEFT on a.id = b.id AND CAST(a.ts AS STRING) >= CAST(b.ts AS STRING) [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Scan events AS a (kafka) [spark, feed_0] [I]
+--         Scan events AS b (kafka), as above [spark, feed_0] [I]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     events (id, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'ts', `ts`) AS `__feed0` FROM (SELECT `id` AS `id`, `ts` AS `ts` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (CAST(`feed_0`.`ts` AS STRING) >= CAST(`rows_0`.`ts` AS STRING))
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: events
+--     FEED feed_0 (id, ts)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (CAST(`feed_0`.`ts` AS STRING) >= CAST(`rows_0`.`ts` AS STRING))
+--   digest: a20500b8939868dd
+-- [10] nor does Spark follow a time without a zone
+--   plan:
+--     Project a.id [stage rows_2] [I,D]
+--       Join LEFT on a.id = b.id AND CAST(a.ts AS TIMESTAMP(3)) >= b.ts [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (LEFT join)
+--       - bound: none
+--         Scan events AS a (kafka) [spark, feed_0] [I]
+--         Scan events AS b (kafka), as above [spark, feed_0] [I]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     events (id, ts)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'ts', `ts`) AS `__feed0` FROM (SELECT `id` AS `id`, `ts` AS `ts` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (CAST(`feed_0`.`ts` AS TIMESTAMP(3)) >= `rows_0`.`ts`)
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: events
+--     FEED feed_0 (id, ts)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (CAST(`feed_0`.`ts` AS TIMESTAMP(3)) >= `rows_0`.`ts`)
+--   digest: f57d12c17472eae5
+-- [11] a time with one is the same time
+--   plan:
+--     Project a.id [spark] [I]
+--       Join LEFT on a.id = b.id AND CAST(a.ts AS TIMESTAMP_LTZ(3)) >= CAST(b.ts AS TIMESTAMP_LTZ(3)) [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan events AS a (kafka) [spark] [I]
+--         Scan events AS b (kafka), as above [spark] [I]
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id, ts), rowtime ts, marked
+--   query:
+--     SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND CAST(a.ts AS TIMESTAMP_LTZ(3)) >= CAST(b.ts AS TIMESTAMP_LTZ(3))
+--   checkpoint: events
+--     LEFT JOIN events AS b ON a.id = b.id AND CAST(a.ts AS TIMESTAMP_LTZ(3)) >= CAST(b.ts AS TIMESTAMP_LTZ(3))
+--   digest: 47e983a4a549f6c0
+-- [12] one comparison ends the rows, whatever the other does
+--   plan:
+--     Project a.id [spark] [I]
+--       Join LEFT on a.id = b.id AND a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' MONTH [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan events AS a (kafka) [spark] [I]
+--         Scan events AS b (kafka), as above [spark] [I]
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id, ts), rowtime ts, marked
+--   query:
+--     SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' MONTH
+--   checkpoint: events
+--     LEFT JOIN events AS b ON a.id = b.id AND a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' MONTH
+--   digest: b8a7d1a61c35ff85
