@@ -107,7 +107,7 @@ def measure(bootstrap: str, leads: Iterable[int]) -> list[Run]:
 def write(bootstrap: str, topic: str, start_h: int, end_h: int) -> None:
     """Write a record for each moment from one hour to another; its id says which moment it is."""
     from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(60)

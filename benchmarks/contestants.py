@@ -146,6 +146,8 @@ class Penstock(Contestant):
 
     def run(self, sink: str, target: str) -> int:
         """One streaming query to the end of the topic."""
+        from penstock.sql.jobs.job import Job
+
         if sink == "noop":
             return stream(self.session.sql("SELECT * FROM bids"), sink, self.place.folder / target)
         self.session.sql(f"SET 'pipeline.name' = '{target}'")
@@ -153,6 +155,7 @@ class Penstock(Contestant):
             f"CREATE TABLE `{target}` ({COLUMNS}) WITH ('connector' = 'delta', 'path' = '{target}')"
         )
         job = self.session.sql(f"INSERT INTO `{target}` SELECT * FROM all_bids")
+        assert isinstance(job, Job), "an INSERT is one job"
         job.await_termination()
         return int(job.progress.rows_in)
 

@@ -84,7 +84,8 @@ def drain(topic: Topic, *, first: int = 0) -> float:
     queue.redirect(places)
     consumer.assign(topic.starts())
     ranges = [native.Range(topic=t, partition=p, begin=first, end=None) for t, p in places]
-    ends, began = set(), time.process_time()
+    ends: set[tuple[str, int]] = set()
+    began = time.process_time()
     while len(ends) < PARTITIONS:
         drained = queue.drain(
             ranges, records=FETCH, limit_bytes=64 << 20, timeout_s=POLL_S, lines=True
@@ -135,7 +136,8 @@ def decode(topic: Topic, *, native: bool) -> float:
     with natively(on=native):
         reader = source.open_reader(ReadRequest(columns=tuple(name for name, _ in columns)))
         reader.add_splits(splits)
-        rows, finished, began = 0, set(), time.process_time()
+        finished: set[str] = set()
+        rows, began = 0, time.process_time()
         while len(finished) < PARTITIONS:
             records = reader.fetch()
             finished |= records.finished

@@ -134,7 +134,7 @@ class Model:
     def list_splits(self) -> Discovery:
         """All partitions, of one topic."""
         ids = [f"events-{number:05}" for number in range(self.partitions)]
-        return Discovery(owners=dict.fromkeys(ids, "events"), incarnations={"events": "id"})
+        return Discovery(owners=dict.fromkeys(ids, "events"), source_ids={"events": "id"})
 
     def start_positions(self, split_ids: Sequence[str], *, first_listing: bool) -> dict[str, int]:
         """All begin at 0."""
@@ -243,7 +243,7 @@ def medians(spent: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def measure_real(partitions: int, broker: EmbeddedBroker, folder: Path) -> dict[str, Any]:
     """Measure on a topic of the broker."""
     from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
     topic = f"events-{partitions}"
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})

@@ -88,7 +88,8 @@ class FileMaintenance:
     def stream_settings(self) -> dict[str, str]:
         """Return the settings of a session that writes batch after batch.
 
-        Delta compacts at a process's first commit into a table, and then after each 50 small files (AutoCompact).
+        Delta compacts after each 50 small files (AutoCompact), and at a process's first commit into a table whose files
+        it does not know (`writer.count_for_compaction`).
         """
         if self.auto_compaction is None:
             return self.settings
@@ -154,8 +155,9 @@ AUTO_COMPACTION: Option[bool] = Option(
     key="auto-compaction",
     type=BOOLEAN,
     default=True,
-    doc="Whether a streaming query puts small files together as they come: after its first commit, and after each that "
-    "makes 50 of them in a partition (Delta's auto compaction). 'delta.autoOptimize.autoCompact' has the last word.",
+    doc="Whether a streaming query puts small files together as they come: after each commit that makes 50 of them in "
+    "a partition, and after its first one where the table is partitioned or has 50 files already (Delta's auto "
+    "compaction). 'delta.autoOptimize.autoCompact' has the last word.",
 )
 
 OPTIMIZE_INTERVAL: Option[int | None] = Option(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JError
@@ -195,13 +196,56 @@ def check_resumes(
         replace_text(spark, path, json.dumps({"id": found.id, "version": found.version}))
 
 
+def _newest_snapshot(spark: SparkSession, target: DeltaTarget) -> Any:
+    """Return Delta's Snapshot: DeltaTable tells neither a table's transactions nor how many files it has."""
+    jvm = jvm_of(spark)
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java_session(spark), target.location)
+    none = jvm.scala.Option.empty()
+    # what is in memory may be older than what other processes wrote
+    return log.update(False, none, none)
+
+
+_MIN_FILES = "spark.databricks.delta.autoCompact.minNumFiles"
+DEFAULT_MIN_FILES = 50
+_SMALL_FILE = (
+    '{"add":{"path":"small","partitionValues":{},"size":1,"modificationTime":0,"dataChange":true}}'
+)
+
+
+def count_for_compaction(spark: SparkSession, target: DeltaTarget, *, created: bool) -> None:
+    """Tell Delta's auto compaction how many files a table has, so that it waits until there are enough.
+
+    Of a table that this process has not written yet Delta knows no number, and compacts whatever its first commit
+    writes (AutoCompactPartitionStats: a partition that was not compacted yet is a candidate). An unpartitioned table
+    with fewer files than `minNumFiles` is entered as compacted, with these files; others are left to Delta. An empty
+    table is entered with one file, since Delta forgets partitions without any.
+    """
+    try:
+        snapshot = _newest_snapshot(spark, target)
+        known = snapshot.numOfFilesIfKnown()
+        # a table without a checksum file is counted in a Spark job; a new one is empty, and often has none yet
+        files = 0 if created else known.get() if known.isDefined() else snapshot.numOfFiles()
+        table_id = snapshot.deltaLog().tableId()
+        delta = jvm_of(spark).org.apache.spark.sql.delta
+        stats = delta.stats.AutoCompactPartitionStats.instance(java_session(spark))
+        enough = int(spark.conf.get(_MIN_FILES, str(DEFAULT_MIN_FILES)) or DEFAULT_MIN_FILES)
+        if files >= enough or stats.maxNumFilesInTable(table_id):
+            return
+        collector = stats.createStatsCollector(2, None)
+        add = delta.actions.Action.fromJson(_SMALL_FILE)
+        for _ in range(max(1, files)):
+            collector.collectPartitionStatsForAdd(add)
+        collector.finalizeStats(table_id)
+        sets = getattr(getattr(jvm_of(spark).scala.collection.immutable, "Set$"), "MODULE$")
+        stats.markPartitionsAsCompacted(table_id, sets.empty().incl(add.partitionValues()))
+    except (Py4JError, PySparkException) as error:
+        # compaction is a convenience: without its numbers it runs once too often
+        log.info("auto compaction of %s counts no files: %s", target.shown, error)
+
+
 def _found(spark: SparkSession, target: DeltaTarget, application: str | None) -> StoredTable:
-    jvm = jvm_of(spark)  # DeltaTable does not tell a table's transactions
     with translate_errors(target.shown):
-        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(java_session(spark), target.location)
-        none = jvm.scala.Option.empty()
-        # what is in memory may be older than what other processes wrote
-        snapshot = log.update(False, none, none)
+        snapshot = _newest_snapshot(spark, target)
         written = None
         if application is not None:
             version = snapshot.transactions().get(application)
@@ -225,12 +269,15 @@ class DeltaWriter:
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Create the table, or check that the existing one accepts rows of `schema`. Raises InputError, SinkError."""
-        if not exists(self.target, spark):
+        created = not exists(self.target, spark)
+        if created:
             create(self.target, spark)
         elif self.adds_columns:
             add_missing_columns(spark, self.target)
         # a new one too: another process may have been first
         check_writable(self.target, spark, schema)
+        if self.upkeep.auto_compaction and not self.target.table.partition_keys:
+            count_for_compaction(spark, self.target, created=created)
 
     def check_resumes(
         self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool = True

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from penstock.connector.contract import MicroBatch
 from penstock.connector.delta.options import DeltaTarget, FileMaintenance
 from penstock.connector.delta.writer import Optimizer, note_of, noted_batches
+from penstock.connector.spark.internals import java_session, jvm_of
 from penstock.connector.spark.session import configured
 from tests.connector.delta.tables import delta_table, run_to_end
 from tests.connector.delta.test_connector import commits, prepared
@@ -131,11 +132,39 @@ def test_streams_compact_small_files_unless_told_otherwise(
     for start in range(3):
         spark.range(start, start + 1, 1, 1).write.format("delta").mode("append").save(str(source))
     frame = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(str(source))
-    with configured(spark, {"spark.databricks.delta.autoCompact.minNumFiles": "3"}):
+    with configured(spark, {"spark.databricks.delta.autoCompact.minNumFiles": "4"}):
         sink.start(frame, run_to_end(tmp_path / "checkpoint")).awaitTermination()
 
     assert operations(tmp_path / "orders").count("OPTIMIZE") == compactions
     assert spark.read.format("delta").load(str(tmp_path / "orders")).count() == 3
+
+
+@pytest.mark.parametrize(("there", "compactions"), [(0, 0), (1, 0), (4, 1)])
+def test_a_first_commit_is_compacted_only_where_there_are_many_files(
+    spark: SparkSession, tmp_path: Path, there: int, compactions: int
+) -> None:
+    """Those that the table has already count, also when another process wrote them."""
+    path, source = tmp_path / "orders", tmp_path / "in"
+    minimum = {"spark.databricks.delta.autoCompact.minNumFiles": "4"}
+    table = delta_table(columns={"id": "BIGINT"})
+    if there:
+        spark.range(0, there, 1, there).write.format("delta").save(str(path))
+        forget_files(spark, path)
+    spark.range(2).write.format("delta").save(str(source))
+    frame = spark.readStream.format("delta").load(str(source)).repartition(2)
+    with configured(spark, minimum):
+        sink = prepared(spark, table, tmp_path)
+        sink.start(frame, run_to_end(tmp_path / "checkpoint")).awaitTermination()
+
+    assert operations(path).count("OPTIMIZE") == compactions
+    assert spark.read.format("delta").load(str(path)).count() == there + 2
+
+
+def forget_files(spark: SparkSession, path: Path) -> None:
+    """Leave Delta without its counts of files, as in a process that has not written yet."""
+    assert operations(path)
+    delta = jvm_of(spark).org.apache.spark.sql.delta
+    delta.stats.AutoCompactPartitionStats.instance(java_session(spark)).resetTestOnly()
 
 
 def test_small_files_of_a_commit_are_gathered(spark: SparkSession, tmp_path: Path) -> None:
