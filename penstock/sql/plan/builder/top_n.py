@@ -50,7 +50,9 @@ def top_n(
 
 
 def shows_number(reader: exp.Select, numbered: RowNumberQuery) -> bool:
-    """Return whether the reader of a numbering query reads the number, beside its bound."""
+    """Return whether the reader of a numbering query reads the number, beside its bound, or names all columns."""
+    if numbered.subquery.alias_column_names:
+        return True
     if any(item.find(exp.Star) and not item.find(exp.Count) for item in reader.expressions):
         return True
     where = reader.args.get("where")

@@ -21,8 +21,9 @@ from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation, expanded
 from penstock.sql.plan.rules.flow import Flow, OperatorKind, ScanFlow, UpdatingOperator
 from penstock.sql.plan.rules.joins import is_null_filled
+from penstock.sql.plan.rules.top_n_bound import read_bound
 from penstock.sql.syntax.nodes import ScanTable
-from penstock.sql.syntax.positions import attach, source_of, span_of
+from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
@@ -113,7 +114,7 @@ def find_row_number(where: exp.Where | None, source: exp.Expr) -> RowNumberQuery
         return None
     (item,) = found
     shown = _shown_name(source, select, item)
-    bound = _bound(where, (source.alias, shown), stays=is_null_filled(source))
+    bound = read_bound(where, (source.alias, shown), stays=is_null_filled(source))
     if bound is None:
         return None
     limit, rest = bound
@@ -154,62 +155,13 @@ def _shown_name(source: exp.Subquery, select: exp.Select, item: exp.Alias) -> st
     """Return the row number's name outside the subquery, which may rename its columns."""
     alias = source.args.get("alias")
     columns = [c.name for c in alias.columns] if alias is not None else []
-    place = select.expressions.index(item)
-    if columns and not any(isinstance(i, exp.Star) for i in select.expressions):
-        return str(columns[place]) if place < len(columns) else item.alias
-    return item.alias
-
-
-# --- the bound ---
-
-
-def _bound(
-    where: exp.Where | None, place: tuple[str, str], *, stays: bool
-) -> tuple[int, exp.Where | None] | None:
-    """Find `name = 1`, `name <= n` and the like in a WHERE; returns the highest number, and the WHERE without it.
-
-    `place` are the relation of the number, and its name. The WHERE keeps a bound that `stays`.
-    """
-    if where is None:
-        return None
-    parts = (
-        list(where.this.unnest().flatten())
-        if isinstance(where.this.unnest(), exp.And)
-        else [where.this]
-    )
-    bounds = [(part, limit) for part in parts if (limit := _limit(part, place)) is not None]
-    if not bounds:
-        return None
-    part, limit = min(bounds, key=lambda found: found[1])
-    stays = stays or (isinstance(part.unnest(), exp.EQ) and limit > 1)
-    rest = [p.copy() for p in parts if p is not part or stays]
-    if not rest:
-        return limit, None
-    return limit, attach(exp.Where(this=exp.and_(*rest)), source_of(where))
-
-
-def _limit(part: exp.Expr, place: tuple[str, str]) -> int | None:
-    alias, name = place
-    test = part.unnest()
-    if not isinstance(test, exp.EQ | exp.LTE | exp.LT | exp.GTE | exp.GT):
-        return None
-    left, right = test.this, test.expression
-    kind: type[exp.Expr] = type(test)
-    turned: dict[type[exp.Expr], type[exp.Expr]] = {
-        exp.GTE: exp.LTE,
-        exp.GT: exp.LT,
-        exp.LTE: exp.GTE,
-        exp.LT: exp.GT,
-    }
-    if isinstance(left, exp.Literal):
-        left, right, kind = right, left, turned.get(kind, kind)
-    named = isinstance(left, exp.Column) and left.name == name and left.table in ("", alias)
-    if not named or not (isinstance(right, exp.Literal) and right.is_int):
-        return None
-    number = int(right.name)
-    limits: dict[type[exp.Expr], int] = {exp.EQ: number, exp.LTE: number, exp.LT: number - 1}
-    limit = limits.get(kind)
-    return limit if limit is not None and limit >= 1 else None
+    items = select.expressions
+    place = items.index(item)
+    if any(other.is_star for other in items[:place]):
+        if any(other.is_star for other in items[place:]):
+            return item.alias  # how many columns stand before it is unknown
+        place += len(columns) - len(items)
+    return str(columns[place]) if 0 <= place < len(columns) else item.alias
 
 
 # --- update mode ---
@@ -245,7 +197,7 @@ def top_n_flow(
     identity = key if one else (*key, numbered.name)
     kept = "the whole row" if one else f"the {numbered.limit} best rows, whole"
     return Flow(
-        columns=(*(i.alias_or_name for i in columns), numbered.name),
+        columns=tuple(i.alias_or_name for i in items),
         changes=ChangelogMode.UPSERT,
         key=identity,
         constants=frozenset({numbered.name}) if one else frozenset(),

@@ -28,10 +28,10 @@ def write_top_n(
     select = numbered.select
     expand_stars(select, relations)
     columns = [i for i in select.expressions if i is not numbered.item]
-    names = tuple(i.alias_or_name for i in columns)
+    names = tuple(i.alias_or_name for i in select.expressions)
     partition = list(numbered.window.args.get("partition_by") or [])
     downwards = is_downwards(numbered)
-    _to_pairs(select, columns, names, partition, _order(numbered, tie))
+    _to_pairs(select, columns, partition, _order(numbered, tie))
     best = _best_one if numbered.limit == 1 else _best_rows
     new = best(select, names, numbered, len(partition), downwards=downwards)
     numbered.subquery.set("this", new)
@@ -65,14 +65,13 @@ def _ordered(value: exp.Expr, *, turned: bool) -> exp.Expr:
 def _to_pairs(
     select: exp.Select,
     columns: list[exp.Expr],
-    names: tuple[str, ...],
     partition: list[exp.Expr],
     order: exp.Expr,
 ) -> None:
     """Make `select` return key, whole row and order."""
     fields: list[exp.Expr] = []
-    for name, item in zip(names, columns, strict=True):
-        fields += [exp.Literal.string(name), item.unalias().copy()]
+    for item in columns:
+        fields += [exp.Literal.string(item.alias_or_name), item.unalias().copy()]
     row = exp.Anonymous(this="named_struct", expressions=fields)
     keys = [exp.alias_(part.copy(), f"{KEY}{i}") for i, part in enumerate(partition)]
     select.set("expressions", [*keys, exp.alias_(row, ROW), exp.alias_(order, ORDER)])
@@ -98,8 +97,8 @@ def _best_one(
     kind = exp.ArgMax if downwards else exp.ArgMin
     value = kind(this=exp.column(ROW), expression=exp.column(ORDER))
     number = exp.cast(exp.Literal.number(1), exp.DType.BIGINT)
-    fields = [exp.alias_(_field(exp.column(BEST), n), n, quoted=True) for n in names]
-    query = exp.select(*fields, exp.alias_(number, numbered.name, quoted=True))
+    values = {name: _field(exp.column(BEST), name) for name in names} | {numbered.name: number}
+    query = exp.select(*(exp.alias_(values[name], name, quoted=True) for name in names))
     return query.from_(_aggregated(select, value, BEST, keys), copy=False)
 
 
@@ -131,9 +130,10 @@ def _best_rows(
         alias=exp.TableAlias(this=exp.to_identifier("__u"), columns=[exp.to_identifier(ROW)]),
         offset=False,
     )
-    fields = [exp.alias_(_field(_field(exp.column(ROW), BEST), n), n, quoted=True) for n in names]
-    number = exp.alias_(_field(exp.column(ROW), NUMBER), numbered.name, quoted=True)
-    query = exp.select(*fields, number)
+    row = exp.column(ROW)
+    values: dict[str, exp.Expr] = {name: _field(_field(row.copy(), BEST), name) for name in names}
+    values[numbered.name] = _field(row, NUMBER)
+    query = exp.select(*(exp.alias_(values[name], name, quoted=True) for name in names))
     query = query.from_(_aggregated(select, numbers, RANKED, keys), copy=False)
     query.append("joins", exp.Join(this=unfolded, kind="CROSS"))
     return query

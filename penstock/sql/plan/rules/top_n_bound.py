@@ -1,0 +1,101 @@
+"""The bound of a Top-N: the condition in the WHERE of its reader that says how many rows pass.
+
+`rules/top_n.py` asks for it, where it finds a query that numbers rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from penstock.sql.syntax.positions import attach, source_of
+
+__all__ = ["read_bound"]
+
+
+def read_bound(
+    where: exp.Where | None, place: tuple[str, str], *, stays: bool
+) -> tuple[int, exp.Where | None] | None:
+    """Find `name = 1`, `name <= n`, `name BETWEEN 1 AND n` and the like in a WHERE.
+
+    Returns the highest number, and the WHERE without the condition.
+    `place` are the relation of the number, and its name. The WHERE keeps a bound that `stays`.
+    """
+    if where is None:
+        return None
+    parts = (
+        list(where.this.unnest().flatten())
+        if isinstance(where.this.unnest(), exp.And)
+        else [where.this]
+    )
+    bounds = [
+        (part, numbers) for part in parts if (numbers := _numbers(part.unnest(), place)) is not None
+    ]
+    if not bounds:
+        return None
+    part, numbers = min(bounds, key=lambda found: found[1].highest)
+    limit, stays = numbers.highest, stays or not numbers.from_one
+    rest = [p.copy() for p in parts if p is not part or stays]
+    if not rest:
+        return limit, None
+    return limit, attach(exp.Where(this=exp.and_(*rest)), source_of(where))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Numbers:
+    """The numbers that a condition passes: up to the `highest`; `from_one`: all of these."""
+
+    highest: int
+    from_one: bool
+
+
+_TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
+    exp.GTE: exp.LTE,
+    exp.GT: exp.LT,
+    exp.LTE: exp.GTE,
+    exp.LT: exp.GT,
+}
+
+
+def _numbers(test: exp.Expr, place: tuple[str, str]) -> _Numbers | None:
+    """Return the numbers that a condition on the column `place` passes; None where it has no upper bound."""
+    match test:
+        case exp.EQ() | exp.LTE() | exp.LT() | exp.GTE() | exp.GT():
+            return _compared(test, place)
+        case exp.Between() if _is_number(test.this, place) and not test.args.get("symmetric"):
+            low, high = _whole(test.args["low"]), _whole(test.args["high"])
+            if low is None or high is None or high < 1:
+                return None
+            return _Numbers(highest=high, from_one=low <= 1)
+        case exp.In() if _is_number(test.this, place) and test.expressions:
+            listed = {_whole(value) for value in test.expressions}
+            known = {value for value in listed if value is not None}
+            if len(known) < len(listed) or max(known) < 1:
+                return None
+            return _Numbers(highest=max(known), from_one=set(range(1, max(known) + 1)) <= known)
+        case _:
+            return None
+
+
+def _compared(test: exp.Expr, place: tuple[str, str]) -> _Numbers | None:
+    left, right = test.this, test.expression
+    kind: type[exp.Expr] = type(test)
+    if isinstance(left, exp.Literal):
+        left, right, kind = right, left, _TURNED.get(kind, kind)
+    number = _whole(right) if _is_number(left, place) else None
+    if number is None or kind not in (exp.EQ, exp.LTE, exp.LT):
+        return None
+    highest = number - 1 if kind is exp.LT else number
+    if highest < 1:
+        return None
+    return _Numbers(highest=highest, from_one=kind is not exp.EQ or highest == 1)
+
+
+def _is_number(value: exp.Expr, place: tuple[str, str]) -> bool:
+    alias, name = place
+    return isinstance(value, exp.Column) and value.name == name and value.table in ("", alias)
+
+
+def _whole(value: exp.Expr) -> int | None:
+    return int(value.name) if isinstance(value, exp.Literal) and value.is_int else None

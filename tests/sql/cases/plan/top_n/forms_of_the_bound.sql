@@ -1,0 +1,334 @@
+-- BETWEEN and IN are bounds of a number
+-- tables: auctions
+SELECT id, n FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) WHERE n BETWEEN 1 AND 3
+-- and: some of them
+SELECT id, n FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) AS t WHERE t.n BETWEEN 2 AND 3
+-- and: a list
+SELECT id, n FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) WHERE n IN (2, 1)
+-- and: with gaps
+SELECT id, n FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) WHERE n IN (1, 3) AND region = 'eu'
+-- and: in update mode
+SELECT auction, price, n FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS n FROM bid) WHERE n BETWEEN 1 AND 2
+-- and: a list of values that are no numbers is no bound
+SELECT id, n FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) WHERE n IN (1, amount)
+-- and: nor are numbers below one
+SELECT id, n FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) WHERE n BETWEEN -1 AND 0
+-- and: a star and names for all columns
+SELECT a, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM latest) AS t (a, b, c, rn) WHERE rn <= 2
+-- and: the number first
+SELECT a, rn FROM (SELECT ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n, * FROM latest) AS t (rn, a, b, c) WHERE rn <= 2
+-- and: over inserts
+SELECT a, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid) AS t (a, b, c, d, e, rn) WHERE rn <= 2
+-- and: over inserts, the number first
+SELECT a, rn FROM (SELECT ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n, auction, price FROM bid) AS t (rn, a, p) WHERE rn <= 2
+-- and: the one row, the number first
+SELECT rn, a, p FROM (SELECT ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n, auction, price FROM bid) AS t (rn, a, p) WHERE rn = 1
+-- and: names for all columns, of which the number is not read
+SELECT a, b FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM latest) AS t (a, b, rn) WHERE rn <= 2
+-- and: over inserts, the number is not read
+SELECT a, p FROM (SELECT auction, price, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n FROM bid) AS t (a, p, rn) WHERE rn = 1
+-- and: a star gives the number in its place
+SELECT * FROM (SELECT ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n, auction, price FROM bid) WHERE n <= 2
+-- and: also of the one row
+SELECT * FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price) AS n, price FROM bid) WHERE n = 1
+-- ----- expected
+-- [1] BETWEEN and IN are bounds of a number
+--   plan:
+--     Project id, n [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 3 of each region, order by amount [stage ranks_0] [I,UB,UA,D]
+--       - key: region, n
+--       - state: its rows
+--       - bound: none
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (id, n), key unknown, kinds, Top-N
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   digest: 3b1ce31d7a81e873
+-- [2] some of them
+--   plan:
+--     Project id, n [stage rows_1] [I,UB,UA,D]
+--       Filter t.n BETWEEN 2 AND 3 [stage rows_1] [I,UB,UA,D]
+--         SubqueryAlias t [stage rows_1] [I,UB,UA,D]
+--           TopN ROW_NUMBER() <= 3 of each region, order by amount [stage ranks_0] [I,UB,UA,D]
+--           - key: region, n
+--           - state: its rows
+--           - bound: none
+--             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (id, n), key unknown, kinds, Top-N
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0 WHERE `ranks_0`.`n` BETWEEN 2 AND 3
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   digest: cbce75bc381c0836
+-- [3] a list
+--   plan:
+--     Project id, n [stage rows_1] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each region, order by amount [stage ranks_0] [I,UB,UA,D]
+--       - key: region, n
+--       - state: its rows
+--       - bound: none
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (id, n), key unknown, kinds, Top-N
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 2
+--   digest: 9c0133e3fe58cdf4
+-- [4] with gaps
+--   plan:
+--     Project id, n [stage rows_1] [I,UB,UA,D]
+--       Filter n IN (1, 3) AND region = 'eu' [stage rows_1] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 3 of each region, order by amount [stage ranks_0] [I,UB,UA,D]
+--         - key: region, n
+--         - state: its rows
+--         - bound: none
+--           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (id, n), key unknown, kinds, Top-N
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`n` AS `n`, `ranks_0`.`__row_kind` FROM ranks_0 WHERE `ranks_0`.`n` IN (1, 3) AND `ranks_0`.`region` = 'eu'
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 3
+--   digest: 8e6985b0dc35c869
+-- [5] in update mode
+--   plan:
+--     Project auction, price, n [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each auction, order by price DESC [spark update mode] [I,UA,D]
+--       - key: auction, n
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
+--   flow: upsert, columns (auction, price, n), key (auction, n), Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT auction, price, n FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MAX_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MAX_BY(__row_of_key, __order, 2) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 4629459873ef7898
+-- [6] a list of values that are no numbers is no bound
+--   error:
+--     error[PEN-2001]: there is no column 'amount'
+--      --> case.sql:1:125
+--       |
+--     1 | ...ROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) WHERE n IN (1, amount)
+--       |                                                                                                                  ^^^^^^
+--       = help: there are: id, region, n
+-- [7] nor are numbers below one
+--   error:
+--     error[PEN-5001]: ROW_NUMBER over a stream needs a bound, else every row that comes renumbers all others
+--      --> case.sql:1:39
+--       |
+--     1 | SELECT id, n FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) WHERE n ...
+--       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: add WHERE n <= <number> to the query around it, where n is the name of the number; or number rows as the watermark passes them: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) by the rowtime ts. Rows numbered up to a bound change, and a window (TUMBLE, HOP, ...) does not read them: group them without one
+-- [8] a star and names for all columns
+--   plan:
+--     Project a, rn [stage rows_2] [I,UB,UA,D]
+--       SubqueryAlias t (a, b, c, rn) [stage rows_2] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 2 of each region, order by amount [stage ranks_1] [I,UB,UA,D]
+--         - key: region, n
+--         - state: its rows
+--         - bound: none
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--   flow: all, columns (a, rn), key unknown, kinds, Top-N
+--   reads:
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `amount` AS `amount`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_2 ROWS SELECT `ranks_1`.`id` AS `a`, `ranks_1`.`n` AS `rn`, `ranks_1`.`__row_kind` FROM ranks_1
+--   checkpoint: latest
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `amount` AS `amount`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 2
+--   digest: be52c4fd5cf22e61
+-- [9] the number first
+--   plan:
+--     Project a, rn [stage rows_2] [I,UB,UA,D]
+--       SubqueryAlias t (rn, a, b, c) [stage rows_2] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 2 of each region, order by amount [stage ranks_1] [I,UB,UA,D]
+--         - key: region, n
+--         - state: its rows
+--         - bound: none
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--   flow: all, columns (a, rn), key unknown, kinds, Top-N
+--   reads:
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `n` AS `n`, `id` AS `id`, `region` AS `region`, `amount` AS `amount` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_2 ROWS SELECT `ranks_1`.`id` AS `a`, `ranks_1`.`n` AS `rn`, `ranks_1`.`__row_kind` FROM ranks_1
+--   checkpoint: latest
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `n` AS `n`, `id` AS `id`, `region` AS `region`, `amount` AS `amount` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 2
+--   digest: 4681bca94db6ed2a
+-- [10] over inserts
+--   plan:
+--     Project a, rn [spark update mode] [I,UA,D]
+--       SubqueryAlias t (a, b, c, d, e, rn) [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 2 of each auction, order by price [spark update mode] [I,UA,D]
+--         - key: auction, n
+--         - state: the 2 best rows, whole, for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
+--   flow: upsert, columns (a, rn), key (a, rn), Top-N
+--   reads:
+--     bid (auction, bidder, price, channel, dateTime)
+--   query:
+--     SELECT a, rn FROM (SELECT __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`bidder` AS `bidder`, __row_of_key.`__best`.`price` AS `price`, __row_of_key.`__best`.`channel` AS `channel`, __row_of_key.`__best`.`dateTime` AS `dateTime`, __row_of_key.`__number` AS `n` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)) AS t(a, b, c, d, e, rn)
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 4a3c6ac25c392566
+-- [11] over inserts, the number first
+--   plan:
+--     Project a, rn [spark update mode] [I,UA,D]
+--       SubqueryAlias t (rn, a, p) [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 2 of each auction, order by price [spark update mode] [I,UA,D]
+--         - key: auction, n
+--         - state: the 2 best rows, whole, for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
+--   flow: upsert, columns (a, rn), key (a, rn), Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT a, rn FROM (SELECT __row_of_key.`__number` AS `n`, __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`price` AS `price` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)) AS t(rn, a, p)
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 2969fb75f47976a0
+-- [12] the one row, the number first
+--   plan:
+--     Project rn, a, p [spark update mode] [I,UA,D]
+--       SubqueryAlias t (rn, a, p) [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each auction, order by price [spark update mode] [I,UA,D]
+--         - key: auction
+--         - state: the whole row, for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
+--   flow: upsert, columns (rn, a, p), key (a), first row
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT rn, a, p FROM (SELECT CAST(1 AS BIGINT) AS `n`, __best.`auction` AS `auction`, __best.`price` AS `price` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys) AS t(rn, a, p)
+--   checkpoint: bid
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 93df424d8d413885
+-- [13] names for all columns, of which the number is not read
+--   plan:
+--     Project a, b [stage rows_2] [I,UB,UA,D]
+--       SubqueryAlias t (a, b, rn) [stage rows_2] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 2 of each region, order by amount [stage ranks_1] [I,UB,UA,D]
+--         - key: region, n
+--         - state: its rows
+--         - bound: none
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--   flow: all, columns (a, b), key unknown, kinds, Top-N
+--   reads:
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 2
+--     MAINTAINED rows_2 ROWS SELECT `ranks_1`.`id` AS `a`, `ranks_1`.`region` AS `b`, `ranks_1`.`__row_kind` FROM ranks_1
+--   checkpoint: latest
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED ranks_1 KEEP normalize_0 BY (region) rows COMPUTE SELECT `id` AS `id`, `region` AS `region`, `n` AS `n` FROM (SELECT `id`, `region`, `amount`, ROW_NUMBER() OVER (PARTITION BY `region` ORDER BY `amount`, `id`, `region`) AS `n` FROM normalize_0) AS __numbered WHERE `n` <= 2
+--   digest: f44b65d0095f10ed
+-- [14] over inserts, the number is not read
+--   plan:
+--     Project a, p [spark update mode] [I,UA,D]
+--       SubqueryAlias t (a, p, rn) [spark update mode] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each auction, order by price [spark update mode] [I,UA,D]
+--         - key: auction
+--         - state: the whole row, for each key that was ever seen
+--         - bound: none
+--           Scan bid (kafka) [spark] [I]
+--   flow: upsert, columns (a, p), key (a), first row
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT a, p FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys) AS t(a, p, rn)
+--   checkpoint: bid
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
+--   digest: f8ab4a77f68b8846
+-- [15] a star gives the number in its place
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 2 of each auction, order by price [spark update mode] [I,UA,D]
+--       - key: auction, n
+--       - state: the 2 best rows, whole, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
+--   flow: upsert, columns (n, auction, price), key (auction, n), Top-N
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT * FROM (SELECT __row_of_key.`__number` AS `n`, __row_of_key.`__best`.`auction` AS `auction`, __row_of_key.`__best`.`price` AS `price` FROM (SELECT __key0, TRANSFORM(MIN_BY(__row_of_key, __order, 2), (r, i) -> NAMED_STRUCT('__best', r, '__number', CAST(i + 1 AS BIGINT))) AS __ranked FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key))
+--   checkpoint: bid
+--     CROSS JOIN UNNEST(__ranked) AS __u(__row_of_key)
+--     GROUP BY __key0 COMPUTE MIN_BY(__row_of_key, __order, 2) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
+--   digest: f194ba8e28543c5f
+-- [16] also of the one row
+--   plan:
+--     Project * [spark update mode] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by price [spark update mode] [I,UA,D]
+--       - key: auction
+--       - state: the whole row, for each key that was ever seen
+--       - bound: none
+--         Scan bid (kafka) [spark] [I]
+--   flow: upsert, columns (auction, n, price), key (auction), first row
+--   reads:
+--     bid (auction, price)
+--   query:
+--     SELECT * FROM (SELECT __best.`auction` AS `auction`, CAST(1 AS BIGINT) AS `n`, __best.`price` AS `price` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys)
+--   checkpoint: bid
+--     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
+--   digest: 43209a2c48b8d5e4
