@@ -17,8 +17,10 @@ from penstock.sql.dialect.windows.window_tables import is_windowing
 from penstock.sql.plan.builder.bounds import join_time_bounds
 from penstock.sql.plan.builder.joins import (
     INNER,
+    from_items,
     join_node,
     lookup_node,
+    name_outer_columns,
     query_conditions,
     scans_in,
     semi_join_node,
@@ -106,6 +108,7 @@ def build(
     windows are known by their names alone.
     """
     own = inline_ctes(copy_tree(tree))
+    name_outer_columns(own, tables)
     hints = StateHints(own)
     builder = _PlanBuilder(tables, hints, follows_windows=follows_windows)
     root = builder.query(own)
@@ -219,11 +222,9 @@ class _PlanBuilder:
     def _block(self, select: exp.Select, windows: BlockWindows, bound: JoinBound) -> Block:
         if windows.joins and bound is JoinBound.NONE:
             bound, self.followed = JoinBound.WINDOW, True
-        from_ = select.args.get("from_")
-        nodes = [] if from_ is None else [from_.this, *(_named(join) for join in _joins(select))]
         return Block(
             select=select,
-            relations=tuple(node.alias_or_name for node in nodes),
+            relations=tuple(node.alias_or_name for node in from_items(select)),
             bound=bound,
             has_query=has_inner_query(select),
         )
@@ -415,11 +416,6 @@ class _PlanBuilder:
 
 def _joins(select: exp.Select) -> list[exp.Expr]:
     return [*(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
-
-
-def _named(join: exp.Expr) -> exp.Expr:
-    found: exp.Expr = join.this if isinstance(join, exp.Join) else join
-    return found
 
 
 def _projected(

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from penstock.sql.dialect import window_tables
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, is_windowing
 from penstock.sql.plan.builder.relations import Scope, ScopedRelation
 from penstock.sql.plan.clauses.joins import (
     CorrelatedQuery,
@@ -60,11 +62,14 @@ from penstock.sql.plan.rules.lookup_join import retry_of
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import attach, source_of
 from penstock.sql.syntax.refusal import Refusal
+from penstock.sql.syntax.traversal import find_nodes
 
 __all__ = [
     "INNER",
+    "from_items",
     "join_node",
     "lookup_node",
+    "name_outer_columns",
     "query_conditions",
     "scans_in",
     "semi_join_node",
@@ -192,6 +197,79 @@ def query_conditions(
         return condition, ()
     rest = [test.copy() for test in tests if id(test) not in found]
     return (exp.and_(*rest) if rest else None), tuple(found.values())
+
+
+def name_outer_columns(query: exp.Expr, tables: Sequence[ScanFlow]) -> None:
+    """Write bare names in the queries of EXISTS and IN with their relation, where that is one of the query around it.
+
+    `query` is changed in place; `tables` are those of its scans, by number.
+    """
+    for condition in find_nodes(query, exp.Exists, exp.In):
+        found = condition.this if isinstance(condition, exp.Exists) else condition.args.get("query")
+        inner = None if found is None else found.unnest()
+        outer = condition.find_ancestor(exp.Select)
+        if not isinstance(inner, exp.Select) or outer is None:
+            continue
+        own, around = _from_columns(inner, tables), _from_columns(outer, tables)
+        if own is None or around is None:
+            continue
+        for column in inner.find_all(exp.Column):
+            bare = not column.table and column.find_ancestor(exp.Select) is inner
+            if not bare or any(column.name in names for names in own.values()):
+                continue
+            holders = [alias for alias, names in around.items() if column.name in names]
+            if len(holders) == 1 and holders[0] not in own:
+                column.set("table", exp.to_identifier(holders[0], quoted=True))
+
+
+def from_items(select: exp.Select) -> list[exp.Expr]:
+    """Return the relations and functions in FROM, from left to right."""
+    from_ = select.args.get("from_")
+    joins = [*(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
+    found = [] if from_ is None else [from_.this]
+    return found + [join.this if isinstance(join, exp.Join) else join for join in joins]
+
+
+def _from_columns(
+    select: exp.Select, tables: Sequence[ScanFlow]
+) -> dict[str, frozenset[str]] | None:
+    """Return the columns of each relation in FROM; None where those of one are unknown."""
+    found: dict[str, frozenset[str]] = {}
+    for node in from_items(select):
+        columns = _relation_columns(node, tables)
+        if columns is None:
+            return None
+        found[node.alias_or_name] = columns
+    return found
+
+
+def _relation_columns(node: exp.Expr, tables: Sequence[ScanFlow]) -> frozenset[str] | None:
+    if node.alias_column_names:
+        return frozenset(node.alias_column_names)
+    match node:
+        case ScanTable():
+            return frozenset(tables[node.scan].columns)
+        case exp.Table() if is_windowing(node):
+            given = _relation_columns(window_tables(node)[0].input, tables)
+            return None if given is None else given | set(WINDOW_COLUMNS)
+        case exp.Subquery():
+            return _query_columns(node.this, tables)
+        case _:
+            return None
+
+
+def _query_columns(query: exp.Expr, tables: Sequence[ScanFlow]) -> frozenset[str] | None:
+    while isinstance(query, exp.Subquery | exp.SetOperation):
+        query = query.this
+    if not isinstance(query, exp.Select):
+        return None
+    found = {item.alias_or_name for item in query.expressions if not item.is_star}
+    if any(item.is_star for item in query.expressions):
+        relations = _from_columns(query, tables)
+        if relations is None:
+            return None
+        found.update(*relations.values())  # those of t.* at least: a name more hides an outer one
+    return frozenset(found)
 
 
 def semi_join_node(

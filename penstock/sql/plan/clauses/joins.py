@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from sqlglot import exp
 
 from penstock.sql.plan.logical.nodes import JoinType
+from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.joins import is_filled_later
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
@@ -238,6 +239,8 @@ def read_query_condition(condition: exp.Expr) -> QueryCondition | Refusal:
     if isinstance(node, exp.Exists):
         select = node.this.unnest()
         if isinstance(select, exp.Select):
+            if (refusal := _refuse_one_row(node, select)) is not None:
+                return refusal
             return QueryCondition(kind=JoinType.ANTI if negated else JoinType.SEMI, select=select)
     if isinstance(node, exp.In) and node.args.get("query") is not None:
         select = node.args["query"].unnest()
@@ -255,6 +258,24 @@ def read_query_condition(condition: exp.Expr) -> QueryCondition | Refusal:
         hint="x IN (SELECT ...), EXISTS (SELECT ...) and NOT EXISTS (SELECT ...) are, with AND between them; or join "
         "the query in FROM",
         span=span_of(node),
+    )
+
+
+def _refuse_one_row(node: exp.Expr, select: exp.Select) -> Refusal | None:
+    """Refuse EXISTS over an aggregation without GROUP BY, which gives a row whatever it reads."""
+    if select.args.get("group") is not None or not own_aggregates(select):
+        return None
+    having = select.args.get("having") is not None
+    return Refusal(
+        message="an aggregation without GROUP BY gives one row, whatever it reads: "
+        + (
+            "EXISTS with HAVING over it is not supported"
+            if having
+            else "EXISTS over it always holds"
+        ),
+        hint="aggregate in FROM, and compare the result: FROM a CROSS JOIN (SELECT COUNT(*) AS n FROM b) AS c WHERE "
+        "c.n > 0; or EXISTS (SELECT 1 FROM b WHERE b.x = a.x) for the rows that have a match",
+        span=span_of(select) or span_of(node),
     )
 
 

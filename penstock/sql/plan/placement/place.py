@@ -182,12 +182,15 @@ def place_operators(
     """
     changing = any(scan.changes is not ChangelogMode.INSERT_ONLY for scan in plan.scans)
     spark = SparkTraits(plan.scans)
+    lateral = _refuse_lateral(plan, options)
     if options.temporal:
-        return place_on_stages(plan, spark, options, planner)
+        return lateral or place_on_stages(plan, spark, options, planner)
     if len(options.at_rest) == len(plan.scans) or not (options.sink is not None or changing):
         flow = Flow(columns=None)
         root = _on_one_engine(plan.root, flow)
         return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark, checked=False)
+    if lateral is not None:
+        return lateral
     tables = [scan_flow(scan) for scan in plan.scans]
     followed = frozenset(range(len(tables))) - set(options.at_rest) - plan.lookups
     if changing:
@@ -241,6 +244,21 @@ def place_on_stages(
         return refusal
     root = _on_stages(plan.root, stages, spark)
     return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark, stages=stages)
+
+
+def _refuse_lateral(plan: Plan, options: PlacementOptions) -> Refusal | None:
+    """Refuse LATERAL (SELECT ...) over a table whose rows are followed."""
+    for node in find_nodes(plan.inlined, exp.Lateral):
+        query = node.this.unnest()
+        scans = find_nodes(query, ScanTable) if isinstance(query, exp.Query) else ()
+        if any(scan.scan not in options.at_rest for scan in scans):
+            return Refusal(
+                message="LATERAL (SELECT ...) over a stream is not supported",
+                hint="join the query by its condition: FROM a JOIN (SELECT ...) AS b ON a.x = b.x; the best rows for "
+                "each are ROW_NUMBER() OVER (PARTITION BY x ORDER BY ...) AS n in that query, and WHERE b.n <= 3",
+                span=span_of(node),
+            )
+    return None
 
 
 def _refuse_unfollowed(plan: Plan, options: PlacementOptions) -> Refusal | None:

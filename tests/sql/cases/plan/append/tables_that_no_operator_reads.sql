@@ -48,12 +48,12 @@ SELECT auction, (SELECT MAX(id) FROM shop) AS m FROM bid
 --       = help: join it in FROM, without brackets: FROM a JOIN b ON a.x = b.x; or FROM a JOIN (SELECT ...) AS b ON a.x = b.x
 -- [5] in LATERAL
 --   error:
---     error[PEN-5001]: the rows of default_catalog.default_database.latest cannot be followed here: in a query inside an expression, in LATERAL (SELECT ...) or in a join in brackets
---      --> case.sql:1:73
+--     error[PEN-5001]: LATERAL (SELECT ...) over a stream is not supported
+--      --> case.sql:1:49
 --       |
 --     1 | SELECT b.auction, x.id FROM bid AS b CROSS JOIN LATERAL (SELECT id FROM latest WHERE id = b.auction) AS x
---       |                                                                         ^^^^^^
---       = help: join it in FROM, without brackets: FROM a JOIN b ON a.x = b.x; or FROM a JOIN (SELECT ...) AS b ON a.x = b.x
+--       |                                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: join the query by its condition: FROM a JOIN (SELECT ...) AS b ON a.x = b.x; the best rows for each are ROW_NUMBER() OVER (PARTITION BY x ORDER BY ...) AS n in that query, and WHERE b.n <= 3
 -- [6] a query of WHERE is a join
 --   plan:
 --     Project id [stage join_0] [I,UB,UA,D]

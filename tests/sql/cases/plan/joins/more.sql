@@ -278,12 +278,12 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --   digest: e1325df4500d0321
 -- [16] exists of an aggregation
 --   error:
---     error[PEN-5001]: an aggregation inside EXISTS or IN that names columns of the query around it is not supported
+--     error[PEN-5001]: an aggregation without GROUP BY gives one row, whatever it reads: EXISTS over it always holds
 --      --> case.sql:1:49
 --       |
 --     1 | SELECT id FROM orders AS o WHERE EXISTS (SELECT COUNT(*) FROM nowm AS n WHERE n.id = o.id)
 --       |                                                 ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: aggregate in FROM, and join the result
+--       = help: aggregate in FROM, and compare the result: FROM a CROSS JOIN (SELECT COUNT(*) AS n FROM b) AS c WHERE c.n > 0; or EXISTS (SELECT 1 FROM b WHERE b.x = a.x) for the rows that have a match
 -- [17] in, two columns
 --   error:
 --     error[PEN-5001]: the query behind IN gives one column, and names it

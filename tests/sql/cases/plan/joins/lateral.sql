@@ -1,0 +1,48 @@
+-- LATERAL (SELECT ...) over a stream is refused as such
+-- tables: auctions
+SELECT c.id, t.price FROM cdc AS c, LATERAL (SELECT price FROM bid AS b WHERE b.auction = c.id) AS t
+-- and: in a join
+SELECT c.id, t.price FROM cdc AS c LEFT JOIN LATERAL (SELECT price FROM bid AS b WHERE b.auction = c.id) AS t ON TRUE
+-- and: over rows that stay
+SELECT c.id, t.price FROM auction AS c, LATERAL (SELECT price FROM bid AS b WHERE b.auction = c.id) AS t
+-- and: over a table that is read as it is
+SELECT c.id, t.name FROM dim AS c, LATERAL (SELECT name FROM shop AS b WHERE b.id = c.id) AS t
+-- ----- expected
+-- [1] LATERAL (SELECT ...) over a stream is refused as such
+--   error:
+--     error[PEN-5001]: LATERAL (SELECT ...) over a stream is not supported
+--      --> case.sql:1:37
+--       |
+--     1 | SELECT c.id, t.price FROM cdc AS c, LATERAL (SELECT price FROM bid AS b WHERE b.auction = c.id) AS t
+--       |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: join the query by its condition: FROM a JOIN (SELECT ...) AS b ON a.x = b.x; the best rows for each are ROW_NUMBER() OVER (PARTITION BY x ORDER BY ...) AS n in that query, and WHERE b.n <= 3
+-- [2] in a join
+--   error:
+--     error[PEN-5001]: LATERAL (SELECT ...) over a stream is not supported
+--      --> case.sql:1:46
+--       |
+--     1 | SELECT c.id, t.price FROM cdc AS c LEFT JOIN LATERAL (SELECT price FROM bid AS b WHERE b.auction = c.id) AS t ON TRUE
+--       |                                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: join the query by its condition: FROM a JOIN (SELECT ...) AS b ON a.x = b.x; the best rows for each are ROW_NUMBER() OVER (PARTITION BY x ORDER BY ...) AS n in that query, and WHERE b.n <= 3
+-- [3] over rows that stay
+--   error:
+--     error[PEN-5001]: LATERAL (SELECT ...) over a stream is not supported
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT c.id, t.price FROM auction AS c, LATERAL (SELECT price FROM bid AS b WHERE b.auction = c.id) AS t
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: join the query by its condition: FROM a JOIN (SELECT ...) AS b ON a.x = b.x; the best rows for each are ROW_NUMBER() OVER (PARTITION BY x ORDER BY ...) AS n in that query, and WHERE b.n <= 3
+-- [4] over a table that is read as it is
+--   plan:
+--     Project c.id, t.name [spark] [I]
+--       Unnest LATERAL (SELECT name FROM shop AS b WHERE b.id = c.id) AS t [spark] [I]
+--         Scan dim AS c (delta) [spark] [I]
+--   flow: insert-only, columns (id, name), key unknown
+--   reads:
+--     dim (id, name), marked
+--     shop (id, name), looked up, marked
+--   query:
+--     SELECT c.id, t.name FROM dim AS c, LATERAL (SELECT name FROM shop AS b WHERE b.id = c.id) AS t
+--   checkpoint: dim
+--     , LATERAL (SELECT name FROM shop AS b WHERE b.id = c.id) AS t
+--   digest: fc613e6b92b5069f

@@ -1,0 +1,231 @@
+-- bare names in EXISTS and IN that the inner query has not are those of the query around it
+-- tables: auctions
+SELECT id FROM cdc WHERE EXISTS (SELECT 1 FROM bid WHERE auction = amount)
+-- and: of one of several relations
+SELECT c.id FROM cdc AS c JOIN nowm AS n ON c.id = n.id WHERE NOT EXISTS (SELECT 1 FROM bid WHERE auction = amount AND channel = k)
+-- and: in IN
+SELECT id FROM cdc WHERE id IN (SELECT auction FROM bid WHERE price > amount)
+-- and: over a query, and windows
+SELECT id FROM cdc WHERE EXISTS (SELECT 1 FROM (SELECT *, price * 2 AS twice FROM bid) AS b WHERE twice = amount) AND EXISTS (SELECT 1 FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) WHERE auction = amount AND window_start = window_time)
+-- and: in WITH
+WITH b AS (SELECT auction AS a FROM bid) SELECT id FROM cdc WHERE EXISTS (SELECT 1 FROM b WHERE a = amount)
+-- and: the inner query has it
+SELECT id FROM cdc WHERE EXISTS (SELECT 1 FROM latest AS l WHERE l.region = cdc.region AND amount = 1)
+-- and: an aggregation without GROUP BY gives one row
+SELECT id FROM cdc WHERE EXISTS (SELECT COUNT(*) FROM bid)
+-- and: whatever it compares
+SELECT id FROM cdc WHERE NOT EXISTS (SELECT MAX(price) FROM bid WHERE auction = id)
+-- and: but with HAVING
+SELECT id FROM cdc WHERE EXISTS (SELECT COUNT(*) FROM bid HAVING COUNT(*) > 3)
+-- and: a group is a row
+SELECT id FROM cdc WHERE EXISTS (SELECT auction, COUNT(*) FROM bid WHERE auction = id GROUP BY auction)
+-- ----- expected
+-- [1] bare names in EXISTS and IN that the inner query has not are those of the query around it
+--   plan:
+--     Project id [stage rows_1] [I,UB,UA,D]
+--       Join SEMI on cdc.amount = __inner.auction [stage join_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Project auction [spark, feed_1] [I]
+--           Scan bid (kafka) [spark] [I]
+--   flow: all, columns (id), key (id), kinds, join
+--   reads:
+--     cdc (id, amount, __row_kind)
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`) AS `__feed1` FROM (SELECT auction AS `auction` FROM bid AS `bid`) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (amount) rows; feed_1 BY (auction) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`amount` = `feed_1`.`auction`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: cdc, bid
+--     FEED feed_0 (id, amount)
+--     FEED feed_1 (auction)
+--     MAINTAINED join_0 KEEP feed_0 BY (amount) rows; feed_1 BY (auction) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`amount` = `feed_1`.`auction`
+--   digest: a9d697e344929766
+-- [2] of one of several relations
+--   plan:
+--     Project c.id [stage rows_2] [I,D]
+--       Join ANTI on c.amount = __inner.auction AND n.k = __inner.channel [stage join_1] [I,D]
+--       - key: none
+--       - state: the rows of both sides (ANTI join)
+--       - bound: none
+--         Join INNER on c.id = n.id [stage join_0] [I,D]
+--         - key: none
+--         - state: the rows of both sides (INNER join)
+--         - bound: none
+--           Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--           Scan nowm AS n (kafka) [spark, feed_1] [I]
+--         Project auction, channel [spark, feed_2] [I]
+--           Scan bid (kafka) [spark] [I]
+--   flow: all, columns (id), key unknown, kinds, join
+--   reads:
+--     cdc (id, amount, __row_kind)
+--     nowm (id, k)
+--     bid (auction, channel)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'k', `k`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id` AS `id`, `k` AS `k` FROM nowm) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('auction', `auction`, 'channel', `channel`) AS `__feed2` FROM (SELECT auction AS `auction`, channel AS `channel` FROM bid AS `bid`) AS feed_2
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `feed_1`.`id` AS `id__2`, `feed_1`.`k` AS `k` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED join_1 KEEP join_0 BY (amount, k) rows; feed_2 BY (auction, channel) rows COMPUTE SELECT `join_0`.`id` AS `id`, `join_0`.`amount` AS `amount`, `join_0`.`id__2` AS `id__2`, `join_0`.`k` AS `k` FROM join_0 LEFT ANTI JOIN feed_2 ON `join_0`.`amount` = `feed_2`.`auction` AND `join_0`.`k` = `feed_2`.`channel`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: cdc, nowm, bid
+--     FEED feed_0 (id, amount)
+--     FEED feed_1 (id, k)
+--     FEED feed_2 (auction, channel)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `feed_1`.`id` AS `id__2`, `feed_1`.`k` AS `k` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED join_1 KEEP join_0 BY (amount, k) rows; feed_2 BY (auction, channel) rows COMPUTE SELECT `join_0`.`id` AS `id`, `join_0`.`amount` AS `amount`, `join_0`.`id__2` AS `id__2`, `join_0`.`k` AS `k` FROM join_0 LEFT ANTI JOIN feed_2 ON `join_0`.`amount` = `feed_2`.`auction` AND `join_0`.`k` = `feed_2`.`channel`
+--   digest: 4ca14d743eb7fa31
+-- [3] in IN
+--   plan:
+--     Project id [stage rows_1] [I,UB,UA,D]
+--       Join SEMI on id = __inner.auction AND __inner.price > cdc.amount [stage join_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Project auction, price [spark, feed_1] [I]
+--           Scan bid (kafka) [spark] [I]
+--   flow: all, columns (id), key (id), kinds, join
+--   reads:
+--     cdc (id, amount, price, __row_kind)
+--     bid (auction, price)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, 'price', `price`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `amount`, `price`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed1` FROM (SELECT auction AS `auction`, price AS `price` FROM bid AS `bid`) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `feed_0`.`price` AS `price` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`price` > `feed_0`.`amount`)
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: cdc, bid
+--     FEED feed_0 (id, amount, price)
+--     FEED feed_1 (auction, price)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `feed_0`.`price` AS `price` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`price` > `feed_0`.`amount`)
+--   digest: f4ec923a649e5e47
+-- [4] over a query, and windows
+--   plan:
+--     Project id [stage rows_2] [I,UB,UA,D]
+--       Join SEMI on cdc.amount = __inner.auction [stage join_1] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Join SEMI on cdc.amount = __inner.twice [stage join_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the rows of both sides (SEMI join)
+--         - bound: none
+--           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--           Project twice [spark, feed_1] [I]
+--             SubqueryAlias b [spark] [I]
+--               Project *, price * 2 AS twice [spark] [I]
+--                 Scan bid (kafka) [spark] [I]
+--         Project auction [spark, feed_2] [I]
+--           Filter window_start = window_time [spark] [I]
+--             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
+--               Scan bid (kafka), as above [spark] [I]
+--   flow: all, columns (id), key (id), kinds, join
+--   reads:
+--     cdc (id, amount, price, __row_kind)
+--     bid (auction, price, dateTime), rowtime dateTime, marked
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, 'price', `price`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `id`, `amount`, `price`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('twice', `twice`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT twice AS `twice` FROM (SELECT *, price * 2 AS twice FROM bid AS `bid`) AS b) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('auction', `auction`) AS `__feed2` FROM (SELECT auction AS `auction` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) WHERE window_start = window_time) AS feed_2
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (amount) rows; feed_1 BY (twice) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `feed_0`.`price` AS `price` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`amount` = `feed_1`.`twice`
+--     MAINTAINED join_1 KEEP join_0 BY (amount) rows; feed_2 BY (auction) rows COMPUTE SELECT `join_0`.`id` AS `id`, `join_0`.`amount` AS `amount`, `join_0`.`price` AS `price` FROM join_0 LEFT SEMI JOIN feed_2 ON `join_0`.`amount` = `feed_2`.`auction`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
+--   checkpoint: cdc, bid
+--     FEED feed_0 (id, amount, price)
+--     FEED feed_1 (twice)
+--     FEED feed_2 (auction)
+--     MAINTAINED join_0 KEEP feed_0 BY (amount) rows; feed_1 BY (twice) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount`, `feed_0`.`price` AS `price` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`amount` = `feed_1`.`twice`
+--     MAINTAINED join_1 KEEP join_0 BY (amount) rows; feed_2 BY (auction) rows COMPUTE SELECT `join_0`.`id` AS `id`, `join_0`.`amount` AS `amount`, `join_0`.`price` AS `price` FROM join_0 LEFT SEMI JOIN feed_2 ON `join_0`.`amount` = `feed_2`.`auction`
+--   digest: c24c7662f4c4d1de
+-- [5] in WITH
+--   plan:
+--     Project id [stage rows_1] [I,UB,UA,D]
+--       Join SEMI on cdc.amount = __inner.a [stage join_0] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Project a [spark, feed_1] [I]
+--           SubqueryAlias b [spark] [I]
+--             Project auction AS a [spark] [I]
+--               Scan bid (kafka) [spark] [I]
+--   flow: all, columns (id), key (id), kinds, join
+--   reads:
+--     cdc (id, amount, __row_kind)
+--     bid (auction)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('a', `a`) AS `__feed1` FROM (SELECT a AS `a` FROM (SELECT auction AS a FROM bid AS `bid`) AS `b`) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (amount) rows; feed_1 BY (a) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`amount` = `feed_1`.`a`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: cdc, bid
+--     FEED feed_0 (id, amount)
+--     FEED feed_1 (a)
+--     MAINTAINED join_0 KEEP feed_0 BY (amount) rows; feed_1 BY (a) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`amount` AS `amount` FROM feed_0 LEFT SEMI JOIN feed_1 ON `feed_0`.`amount` = `feed_1`.`a`
+--   digest: 9544100309b2c305
+-- [6] the inner query has it
+--   plan:
+--     Project id [stage rows_3] [I,UB,UA,D]
+--       Join SEMI on cdc.region = __inner.region [stage join_2] [I,UB,UA,D]
+--       - key: id
+--       - state: the rows of both sides (SEMI join)
+--       - bound: none
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--         Project l.region [stage rows_1] [I,UB,UA,D]
+--           Filter amount = 1 [stage rows_1] [I,UB,UA,D]
+--             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--             - key: id
+--             - state: the last row of each key
+--             - bound: none
+--               Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
+--   flow: all, columns (id), key (id), kinds, join
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--     latest (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`region` AS `region`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`amount` = 1
+--     MAINTAINED join_2 KEEP feed_0 BY (region) rows; rows_1 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount` FROM feed_0 LEFT SEMI JOIN rows_1 ON `feed_0`.`region` = `rows_1`.`region`
+--     MAINTAINED rows_3 ROWS SELECT `join_2`.`id` AS `id`, `join_2`.`__row_kind` FROM join_2
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id, region, amount)
+--     FEED feed_1 (id, region, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`region` AS `region`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`amount` = 1
+--     MAINTAINED join_2 KEEP feed_0 BY (region) rows; rows_1 BY (region) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `amount` FROM feed_0 LEFT SEMI JOIN rows_1 ON `feed_0`.`region` = `rows_1`.`region`
+--   digest: 01a46e971fc73d83
+-- [7] an aggregation without GROUP BY gives one row
+--   error:
+--     error[PEN-5001]: an aggregation without GROUP BY gives one row, whatever it reads: EXISTS over it always holds
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT id FROM cdc WHERE EXISTS (SELECT COUNT(*) FROM bid)
+--       |                                         ^^^^^^^^^^^^^^^^^
+--       = help: aggregate in FROM, and compare the result: FROM a CROSS JOIN (SELECT COUNT(*) AS n FROM b) AS c WHERE c.n > 0; or EXISTS (SELECT 1 FROM b WHERE b.x = a.x) for the rows that have a match
+-- [8] whatever it compares
+--   error:
+--     error[PEN-5001]: an aggregation without GROUP BY gives one row, whatever it reads: EXISTS over it always holds
+--      --> case.sql:1:45
+--       |
+--     1 | SELECT id FROM cdc WHERE NOT EXISTS (SELECT MAX(price) FROM bid WHERE auction = id)
+--       |                                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: aggregate in FROM, and compare the result: FROM a CROSS JOIN (SELECT COUNT(*) AS n FROM b) AS c WHERE c.n > 0; or EXISTS (SELECT 1 FROM b WHERE b.x = a.x) for the rows that have a match
+-- [9] but with HAVING
+--   error:
+--     error[PEN-5001]: an aggregation without GROUP BY gives one row, whatever it reads: EXISTS with HAVING over it is not supported
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT id FROM cdc WHERE EXISTS (SELECT COUNT(*) FROM bid HAVING COUNT(*) > 3)
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: aggregate in FROM, and compare the result: FROM a CROSS JOIN (SELECT COUNT(*) AS n FROM b) AS c WHERE c.n > 0; or EXISTS (SELECT 1 FROM b WHERE b.x = a.x) for the rows that have a match
+-- [10] a group is a row
+--   error:
+--     error[PEN-5001]: an aggregation inside EXISTS or IN that names columns of the query around it is not supported
+--      --> case.sql:1:41
+--       |
+--     1 | SELECT id FROM cdc WHERE EXISTS (SELECT auction, COUNT(*) FROM bid WHERE auction = id GROUP BY auction)
+--       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: aggregate in FROM, and join the result
