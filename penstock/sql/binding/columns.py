@@ -259,12 +259,16 @@ def _unknown_column(
         return None  # row.field.field, where the first field has the name of a table
     elif table:
         names, message = known[table], f"'{table}' has no column '{name}'"
+        if names.count(name) > 1:
+            return _given_twice(column, table, checking)
     elif name in _aliases(scope.expression):
         return None  # ORDER BY, GROUP BY, HAVING of an alias
     else:
         holders = [source for source in scope.sources if name in known.get(source, ())]
         if len(holders) > 1 and not _merges(scope.expression):
             return _ambiguous(column, holders, checking)
+        if holders and known[holders[0]].count(name) > 1:
+            return _given_twice(column, holders[0], checking)
         names = list(dict.fromkeys(c for columns in known.values() for c in columns))
         message = f"there is no column '{name}'"
     if name in names or not names:
@@ -326,6 +330,17 @@ def _ambiguous(column: exp.Column, holders: list[str], checking: CheckedQuery) -
     return DefinitionError(
         f"the column '{column.name}' is in {sources}",
         hint=f"write {holders[0]}.{column.name} or {holders[1]}.{column.name}",
+        span=span,
+    )
+
+
+def _given_twice(column: exp.Column, source: str, checking: CheckedQuery) -> InputError | None:
+    span = checking.span(column.this)
+    if span is None:
+        return None
+    return DefinitionError(
+        f"the column '{column.name}' is ambiguous: the query '{source}' gives several of that name",
+        hint=f"name them apart in that query: {column.name} AS {column.name}_2",
         span=span,
     )
 

@@ -74,6 +74,12 @@ def expanded(
                     hint="name the columns",
                     span=span_of(item),
                 )
+            if len(set(relation.flow.columns)) < len(relation.flow.columns):
+                return Refusal(
+                    message=f"the query '{relation.alias}' gives columns of one name, which * cannot tell apart",
+                    hint="name them apart in that query, with AS",
+                    span=span_of(item),
+                )
             table = relation.alias or None
             items += [exp.column(n, table, quoted=True) for n in relation.flow.columns]
     return items

@@ -1,0 +1,80 @@
+-- a name that a query in FROM gives twice is ambiguous where it is read
+-- tables: auctions
+SELECT region FROM (SELECT region, region FROM cdc) AS t
+-- and: with its relation
+SELECT t.region FROM (SELECT region, UPPER(region) AS region FROM cdc) AS t
+-- and: in WHERE, and WITH
+WITH t AS (SELECT id AS region, region FROM cdc) SELECT id FROM cdc WHERE id IN (SELECT region FROM t)
+-- and: another name is not
+SELECT id FROM (SELECT id, region, region FROM cdc) AS t
+-- and: nor is a star
+SELECT * FROM (SELECT region, region FROM cdc) AS t
+-- and: nor names that the alias gives
+SELECT a FROM (SELECT region, region FROM cdc) AS t (a, b)
+-- ----- expected
+-- [1] a name that a query in FROM gives twice is ambiguous where it is read
+--   error:
+--     error[PEN-3001]: the column 'region' is ambiguous: the query 't' gives several of that name
+--      --> case.sql:1:8
+--       |
+--     1 | SELECT region FROM (SELECT region, region FROM cdc) AS t
+--       |        ^^^^^^
+--       = help: name them apart in that query: region AS region_2
+-- [2] with its relation
+--   error:
+--     error[PEN-3001]: the column 'region' is ambiguous: the query 't' gives several of that name
+--      --> case.sql:1:10
+--       |
+--     1 | SELECT t.region FROM (SELECT region, UPPER(region) AS region FROM cdc) AS t
+--       |          ^^^^^^
+--       = help: name them apart in that query: region AS region_2
+-- [3] in WHERE, and WITH
+--   error:
+--     error[PEN-3001]: the column 'region' is ambiguous: the query 't' gives several of that name
+--      --> case.sql:1:89
+--       |
+--     1 | WITH t AS (SELECT id AS region, region FROM cdc) SELECT id FROM cdc WHERE id IN (SELECT region FROM t)
+--       |                                                                                         ^^^^^^
+--       = help: name them apart in that query: region AS region_2
+-- [4] another name is not
+--   plan:
+--     Project id [spark] [I,UB,UA,D]
+--       SubqueryAlias t [spark] [I,UB,UA,D]
+--         Project id, region, region [spark] [I,UB,UA,D]
+--           Scan cdc (kafka) [spark] [I,UB,UA,D]
+--   flow: all, columns (id), key (id), kinds
+--   reads:
+--     cdc (id, __row_kind), marked
+--   query:
+--     SELECT id, `__row_kind` AS `__row_kind` FROM (SELECT id, region, region, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`) AS t
+--   checkpoint: cdc
+--   digest: e17fd4f7eef9e7f1
+-- [5] nor is a star
+--   plan:
+--     Project * [stage rows_0] [I,UB,UA,D]
+--       SubqueryAlias t [stage rows_0] [I,UB,UA,D]
+--         Project region, region [stage rows_0] [I,UB,UA,D]
+--           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (region, region__2), key unknown, kinds
+--   reads:
+--     cdc (id, region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`region` AS `region`, `feed_0`.`region` AS `region__2`, `feed_0`.`__row_kind` FROM feed_0
+--   checkpoint: cdc
+--     FEED feed_0 (region)
+--   digest: 1c856efc93e3e0f6
+-- [6] nor names that the alias gives
+--   plan:
+--     Project a [spark] [I,UB,UA,D]
+--       SubqueryAlias t (a, b) [spark] [I,UB,UA,D]
+--         Project region, region [spark] [I,UB,UA,D]
+--           Scan cdc (kafka) [spark] [I,UB,UA,D]
+--   flow: all, columns (a), key unknown, kinds
+--   reads:
+--     cdc (region, __row_kind), marked
+--   query:
+--     SELECT a, `__row_kind` AS `__row_kind` FROM (SELECT region, region, `__row_kind` AS `__row_kind` FROM cdc AS `cdc`) AS t(a, b, `__row_kind`)
+--   checkpoint: cdc
+--   digest: 16e16d25312072d8
