@@ -65,7 +65,10 @@ class RangeProgress:
 
     def left(self, most: int) -> int:
         """Count the offsets that are left, at most `most`."""
-        return most if self.split.stop is None else min(most, self.split.stop - self.position)
+        if self.split.stop is None:
+            return most
+        # a log whose beginning was deleted past the stop is at a later position
+        return max(0, min(most, self.split.stop - self.position))
 
     def advance(self, position: int) -> bool:
         """Move on to `position` over a gap; whether that was a move."""

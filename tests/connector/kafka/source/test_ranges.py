@@ -56,6 +56,15 @@ def test_a_gap_up_to_the_stop_does_not_end_the_range_by_itself() -> None:
     assert progress.finished
 
 
+def test_nothing_is_left_of_a_range_that_was_deleted_with_more() -> None:
+    """The log begins behind the stop, so that the position is there; it takes nothing from other ranges."""
+    progress = reading(5, 8)
+    progress.advance(20)
+
+    assert progress.left(100) == 0
+    assert progress.finished
+
+
 def test_a_record_past_a_gap_ends_the_range() -> None:
     """Compaction took the last records of the range."""
     progress = reading(5, 8)
