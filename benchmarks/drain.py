@@ -84,7 +84,7 @@ def drain(topic: Topic, *, first: int = 0) -> float:
     queue.redirect(places)
     consumer.assign(topic.starts())
     ranges = [native.Range(topic=t, partition=p, begin=first, end=None) for t, p in places]
-    ends: set[tuple[str, int]] = set()
+    ends: set[int] = set()
     began = time.process_time()
     while len(ends) < PARTITIONS:
         drained = queue.drain(
