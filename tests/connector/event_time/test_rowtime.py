@@ -1,4 +1,4 @@
-"""The watermark of raw records, evaluated before Spark runs. That Spark says the same: tests/sql/expressions/test_duckdb.py."""
+"""The watermark of raw records, evaluated before Spark runs. That Spark says the same: tests/sql/expressions/test_duckdb_sql.py."""
 
 from __future__ import annotations
 

@@ -139,3 +139,92 @@ def test_metadata_is_that_of_flink():
     assert changes(NAME, {"id": "INT"}, [record], metadata=keys) == [
         ("-D", number, "shop", "orders", [("id", 4)], ["id"], *at) for number in (1, 2)
     ]
+
+
+# --- the format maxwell-json: whole rows in `data`, and in `old` only what an update changed ---
+
+
+MAXWELL = "maxwell-json"
+MAXWELL_COLUMNS = {"id": "BIGINT NOT NULL", "name": "STRING", "note": "STRING"}
+MAXWELL_ROW = {"id": 1, "name": "a", "note": "n"}
+
+
+def update(new: dict, old: object, **more: object) -> dict:
+    """Make an update."""
+    return {"type": "update", "data": new, "old": old, **more}
+
+
+def test_operations_of_maxwell_become_the_kinds_of_changes_in_flink():
+    """A deletion is the row in `data`."""
+    records = [
+        {"type": "insert", "data": MAXWELL_ROW},
+        update({**MAXWELL_ROW, "name": "b"}, {"name": "a"}),
+        {"type": "delete", "data": {**MAXWELL_ROW, "name": "b"}},
+        None,
+    ]
+
+    assert changes(MAXWELL, MAXWELL_COLUMNS, records) == [
+        ("+I", 1, "a", "n"),
+        ("-U", 1, "a", "n"),
+        ("+U", 1, "b", "n"),
+        ("-D", 1, "b", "n"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "before"),
+    [
+        (MAXWELL_ROW, {}, (1, "a", "n")),
+        (MAXWELL_ROW, {"name": None}, (1, None, "n")),
+        (MAXWELL_ROW, {"name": None, "note": "m"}, (1, None, "m")),
+        (MAXWELL_ROW, {"id": 2, "note": None}, (2, "a", None)),
+        ({**MAXWELL_ROW, "name": None}, {"note": None}, (1, None, None)),
+        ({**MAXWELL_ROW, "name": None}, {"name": "b"}, (1, "b", "n")),
+        (
+            {**MAXWELL_ROW, "name": '"old":{"note":null}'},
+            {"id": 1},
+            (1, '"old":{"note":null}', "n"),
+        ),
+    ],
+)
+def test_a_column_that_old_lists_had_that_value_and_any_other_did_not_change(new, old, before):
+    """Listed as null, it was NULL; not listed, it is as in the new row."""
+    found = changes(
+        MAXWELL, MAXWELL_COLUMNS, [{"type": "insert", "data": MAXWELL_ROW}, update(new, old)]
+    )
+
+    assert found[1] == ("-U", *before)
+
+
+def test_names_that_are_written_with_escapes_are_found():
+    """A column listed as null under an escaped name, or beside one."""
+    name = 'the "n"/ä'
+    record = update({name: "new"}, {name: None})
+
+    assert changes(MAXWELL, {name: "STRING"}, [record])[0] == ("-U", None)
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"type": "bootstrap-start", "data": {"id": 1}}, "'type' is 'bootstrap-start'"),
+        ({"type": "insert"}, "'data' of the change 'insert' is null"),
+        ({"type": "update", "data": MAXWELL_ROW}, "'old' of the change 'update' is null"),
+    ],
+)
+def test_a_bad_change_of_maxwell_is_an_error(record, message):
+    """It names the record and what is wrong."""
+    with pytest.raises(BadRecordError, match=message):
+        changes(MAXWELL, MAXWELL_COLUMNS, [record])
+
+
+def test_metadata_of_maxwell_is_that_of_flink():
+    """Maxwell's time is in seconds."""
+    more = {"database": "shop", "table": "orders", "ts": 1596684883, "primary_key_columns": ["id"]}
+    keys = ["database", "table", "primary-key-columns", "ingestion-timestamp"]
+    at = datetime(2020, 8, 6, 3, 34, 43, tzinfo=UTC)
+
+    assert changes(MAXWELL, {}, [update(MAXWELL_ROW, {}, **more)], metadata=keys) == [
+        ("-U", "shop", "orders", ["id"], at),
+        ("+U", "shop", "orders", ["id"], at),
+    ]
