@@ -45,10 +45,13 @@ from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
 __all__ = [
+    "counted",
+    "mean",
     "plan_aggregate",
     "plan_distinct",
     "plan_set_operation",
     "when",
+    "where_some",
     "with_windows",
 ]
 
@@ -154,18 +157,11 @@ class _Measures:
         total = self._sum(value if condition is None else when(condition, value))
         count = self._count(value, condition)
         if isinstance(node, exp.Avg):
-            total.type = exp.DataType.build(exp.DType.BIGINT)
-            total = exp.Div(this=total, expression=count.copy())
-            total.type = total.this.type
-        some = exp.GT(this=count, expression=exp.Literal.number(0))
-        return exp.Case(ifs=[exp.If(this=some, true=total)])
+            total = mean(total, count, exp.DType.BIGINT)
+        return where_some(count, total)
 
     def _count(self, value: exp.Expr | None, condition: exp.Expr | None) -> exp.Expr:
-        tests: list[exp.Expr] = [] if condition is None else [exp.paren(condition.copy())]
-        if value is not None:
-            tests.append(exp.not_(exp.Is(this=exp.paren(value.copy()), expression=exp.null())))
-        one = exp.cast(exp.Literal.number(1), exp.DType.BIGINT)
-        count = self._sum(when(exp.and_(*tests), one) if tests else one)
+        count = self._sum(counted(() if value is None else (value,), condition))
         count.type = exp.DataType.build(exp.DType.BIGINT)
         return count
 
@@ -179,6 +175,30 @@ def when(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
     case = exp.Case(ifs=[exp.If(this=condition.copy(), true=value.copy())])
     case.type = value.type
     return case
+
+
+def counted(values: Sequence[exp.Expr], condition: exp.Expr | None) -> exp.Expr:
+    """Return what a row adds to a COUNT of values with a FILTER: 1, or NULL where a value is NULL."""
+    tests: list[exp.Expr] = [] if condition is None else [exp.paren(condition.copy())]
+    tests += [
+        exp.not_(exp.Is(this=exp.paren(value.copy()), expression=exp.null())) for value in values
+    ]
+    one = exp.cast(exp.Literal.number(1), exp.DType.BIGINT)
+    return when(exp.and_(*tests), one) if tests else one
+
+
+def mean(total: exp.Expr, count: exp.Expr, kind: exp.DType) -> exp.Expr:
+    """Return an average; what a division gives follows from its types."""
+    total.type = exp.DataType.build(kind)
+    found = exp.Div(this=total, expression=count.copy())
+    found.type = total.type
+    return found
+
+
+def where_some(count: exp.Expr, value: exp.Expr) -> exp.Expr:
+    """Return the value of an aggregate, NULL where it has counted no row."""
+    some = exp.GT(this=count, expression=exp.Literal.number(0))
+    return exp.Case(ifs=[exp.If(this=some, true=value)])
 
 
 _AROUND = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)

@@ -24,7 +24,7 @@ from penstock.sql.incremental.over_frame import (
     RowsState,
     UnboundedState,
 )
-from penstock.sql.incremental.planning.aggregate import when
+from penstock.sql.incremental.planning.aggregate import counted, mean, when, where_some
 from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     ReadColumns,
@@ -160,10 +160,10 @@ class _AccumulatorCollector:
     def _over(self, call: exp.Expr, condition: exp.Expr | None, *, by_row: bool) -> exp.Expr:
         match call:
             case exp.RowNumber():
-                return self._total(AccumulatorFunction.SUM, _one(), by_row=True)
+                return self._total(AccumulatorFunction.SUM, counted((), None), by_row=True)
             case exp.Count():
-                counted = () if isinstance(call.this, exp.Star | exp.Literal) else (call.this,)
-                return self._count(counted, condition, by_row=by_row)
+                values = () if isinstance(call.this, exp.Star | exp.Literal) else (call.this,)
+                return self._count(values, condition, by_row=by_row)
             case exp.Avg():
                 return self._average(call, condition, by_row=by_row)
             case _:
@@ -174,28 +174,17 @@ class _AccumulatorCollector:
         value = call.this if condition is None else when(condition, call.this)
         total = self._total(AccumulatorFunction.SUM, value, by_row=by_row)
         count = self._count((call.this,), condition, by_row=by_row)
-        # what a division gives follows from its types
-        total.type = exp.DataType.build(
-            exp.DType.BIGINT if call.this.is_type(*WHOLE) else exp.DType.DOUBLE
-        )
-        mean: exp.Expr = exp.Div(this=total, expression=count.copy())
-        mean.type = total.type
+        whole = call.this.is_type(*WHOLE)
+        found = mean(total, count, exp.DType.BIGINT if whole else exp.DType.DOUBLE)
         if call.this.is_type(exp.DType.FLOAT):
-            mean = exp.cast(mean, exp.DType.FLOAT)
-        some = exp.GT(this=count, expression=exp.Literal.number(0))
-        return exp.Case(ifs=[exp.If(this=some, true=mean)])
+            found = exp.cast(found, exp.DType.FLOAT)
+        return where_some(count, found)
 
     def _count(
-        self, counted: Sequence[exp.Expr], condition: exp.Expr | None, *, by_row: bool
+        self, values: Sequence[exp.Expr], condition: exp.Expr | None, *, by_row: bool
     ) -> exp.Expr:
-        tests: list[exp.Expr] = [] if condition is None else [exp.paren(condition.copy())]
-        tests += [
-            exp.not_(exp.Is(this=exp.paren(value.copy()), expression=exp.null()))
-            for value in counted
-        ]
-        value = _one()
-        if tests:
-            value = when(exp.and_(*tests), value)
+        value = counted(values, condition)
+        if isinstance(value, exp.Case):
             value.set("default", exp.cast(exp.Literal.number(0), exp.DType.BIGINT))
         count = self._total(AccumulatorFunction.SUM, value, by_row=by_row)
         count.type = exp.DataType.build(exp.DType.BIGINT)
@@ -204,10 +193,6 @@ class _AccumulatorCollector:
     def _total(self, total: AccumulatorFunction, value: exp.Expr, *, by_row: bool) -> exp.Expr:
         name = self._names.setdefault((total, value.copy(), by_row), f"__total{len(self._names)}")
         return column(name)
-
-
-def _one() -> exp.Expr:
-    return exp.cast(exp.Literal.number(1), exp.DType.BIGINT)
 
 
 # --- stages ---

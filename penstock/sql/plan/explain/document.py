@@ -160,6 +160,10 @@ def _scans(
     }
 
 
+_PASSING = (nodes.SubqueryAlias, nodes.WindowAssign, nodes.Unnest, nodes.Filter, nodes.Project)
+"""Operators whose rows have the kinds of the rows that they read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Builder:
     """Builds the document; `streams`: operators of Spark keep state, too."""
@@ -208,27 +212,10 @@ class _Builder:
         letters = flink_letters(node.trait.changes)
         if node.engine is not Engine.INCREMENTAL:
             return letters
-        kinds = {kind for one in given for kind in one.changes}
-        match node.logical:
-            case nodes.Join(kind=nodes.JoinType.INNER | nodes.JoinType.SEMI) if kinds == {"I"}:
-                return ("I",)
-            case nodes.Join():
-                letters = flink_letters(ChangelogMode.ALL)
-            case (
-                nodes.SubqueryAlias()
-                | nodes.WindowAssign()
-                | nodes.Unnest()
-                | nodes.Filter()
-                | nodes.Project()
-            ):
-                return tuple(one for one in flink_letters(ChangelogMode.ALL) if one in kinds)
-            case nodes.Over() | nodes.TemporalJoin():
-                return ("I",)
-            case _:
-                pass
+        if isinstance(node.logical, _PASSING):
+            kinds = {kind for one in given for kind in one.changes}
+            return tuple(one for one in flink_letters(ChangelogMode.ALL) if one in kinds)
         stage = self.names.stage(place)
-        if isinstance(stage, WindowAggregate):
-            return ("I",)
         if isinstance(stage, RecomputeOperator) and letters != ("I",) and not stage.key:
             return ("I", "D")  # without a key nothing says which row another one replaces
         return letters
