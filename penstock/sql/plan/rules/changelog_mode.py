@@ -369,10 +369,15 @@ def _telling_column(node: exp.SetOperation, names: Sequence[str]) -> str | None:
     if any(len(items) != len(names) or any(i.is_star for i in items) for items in lists):
         return None
     for place, name in enumerate(names):
-        values = {items[place].unalias() for items in lists}
-        if len(values) == len(lists) and (
-            all(value.is_string for value in values) or all(value.is_int for value in values)
-        ):
+        literals = [items[place].unalias() for items in lists]
+        if all(value.is_string for value in literals):
+            # CHAR columns fill up with blanks
+            values = {value.name.rstrip(" ") for value in literals}
+        elif all(value.is_int for value in literals):
+            values = {value.to_py() for value in literals}
+        else:
+            continue
+        if len(values) == len(lists):
             return name
     return None
 

@@ -13,6 +13,12 @@ SELECT 'a' AS part, id, amount FROM latest UNION ALL SELECT 'b', id, amount FROM
 SELECT id FROM (SELECT 1 AS part, id, amount FROM latest UNION ALL SELECT 2, id, amount FROM latest) WHERE amount > 3
 -- and: two parts have one constant
 SELECT 'a' AS part, id FROM latest UNION ALL SELECT 'b', id FROM latest UNION ALL SELECT 'b', id FROM latest
+-- and: two spellings of one number
+SELECT 1 AS part, id FROM latest UNION ALL SELECT 01, id FROM latest
+-- and: blanks tell no CHAR apart
+SELECT 'a' AS part, id FROM latest UNION ALL SELECT 'a ', id FROM latest
+-- and: numbers below zero
+SELECT -1 AS part, id FROM latest UNION ALL SELECT 1, id FROM latest
 -- ----- expected
 -- [1] keys of the parts may meet: both rows stay
 --   plan:
@@ -187,3 +193,75 @@ SELECT 'a' AS part, id FROM latest UNION ALL SELECT 'b', id FROM latest UNION AL
 --     FEED feed_0 (id)
 --     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
 --   digest: e8c98280a4679007
+-- [9] two spellings of one number
+--   plan:
+--     Union ALL [stage rows_3] [I,UB,UA,D]
+--       Project 1 AS part, id [stage rows_1] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--       Project 01, id [stage rows_2] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--   flow: all, columns (part, id), key unknown, kinds
+--   reads:
+--     latest (id, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT 1 AS `part`, `normalize_0`.`id` AS `id`, `normalize_0`.`__row_kind` FROM normalize_0
+--     MAINTAINED rows_2 ROWS SELECT 01 AS `__column0`, `normalize_0`.`id` AS `id`, `normalize_0`.`__row_kind` FROM normalize_0
+--     MAINTAINED rows_3 ROWS SELECT `part` AS `part`, `id` AS `id`, `__row_kind` FROM rows_1 UNION ALL SELECT `__column0` AS `part`, `id` AS `id`, `__row_kind` FROM rows_2
+--   checkpoint: latest
+--     FEED feed_0 (id)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 9a4e6b6439627bfa
+-- [10] blanks tell no CHAR apart
+--   plan:
+--     Union ALL [stage rows_3] [I,UB,UA,D]
+--       Project 'a' AS part, id [stage rows_1] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--       Project 'a ', id [stage rows_2] [I,UB,UA,D]
+--         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--         - key: id
+--         - state: the last row of each key
+--         - bound: none
+--           Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--   flow: all, columns (part, id), key unknown, kinds
+--   reads:
+--     latest (id, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT 'a' AS `part`, `normalize_0`.`id` AS `id`, `normalize_0`.`__row_kind` FROM normalize_0
+--     MAINTAINED rows_2 ROWS SELECT 'a ' AS `__column0`, `normalize_0`.`id` AS `id`, `normalize_0`.`__row_kind` FROM normalize_0
+--     MAINTAINED rows_3 ROWS SELECT `part` AS `part`, `id` AS `id`, `__row_kind` FROM rows_1 UNION ALL SELECT `__column0` AS `part`, `id` AS `id`, `__row_kind` FROM rows_2
+--   checkpoint: latest
+--     FEED feed_0 (id)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 8bbb6edf6a66dd00
+-- [11] numbers below zero
+--   plan:
+--     Union ALL [spark] [I,UA,D]
+--       Project -1 AS part, id [spark] [I,UA,D]
+--         Scan latest (upsert-kafka) [spark] [I,UA,D]
+--       Project 1, id [spark] [I,UA,D]
+--         Scan latest (upsert-kafka), as above [spark] [I,UA,D]
+--   flow: upsert, columns (part, id), key (id, part), kinds
+--   reads:
+--     latest (id, __row_kind), marked
+--   query:
+--     SELECT -1 AS part, id, `__row_kind` AS `__row_kind` FROM latest AS `latest` UNION ALL SELECT 1, id, `__row_kind` AS `__row_kind` FROM latest AS `latest`
+--   checkpoint: latest
+--   digest: e65426f4757ab5af
