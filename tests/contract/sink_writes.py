@@ -34,7 +34,7 @@ __all__ = ["SinkWritesContract", "Target", "Written", "numbers"]
 Row = tuple[Any, ...]
 Change = tuple[RowKind, Row]
 
-DEADLINE_S = 60.0
+DEADLINE_S = 300.0
 
 COLUMNS = {"id": "BIGINT", "name": "STRING"}
 

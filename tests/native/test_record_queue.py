@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.kafka_server import KafkaServer
 
 ROOT = Path(__file__).resolve().parents[2]
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 EVERYTHING = {"keys": True, "headers": True, "timestamps": True, "leader_epochs": True}
 LIMIT_BYTES = 64 << 20
 
@@ -402,7 +402,7 @@ def test_a_child_of_a_process_that_drains_ends(kafka: KafkaServer) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=DEADLINE_S,
         check=True,
     )
 
