@@ -27,7 +27,7 @@ or name one: make PYTHON=/path/to/python3 ...
 endef
 export NO_PYTHON
 
-.PHONY: help check-machine setup docs lint house format test test-fast test-all faults sim demo bench wheel native native-check sbom clean lock
+.PHONY: help check-machine setup docs lint house format test test-fast fast-sql fast-others test-all faults sim demo bench wheel native native-check sbom clean lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,13 +68,22 @@ format: setup ## let ruff fix and format
 docs: setup ## write the pages that are made from tables: docs/flink-compatibility.md
 	$(PY) -m penstock.sql.compatibility
 
-# Each worker has a broker and a Spark of its own, 3 GB in all, and waits for them a third of its time: three keep two
-# cores busy. WORKERS=n for another number. Tests that wait for nothing have a worker for each of two cores.
-SUITE = $(BIN)/pytest -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=10
+# Two runs side by side: pytest-xdist would collect all tests in both of its workers, and be at work itself for each result.
+FAST = $(BIN)/pytest --hypothesis-profile=few -p no:cacheprovider \
+	-m "not broker and not spark and not simulation and not faults and not nightly and not slow"
 test-fast: setup ## tests that need neither a broker nor a JVM, nor seconds each
-	$(BIN)/pytest -n $(or $(WORKERS),2) -m "not broker and not spark and not simulation and not faults and not nightly and not slow" \
-	  --hypothesis-profile=few
+	@$(MAKE) --no-print-directory -k -j 2 fast-sql fast-others
 
+fast-sql: # one half of test-fast
+	@$(FAST) tests/sql
+
+fast-others: # the other half, whose output is shown when it is done
+	@said=$$(mktemp); $(FAST) --ignore=tests/sql >"$$said" 2>&1; status=$$?; cat "$$said"; rm -f "$$said"; exit $$status
+
+# Each worker has a broker and a Spark of its own, 3 GB in all, and waits for them a third of its time: three keep two
+# cores busy.
+WORKERS ?= 3
+SUITE = $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=10
 test: setup ## every subject on a real broker, Spark and Delta; what CI runs
 	$(SUITE) -m "not faults and not nightly"
 
