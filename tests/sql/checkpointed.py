@@ -40,7 +40,7 @@ class Job:
         scripts = self.scripts(ScriptFile(name=str(path), text=path.read_text(), path=path))
         named = name_scripts_here(scripts, self.project, **changes)
         statements = [one for script in named for one in script.statements]
-        return [place for one in statements if one.placed for place in one.placed.places]
+        return [location for one in statements if one.placed for location in one.placed.locations]
 
     def scripts(self, *files: ScriptFile) -> tuple[CheckedScript, ...]:
         return check_scripts(
@@ -56,28 +56,30 @@ class Job:
 
     def run(self, *texts: str, file: str = "job.sql") -> list[str]:
         """Name the INSERTs, and write down what a start of them does; gives names of queries."""
-        places = self.named(*texts, file=file)
-        for place, text in zip(places, texts, strict=True):
+        locations = self.named(*texts, file=file)
+        for location, text in zip(locations, texts, strict=True):
             if text != VALUES:
-                self.start(place, text)
-        return [place.identity.query for place in places]
+                self.start(location, text)
+        return [location.identity.query for location in locations]
 
-    def start(self, place: QueryLocation, text: str, *, old: bool = False) -> None:
+    def start(self, location: QueryLocation, text: str, *, old: bool = False) -> None:
         (script,) = self.scripts(ScriptFile(name="x.sql", text=TABLES + text))
         (insert,) = script.statements[-1].inserts
-        folder = Path(place.location)
+        folder = Path(location.checkpoint)
         (folder / "penstock-identity").mkdir(parents=True, exist_ok=True)
         (folder / "penstock-query.json").write_text(insert_fingerprint(insert).to_text())
         if not old:
             entry = len(list((folder / "penstock-identity").iterdir()))
             entries = folder / "penstock-identity" / f"{entry}.json"
-            entries.write_text(place.identity.to_text())
+            entries.write_text(location.identity.to_text())
 
     def old(self, pipeline: str, sink: str, text: str) -> None:
         """A checkpoint of an earlier version, which holds neither name nor statement."""
-        (place,) = self.named(LOW, file="any.sql")
+        (location,) = self.named(LOW, file="any.sql")
         folder = self.project / ".penstock" / "checkpoints" / pipeline / sink
         (self.project / "any.sql").unlink()
-        other = QueryLocation(location=str(folder), canonical=str(folder), identity=place.identity)
+        other = QueryLocation(
+            checkpoint=str(folder), canonical=str(folder), identity=location.identity
+        )
         self.start(other, text, old=True)
         (folder / "penstock-identity").rmdir()

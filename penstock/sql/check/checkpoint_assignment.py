@@ -35,7 +35,7 @@ def name_scripts_here(
     if any(is_remote(insert.base) for insert in inserts):
         return tuple(scripts)
     return name_scripts(
-        scripts, project, lambda place: LocalFiles(location=place), from_scratch=from_scratch
+        scripts, project, lambda location: LocalFiles(location=location), from_scratch=from_scratch
     )
 
 
@@ -86,8 +86,8 @@ def file_in_project(file: ScriptFile, project: Path) -> str | None:
 
 def _named(one: CheckedStatement, placed: LocatedStatement) -> CheckedStatement:
     inserts = (
-        replace(insert, place=place)
-        for insert, place in zip(one.inserts, placed.places, strict=True)
+        replace(insert, location=location)
+        for insert, location in zip(one.inserts, placed.locations, strict=True)
     )
     if one.members:
         return replace(one, members=tuple(inserts), placed=placed)
@@ -188,7 +188,7 @@ def _insert_at(script: CheckedScript, line: int) -> AnalysedInsert:
     ((one, insert),) = at[:1]
     if insert.target.materialization is not None:
         raise UnsupportedError("what fills a materialized table goes by the table's name")
-    if one.placed is not None and one.placed.set_place is not None:
+    if one.placed is not None and one.placed.set_location is not None:
         raise UnsupportedError(
             "the statement set is one query with one checkpoint: its INSERTs have none of their own",
             hint="start it over with --from-scratch, or under another SET 'pipeline.name' = '...'",

@@ -144,8 +144,8 @@ def _ready(insert: AnalysedInsert, overlay: CheckOverlay) -> AnalysedInsert:
 
     Raises UnknownObjectError, ConfigError.
     """
-    if insert.earlier and insert.place is not None:
-        insert = as_checkpointed(insert, read_shape(_open(insert.place.location)))
+    if insert.earlier and insert.location is not None:
+        insert = as_checkpointed(insert, read_shape(_open(insert.location.checkpoint)))
     secrets = overlay.context.namespace.secrets
     leaves = tuple(
         replace(leaf, table=encrypt_references(leaf.table, secrets)) for leaf in insert.query.leaves
@@ -159,14 +159,14 @@ def _ready(insert: AnalysedInsert, overlay: CheckOverlay) -> AnalysedInsert:
 
 
 def _of_insert(insert: AnalysedInsert, project: Path) -> OfflineQuery:
-    assert insert.place is not None, "it is placed"
+    assert insert.location is not None, "it is placed"
     return OfflineQuery(
         sink=str(insert.target.identifier),
         sources=insert.query.source_names,
         leaves=insert.query.followed,
         bounded=insert.query.bounded,
         is_stream=insert.is_stream,
-        place=insert.place,
+        location=insert.location,
         shape=insert_fingerprint(insert),
         project=project,
         targets=(("", insert.sink),),
@@ -184,16 +184,16 @@ def _of_set(
             return OfflineStatement(queries=queries, reason=reason, rivals=placed.rivals)
         case SharedRead(leaf=leaf):
             _check_functions(inserts, overlay.context.namespace)
-            assert placed.set_place is not None, "it was placed as one query"
-            query = _shared(inserts, leaf, placed.set_place, project)
+            assert placed.set_location is not None, "it was placed as one query"
+            query = _shared(inserts, leaf, placed.set_location, project)
             return OfflineStatement(queries=(query,), rivals=placed.rivals)
 
 
 def _shared(
-    inserts: Sequence[AnalysedInsert], leaf: TableScan, place: QueryLocation, project: Path
+    inserts: Sequence[AnalysedInsert], leaf: TableScan, location: QueryLocation, project: Path
 ) -> OfflineQuery:
-    found = read_identity(_open(place.location))
-    order, place = order_sinks(inserts, place, found)
+    found = read_identity(_open(location.checkpoint))
+    order, location = order_sinks(inserts, location, found)
     sink, sources = ", ".join(name for _, name in order), (str(leaf.table.identifier),)
     return OfflineQuery(
         sink=sink,
@@ -201,7 +201,7 @@ def _shared(
         leaves=(leaf,),
         bounded=leaf.bounded,
         is_stream=True,
-        place=place,
+        location=location,
         shape=QueryFingerprint(sources=sources, sink=sink, state=()),
         project=project,
         targets=tuple((name, inserts[index].sink) for index, name in order),

@@ -192,11 +192,11 @@ class CheckedStatement:
         """What its queries will hold, known before they are planned; none before places are chosen."""
         if self.placed is None:
             return ()
-        if self.placed.set_place is not None:
-            return self.placed.set_place.leases
+        if self.placed.set_location is not None:
+            return self.placed.set_location.leases
         held = [
-            place.leases
-            for place, one in zip(self.placed.places, self.inserts, strict=True)
+            location.leases
+            for location, one in zip(self.placed.locations, self.inserts, strict=True)
             if one.is_stream or starts_refresh(self.statement)
         ]
         return tuple(lease for leases in held for lease in leases)

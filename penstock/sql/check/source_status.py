@@ -127,7 +127,7 @@ def start_decision_of(
     try:
         if not from_scratch:
             files = open_files(query.checkpoint)
-            check_identity(files, query.place.identity)
+            check_identity(files, query.location.identity)
             saved = read_checkpoint(files)
         standings = [] if saved is None else [_standing(saved, offset) for offset in saved.offsets]
         sources = [

@@ -95,53 +95,54 @@ def checkpoint_files(spark: SparkSession) -> OpenFiles:
     return lambda location: _HadoopFiles(spark=spark, location=location)
 
 
-def check_checkpoint(spark: SparkSession, place: QueryLocation, shape: QueryFingerprint) -> None:
+def check_checkpoint(spark: SparkSession, location: QueryLocation, shape: QueryFingerprint) -> None:
     """Check that an existing checkpoint is whole, of the query of this name and shape. Raises StateMismatchError."""
-    check_identity(_HadoopFiles(spark=spark, location=place.location), place.identity)
-    saved = saved_checkpoint(spark, place.location)
+    check_identity(_HadoopFiles(spark=spark, location=location.checkpoint), location.identity)
+    saved = saved_checkpoint(spark, location.checkpoint)
     if saved is not None:
-        check_fits(saved.shape, shape, place.location)
+        check_fits(saved.shape, shape, location.checkpoint)
 
 
-def record_query(spark: SparkSession, place: QueryLocation, shape: QueryFingerprint) -> None:
+def record_query(spark: SparkSession, location: QueryLocation, shape: QueryFingerprint) -> None:
     """Store identity and fingerprint in the checkpoint; an existing fingerprint stays.
 
     The caller holds the query's leases. Raises StateMismatchError for a checkpoint that has become another's.
     """
-    location, files = place.location, _HadoopFiles(spark=spark, location=place.location)
-    check_identity(files, place.identity)
+    checkpoint = location.checkpoint
+    files = _HadoopFiles(spark=spark, location=checkpoint)
+    check_identity(files, location.identity)
     found = read_identity(files)
-    check_untaken(found, place.identity, place.before, location)
-    if found is not None and found.text == place.before:
+    check_untaken(found, location.identity, location.before, checkpoint)
+    if found is not None and found.text == location.before:
         log.warning(
             "%s: the INSERT was changed and resumes from its checkpoint %s; before it was: %s",
-            place.job,
-            location,
-            place.before,
+            location.job,
+            checkpoint,
+            location.before,
         )
-    if found != place.identity:
+    if found != location.identity:
         entry = identity_path(next_entry(files))
-        if not write_text(spark, f"{location}/{entry}", place.identity.to_text()):
+        if not write_text(spark, f"{checkpoint}/{entry}", location.identity.to_text()):
             check_identity(
-                files, place.identity
+                files, location.identity
             )  # leases of another catalog do not keep another target off
-    if read_text(spark, f"{location}/{SHAPE_FILE}") is None:
-        write_text(spark, f"{location}/{SHAPE_FILE}", shape.to_text())
+    if read_text(spark, f"{checkpoint}/{SHAPE_FILE}") is None:
+        write_text(spark, f"{checkpoint}/{SHAPE_FILE}", shape.to_text())
 
 
-def set_aside(spark: SparkSession, location: str, now_ms: int) -> str | None:
+def set_aside(spark: SparkSession, checkpoint: str, now_ms: int) -> str | None:
     """Rename a checkpoint, so that the next start finds none; nothing of it is removed.
 
     `now_ms` (epoch ms) becomes part of the new name, which is given; None where there is no checkpoint. The caller
     holds the pipeline's lease. Raises ConfigError when the file system refuses.
     """
-    if not list_names(spark, location):
+    if not list_names(spark, checkpoint):
         return None
     stamp = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
-    target = f"{location}.set-aside-{stamp}"
-    if not rename(spark, location, target):
+    target = f"{checkpoint}.set-aside-{stamp}"
+    if not rename(spark, checkpoint, target):
         raise ConfigError(
-            f"the checkpoint {location} cannot be set aside as {target}: the file system does not rename it",
+            f"the checkpoint {checkpoint} cannot be set aside as {target}: the file system does not rename it",
             hint="rename the directory by hand, then run without --from-scratch",
         )
     return target

@@ -268,13 +268,13 @@ def _entries(files: CheckpointFiles) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryLocation:
-    """`location` is the checkpoint's directory, `canonical` the one that its names have.
+    """`checkpoint` is its checkpoint's directory, `canonical` the one that its names have.
 
     They differ for a checkpoint that an earlier version put elsewhere. `before`: the statement in the checkpoint,
     where it is another one.
     """
 
-    location: str
+    checkpoint: str
     canonical: str
     identity: CheckpointIdentity
     before: str | None = None
@@ -287,28 +287,28 @@ class QueryLocation:
     @property
     def leases(self) -> tuple[str, ...]:
         """What is held while it runs: its name; and its directory where that may be reached by another name."""
-        if self.location == self.canonical:
+        if self.checkpoint == self.canonical:
             return (self.job,)
-        return tuple(dict.fromkeys((self.job, "/".join(self.location.rsplit("/", 2)[1:]))))
+        return tuple(dict.fromkeys((self.job, "/".join(self.checkpoint.rsplit("/", 2)[1:]))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedQuery:
-    """A query by its name and checkpoint, which `place` tells."""
+    """A query by its name and checkpoint, which `location` tells."""
 
-    place: QueryLocation
+    location: QueryLocation
 
     @property
     def pipeline(self) -> str:
         """The name that one runner at a time may hold."""
-        return self.place.job
+        return self.location.job
 
     @property
     def leases(self) -> tuple[str, ...]:
         """The leases that are held while it runs."""
-        return self.place.leases
+        return self.location.leases
 
     @property
     def checkpoint(self) -> str:
         """Its checkpoint directory."""
-        return self.place.location
+        return self.location.checkpoint

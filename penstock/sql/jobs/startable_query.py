@@ -42,7 +42,7 @@ class CheckpointedQuery(Protocol):
         """Whether it reads tables; else it writes once and has no checkpoint."""
 
     @property
-    def place(self) -> QueryLocation:
+    def location(self) -> QueryLocation:
         """Its name, and where its checkpoint is."""
 
     @property

@@ -126,7 +126,7 @@ class AnalysedInsert:
     `earlier` are the forms in which earlier versions ran the query, where their checkpoints do not fit `query`: they
     resume with those. `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints,
     `run_for` is the project's target (`TARGET`), `state_ttl_ms` is how long state is kept without use (0: unlimited);
-    `place` is its query's name and checkpoint once they are chosen.
+    `location` is its query's name and checkpoint once they are chosen.
     """
 
     statement: InsertInto
@@ -139,7 +139,7 @@ class AnalysedInsert:
     base: str = ""
     run_for: str | None = None
     state_ttl_ms: int = 0
-    place: QueryLocation | None = None
+    location: QueryLocation | None = None
 
     @property
     def is_stream(self) -> bool:

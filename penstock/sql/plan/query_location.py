@@ -54,17 +54,17 @@ class LocatedStatement:
     `rivals` are checkpoints of a set that ran the other way.
     """
 
-    places: tuple[QueryLocation, ...]
-    set_place: QueryLocation | None = None
+    locations: tuple[QueryLocation, ...]
+    set_location: QueryLocation | None = None
     rivals: tuple[str, ...] = ()
     file: str | None = None
 
     @property
     def jobs(self) -> frozenset[str]:
         """The names of the running queries, among all pipelines."""
-        if self.set_place is not None:
-            return frozenset({self.set_place.job})
-        return frozenset(place.job for place in self.places)
+        if self.set_location is not None:
+            return frozenset({self.set_location.job})
+        return frozenset(location.job for location in self.locations)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class _UnlocatedQuery:
     wanted: WantedQuery
     file: str | None
     is_set: bool = False
-    place: QueryLocation | None = None
+    location: QueryLocation | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,9 +121,9 @@ def locate_statements(
         for entry, choice in zip(one.entries, chosen, strict=True):
             if choice.known is not None and not in_order:
                 search.check_undisputed(name, choice.known)
-            entry.place = _place(entry, choice, project)
+            entry.location = _location(entry, choice, project)
     found = list(pipelines.values())
-    return [_placed(index, found) for index in range(len(units))]
+    return [_located(index, found) for index in range(len(units))]
 
 
 def _in_our_words(known: KnownCheckpoint, wanted: Sequence[WantedQuery]) -> KnownCheckpoint:
@@ -215,12 +215,12 @@ def _entries(units: Sequence[Unit], project: Path) -> Iterator[_UnlocatedQuery]:
             )
 
 
-def _place(entry: _UnlocatedQuery, choice: CheckpointChoice, project: Path) -> QueryLocation:
+def _location(entry: _UnlocatedQuery, choice: CheckpointChoice, project: Path) -> QueryLocation:
     insert, known = entry.insert, choice.known
     canonical = checkpoint_location(insert.base, project, insert.pipeline, choice.name)
     before = known.text if known is not None and known.text != entry.wanted.text else None
     return QueryLocation(
-        location=canonical if known is None else known.location,
+        checkpoint=canonical if known is None else known.location,
         canonical=canonical,
         before=before,
         identity=CheckpointIdentity(
@@ -234,9 +234,9 @@ def _place(entry: _UnlocatedQuery, choice: CheckpointChoice, project: Path) -> Q
     )
 
 
-def _placed(unit: int, pipelines: Sequence[_Pipeline]) -> LocatedStatement:
+def _located(unit: int, pipelines: Sequence[_Pipeline]) -> LocatedStatement:
     mine = [(one, entry) for one in pipelines for entry in one.entries if entry.unit == unit]
-    places = [entry.place for _, entry in mine if not entry.is_set]
+    locations = [entry.location for _, entry in mine if not entry.is_set]
     sets = [entry for _, entry in mine if entry.is_set]
     rivals = [
         known.location
@@ -246,8 +246,8 @@ def _placed(unit: int, pipelines: Sequence[_Pipeline]) -> LocatedStatement:
         if _is_rival(known, entry, one)
     ]
     return LocatedStatement(
-        places=tuple(place for place in places if place is not None),
-        set_place=next((entry.place for entry in sets if entry.wanted.keeps), None),
+        locations=tuple(location for location in locations if location is not None),
+        set_location=next((entry.location for entry in sets if entry.wanted.keeps), None),
         rivals=tuple(dict.fromkeys(rivals)) if sets else (),
         file=mine[0][1].file,
     )
@@ -255,15 +255,17 @@ def _placed(unit: int, pipelines: Sequence[_Pipeline]) -> LocatedStatement:
 
 def _is_rival(known: KnownCheckpoint, entry: _UnlocatedQuery, pipeline: _Pipeline) -> bool:
     """Return whether a checkpoint is what this query would have if the set ran the other way."""
-    place = entry.place
-    assert place is not None, "all of them are placed by now"
-    others = {one.place.location for one in pipeline.entries if one.wanted.keeps and one.place}
+    location = entry.location
+    assert location is not None, "all of them are placed by now"
+    others = {
+        one.location.checkpoint for one in pipeline.entries if one.wanted.keeps and one.location
+    }
     if known.table != entry.wanted.table or known.location in others or known.elsewhere:
         return False
     if known.by_text:
         return known.text == entry.wanted.text
     return (
         known.text == entry.wanted.text
-        or place.location == known.location
-        or (known.name == place.identity.query)
+        or location.checkpoint == known.location
+        or (known.name == location.identity.query)
     )

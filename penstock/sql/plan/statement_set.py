@@ -44,7 +44,7 @@ __all__ = [
 
 
 def order_sinks(
-    members: Sequence[AnalysedInsert], place: QueryLocation, found: CheckpointIdentity | None
+    members: Sequence[AnalysedInsert], location: QueryLocation, found: CheckpointIdentity | None
 ) -> tuple[list[tuple[int, str]], QueryLocation]:
     """Return the members' indices in `members` and their names, in the checkpoint's order, and the new content of the
     checkpoint.
@@ -61,12 +61,12 @@ def order_sinks(
         if set(known) == set(names):
             order.sort(key=lambda one: known.index(one[1]))
     statements = tuple((name, texts[index]) for index, name in order)
-    return order, replace(place, identity=replace(place.identity, statements=statements))
+    return order, replace(location, identity=replace(location.identity, statements=statements))
 
 
 def _names(members: Sequence[AnalysedInsert]) -> list[str]:
     """Name sinks by their queries, as earlier versions wrote them where that is unambiguous."""
-    raw = [one.place.identity.query for one in members if one.place is not None]
+    raw = [one.location.identity.query for one in members if one.location is not None]
     assert len(raw) == len(members), "they are placed"
     written = [old_folder_name(name) or name for name in raw]
     return [

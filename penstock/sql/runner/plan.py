@@ -150,7 +150,7 @@ class SharedQuery(LocatedQuery):
 
     def start(self, trigger: Trigger, lost_lease: LostLease | None = None) -> StreamingQuery:
         """Start the query from its checkpoint."""
-        record_query(self.spark, self.place, self.shape)
+        record_query(self.spark, self.location, self.shape)
         self._check_targets(notes=True)
         bad_records = self.bad_records
         if bad_records is not None:
@@ -221,7 +221,7 @@ class PlannedSet:
         """Check that checkpoints are whole and of these queries. Raises StateMismatchError."""
         for query in self.queries:
             if query.is_stream:
-                check_checkpoint(query.spark, query.place, query.shape)
+                check_checkpoint(query.spark, query.location, query.shape)
         self.check_rivals()
 
     def check_rivals(self) -> None:
@@ -239,18 +239,19 @@ def plan_set(
 
     `with_location` are the names and checkpoints that were chosen for them.
     """
-    placed = placed or planner.place(Unit(inserts=tuple(analysed), is_set=True), spark)
+    placed = placed or planner.locate(Unit(inserts=tuple(analysed), is_set=True), spark)
     members = [
-        replace(one, place=place) for one, place in zip(analysed, placed.places, strict=True)
+        replace(one, location=location)
+        for one, location in zip(analysed, placed.locations, strict=True)
     ]
     inserts = tuple(planner.plan_insert(one, spark) for one in members)
     way = share([one.query for one in members], planner.project)
     if isinstance(way, SharedRead) and (chancy := _chancy_functions(inserts)):
         reason = f"{', '.join(chancy)} is declared not deterministic: a replayed batch would not give the same rows"
         unit = Unit(inserts=tuple(analysed), is_set=True, apart=True, file=placed.file)
-        placed = planner.place(unit, spark, instead=placed)
-        pairs = zip(inserts, placed.places, strict=True)
-        inserts = tuple(_at(place, insert) for insert, place in pairs)
+        placed = planner.locate(unit, spark, instead=placed)
+        pairs = zip(inserts, placed.locations, strict=True)
+        inserts = tuple(_at(location, insert) for insert, location in pairs)
         way = SeparateQueries(reason=reason)
     match way:
         case SeparateQueries(reason=reason):
@@ -258,24 +259,24 @@ def plan_set(
                 spark=spark, inserts=inserts, queries=inserts, rivals=placed.rivals, reason=reason
             )
         case SharedRead(leaf=leaf):
-            assert placed.set_place is not None, "it was placed as one query"
-            found = read_identity(checkpoint_files(spark)(placed.set_place.location))
-            order, place = order_sinks(members, placed.set_place, found)
+            assert placed.set_location is not None, "it was placed as one query"
+            found = read_identity(checkpoint_files(spark)(placed.set_location.checkpoint))
+            order, location = order_sinks(members, placed.set_location, found)
             shared = SharedQuery(
                 inserts=tuple(inserts[index] for index, _ in order),
                 names=tuple(name for _, name in order),
                 leaf=planner.ready_leaf(leaf),
-                place=place,
+                location=location,
             )
             return PlannedSet(spark=spark, inserts=inserts, queries=(shared,), rivals=placed.rivals)
 
 
-def _at(place: QueryLocation, insert: PlannedInsert) -> PlannedInsert:
+def _at(location: QueryLocation, insert: PlannedInsert) -> PlannedInsert:
     """Set another checkpoint folder for an INSERT; frames that know the former folder are not started."""
-    if place.location == insert.checkpoint:
-        return replace(insert, place=place)
-    builder = replace(insert.builder, checkpoint=place.location)
-    return replace(insert, place=place, builder=builder, unused=[])
+    if location.checkpoint == insert.checkpoint:
+        return replace(insert, location=location)
+    builder = replace(insert.builder, checkpoint=location.checkpoint)
+    return replace(insert, location=location, builder=builder, unused=[])
 
 
 def _chancy_functions(inserts: Sequence[PlannedInsert]) -> tuple[str, ...]:

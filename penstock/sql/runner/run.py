@@ -95,7 +95,7 @@ def _check_own(query: StartableQuery) -> None:
     except StateMismatchError:
         return  # what is damaged is to be set aside
     if found is not None:
-        check_target(found, query.place.identity, query.checkpoint)
+        check_target(found, query.location.identity, query.checkpoint)
 
 
 def _checkpoints(scripts: Sequence[CheckedScript]) -> Iterator[tuple[SparkSession, str]]:

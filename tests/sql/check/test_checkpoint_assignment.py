@@ -34,18 +34,18 @@ def test_an_insert_whose_neighbour_is_removed_keeps_its_checkpoint(job: Job) -> 
     (high,) = job.named(HIGH)
 
     assert high.identity.query == "o-2"
-    assert high.location.endswith("/job/o-2")
+    assert high.checkpoint.endswith("/job/o-2")
 
 
 def test_inserts_that_change_places_keep_their_checkpoints(job: Job) -> None:
     """Comments, white space and INSERT .. VALUES between them do not matter either."""
     assert job.run(LOW, MINE, HIGH) == ["o", "o-2", "o-3"]
 
-    places = job.named(
+    locations = job.named(
         VALUES, HIGH, "-- later\n" + MINE, LOW.replace("SELECT a, b", "select  a ,\n b")
     )
 
-    assert [place.identity.query for place in places[1:]] == ["o-3", "o-2", "o"]
+    assert [location.identity.query for location in locations[1:]] == ["o-3", "o-2", "o"]
 
 
 def test_a_statement_that_another_version_wrote_in_other_words_is_the_same(job: Job) -> None:
@@ -121,9 +121,9 @@ def test_from_scratch_asks_nobody(job: Job) -> None:
     """No checkpoint is gone on from."""
     job.run(LOW, HIGH)
 
-    (place,) = job.named(LOW.replace("10", "5"), from_scratch=True)
+    (location,) = job.named(LOW.replace("10", "5"), from_scratch=True)
 
-    assert place.identity.query == "o"
+    assert location.identity.query == "o"
 
 
 def test_what_reads_or_keeps_something_else_is_told_apart(job: Job) -> None:
@@ -133,23 +133,23 @@ def test_what_reads_or_keeps_something_else_is_told_apart(job: Job) -> None:
     keys = "CREATE TABLE k (a BIGINT, b STRING, PRIMARY KEY (b) NOT ENFORCED) WITH ('connector' = 'delta', 'path' = 'k');"
     plain = "INSERT INTO k SELECT a, b FROM src;"
     first = job.named(keys, keyed, plain)
-    for place, text in zip(first, (keyed, plain), strict=True):
-        job.start(place, keys + text)
+    for location, text in zip(first, (keyed, plain), strict=True):
+        job.start(location, keys + text)
 
-    places = job.named(
+    locations = job.named(
         keys, plain.replace("src", "src WHERE a > 1"), keyed.replace("src", "src WHERE a > 1")
     )
 
-    assert [place.identity.query for place in places] == ["k-2", "k"]
+    assert [location.identity.query for location in locations] == ["k-2", "k"]
 
 
 def test_a_single_insert_may_be_changed_as_before(job: Job) -> None:
     """Filters may change over a checkpoint."""
     job.run(LOW)
 
-    (place,) = job.named(MINE)
+    (location,) = job.named(MINE)
 
-    assert place.identity.query == "o"
+    assert location.identity.query == "o"
 
 
 def test_a_file_of_the_same_pipeline_does_not_take_the_checkpoint_of_another(job: Job) -> None:
@@ -177,9 +177,9 @@ def test_tables_whose_names_end_like_a_number_have_names_of_their_own(job: Job) 
     """`o-2` is a table here, and would be the name of the second INSERT into `o`."""
     table = "CREATE TABLE `o-2` (a BIGINT, b STRING) WITH ('connector' = 'delta', 'path' = 'o2');"
 
-    places = job.named(table, LOW, HIGH, HIGH.replace("INTO o", "INTO `o-2`"))
+    locations = job.named(table, LOW, HIGH, HIGH.replace("INTO o", "INTO `o-2`"))
 
-    assert len({place.location for place in places}) == 3
+    assert len({location.checkpoint for location in locations}) == 3
 
 
 def test_checkpoints_without_statements_go_on_by_their_places(job: Job) -> None:
@@ -208,13 +208,17 @@ def test_a_checkpoint_of_the_old_spelling_is_gone_on_from(job: Job, name: str, o
     """Where it lies, by the pipeline whose it is; its lease keeps the pipeline of that name away."""
     job.old(old, "o", LOW)
 
-    (place,) = job.named(LOW, file=f"{name}.sql")
-    job.start(place, LOW)
+    (location,) = job.named(LOW, file=f"{name}.sql")
+    job.start(location, LOW)
     (again,) = job.named(LOW, file=f"{name}.sql")
 
-    assert place.location == again.location == str(job.project / f".penstock/checkpoints/{old}/o")
-    assert place.identity.pipeline == name
-    assert place.leases == tuple(dict.fromkeys((f"{name}/o", f"{old}/o")))
+    assert (
+        location.checkpoint
+        == again.checkpoint
+        == str(job.project / f".penstock/checkpoints/{old}/o")
+    )
+    assert location.identity.pipeline == name
+    assert location.leases == tuple(dict.fromkeys((f"{name}/o", f"{old}/o")))
 
 
 def test_two_pipelines_that_had_one_checkpoint_are_refused_until_it_is_said_whose_it_is(
@@ -236,8 +240,8 @@ def test_names_that_had_one_folder_have_two_checkpoints(job: Job) -> None:
     job.start(first, LOW)
     (later,) = job.named(LOW, file="中国.sql")
 
-    assert len({first.location, second.location}) == 2
-    assert later.location == second.location
+    assert len({first.checkpoint, second.checkpoint}) == 2
+    assert later.checkpoint == second.checkpoint
 
 
 def test_a_checkpoint_of_an_old_spelling_that_names_another_pipeline_is_not_taken(job: Job) -> None:
@@ -249,7 +253,7 @@ def test_a_checkpoint_of_an_old_spelling_that_names_another_pipeline_is_not_take
 
     (second,) = job.named(LOW, file="中国.sql")
 
-    assert second.location == second.canonical != first.location
+    assert second.checkpoint == second.canonical != first.checkpoint
 
 
 def test_what_hints_hold_of_secrets_is_not_in_the_checkpoint(job: Job) -> None:
@@ -258,7 +262,7 @@ def test_what_hints_hold_of_secrets_is_not_in_the_checkpoint(job: Job) -> None:
         "src", "src /*+ OPTIONS('topic' = 'u', 'properties.sasl.password' = 'pa55') */"
     )
 
-    (place,) = job.named(hinted)
+    (location,) = job.named(hinted)
 
-    assert '"topic": "u"' in place.identity.text
-    assert "pa55" not in json.dumps(place.identity.to_text())
+    assert '"topic": "u"' in location.identity.text
+    assert "pa55" not in json.dumps(location.identity.to_text())

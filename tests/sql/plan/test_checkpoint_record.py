@@ -38,22 +38,22 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     return Job(project=tmp_path, settings={"pipeline.name": "all"})
 
 
-def record(place: QueryLocation) -> None:
-    directory.record_query(cast("Any", None), place, SHAPE)
+def record(location: QueryLocation) -> None:
+    directory.record_query(cast("Any", None), location, SHAPE)
 
 
 def test_a_checkpoint_that_another_insert_took_meanwhile_is_refused(job: Job) -> None:
     """Both were placed before either began; the second would go on from the offsets of the first."""
     (first,) = job.named(LOW, file="first.sql")
     (second,) = job.named(HIGH, file="second.sql")
-    assert first.location == second.location
+    assert first.checkpoint == second.checkpoint
 
     record(first)
     with pytest.raises(StateMismatchError, match="meanwhile") as caught:
         record(second)
 
     assert caught.value.hint == "run it again"
-    assert read_identity(LocalFiles(location=first.location)) == first.identity
+    assert read_identity(LocalFiles(location=first.checkpoint)) == first.identity
     (again,) = job.named(HIGH, file="second.sql")
     assert again.identity.query == "o-2"
     record(again)
@@ -63,8 +63,8 @@ def test_an_insert_that_was_changed_goes_on_and_starts_again(
     job: Job, caplog: pytest.LogCaptureFixture
 ) -> None:
     """That is told, once. A restart finds its own text; one that was changed by yet another run in between is refused."""
-    (place,) = job.named(LOW)
-    record(place)
+    (location,) = job.named(LOW)
+    record(location)
     (changed,) = job.named(MINE)
     (other,) = job.named(HIGH)
 
@@ -75,7 +75,7 @@ def test_an_insert_that_was_changed_goes_on_and_starts_again(
     (told,) = caplog.messages
     assert told.startswith("all/o: the INSERT was changed and resumes from its checkpoint")
     assert "a < 10" in told
-    assert read_identity(LocalFiles(location=place.location)) == changed.identity
+    assert read_identity(LocalFiles(location=location.checkpoint)) == changed.identity
     with pytest.raises(StateMismatchError, match="meanwhile"):
         record(other)
 
@@ -83,8 +83,8 @@ def test_an_insert_that_was_changed_goes_on_and_starts_again(
 def of_target(job: Job, target: str) -> QueryLocation:
     """The place of an INSERT of a project with targets; the default one has no name."""
     targeted = Job(project=job.project, settings={**job.settings, "penstock.target": target})
-    (place,) = targeted.named(LOW)
-    return place
+    (location,) = targeted.named(LOW)
+    return location
 
 
 @pytest.mark.parametrize(("first", "second"), [("", "prod"), ("prod", ""), ("prod", "test")])
@@ -98,23 +98,23 @@ def test_targets_do_not_share_a_checkpoint(job: Job, first: str, second: str) ->
 
     assert "execution.checkpointing.dir" in str(caught.value.hint)
     record(of_target(job, first))
-    (place,) = job.named(LOW)
-    assert place.location == other.location
-    assert read_identity(LocalFiles(location=place.location)) == of_target(job, first).identity
+    (location,) = job.named(LOW)
+    assert location.checkpoint == other.checkpoint
+    assert read_identity(LocalFiles(location=location.checkpoint)) == of_target(job, first).identity
 
 
 def test_a_checkpoint_from_before_targets_were_told_apart_is_the_default_targets(job: Job) -> None:
     """It goes on, and says so then; a project without targets writes nothing of them."""
-    (place,) = job.named(LOW)
-    record(place)
-    assert place.identity.target is None
-    assert '"target"' not in place.identity.to_text()
+    (location,) = job.named(LOW)
+    record(location)
+    assert location.identity.target is None
+    assert '"target"' not in location.identity.to_text()
 
     with pytest.raises(StateMismatchError, match="is that of the default target"):
         record(of_target(job, "prod"))
     record(of_target(job, ""))
 
-    found = read_identity(LocalFiles(location=place.location))
+    found = read_identity(LocalFiles(location=location.checkpoint))
     assert found is not None
     assert found.target == ""
 

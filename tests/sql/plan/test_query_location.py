@@ -44,14 +44,14 @@ def placed(planner: Planner, job: Job, text: str) -> LocatedStatement:
     """What a session chooses for a statement."""
     (script,) = job.scripts(ScriptFile(name="x.sql", text=TABLES + text))
     one = script.statements[-1]
-    return planner.place(Unit(inserts=one.inserts, is_set=bool(one.members)), cast("Any", None))
+    return planner.locate(Unit(inserts=one.inserts, is_set=bool(one.members)), cast("Any", None))
 
 
 def begun(planner: Planner, job: Job, text: str) -> QueryLocation:
     """The place of an INSERT that a session starts."""
-    (place,) = placed(planner, job, text).places
-    job.start(place, text)
-    return place
+    (location,) = placed(planner, job, text).locations
+    job.start(location, text)
+    return location
 
 
 def test_an_insert_of_a_session_does_not_take_the_checkpoint_of_another_session(job: Job) -> None:
@@ -79,7 +79,7 @@ def test_an_insert_that_is_run_again_in_a_session_goes_on(job: Job) -> None:
     """Its job was stopped, or failed; one that failed before it began has nothing."""
     running: set[str] = set()
     planner = session(job, running=running)
-    (lost,) = placed(planner, job, LOW).places
+    (lost,) = placed(planner, job, LOW).locations
 
     first = begun(planner, job, LOW)
     running.add(first.job)
@@ -123,8 +123,8 @@ def again(job: Job, *texts: str) -> tuple[list[QueryLocation], LocatedStatement]
     planner = session(job)
     planner.running = None
     planner.taken = {name for one in all_placed for name in one.jobs}
-    placed_again = planner.place(unit, cast("Any", None), instead=first.placed)
-    return [one.places[0] for one in all_placed[1:]], placed_again
+    placed_again = planner.locate(unit, cast("Any", None), instead=first.placed)
+    return [one.locations[0] for one in all_placed[1:]], placed_again
 
 
 SET = f"EXECUTE STATEMENT SET BEGIN {HIGH} {HIGH.replace('INTO o', 'INTO p')} END;"
@@ -136,20 +136,20 @@ def test_a_set_that_is_placed_again_takes_no_checkpoint_of_a_sibling(job: Job) -
 
     (low,), placed_again = again(job, SET, LOW)
 
-    assert [one.identity.query for one in placed_again.places] == ["o-2", "p"]
+    assert [one.identity.query for one in placed_again.locations] == ["o-2", "p"]
     assert low.identity.query == "o"
 
 
 def test_an_insert_takes_no_checkpoint_of_a_set_that_is_placed_again(job: Job) -> None:
     """A new one beside the set is not the changed form of what the set has."""
     _, high = again(job, SET)
-    job.start(high.places[0], HIGH)
-    assert high.places[0].identity.query == "o"
+    job.start(high.locations[0], HIGH)
+    assert high.locations[0].identity.query == "o"
 
     (mine,), placed_again = again(job, SET, MINE)
 
     assert mine.identity.query == "o-2"
-    assert placed_again.places[0].location == high.places[0].location
+    assert placed_again.locations[0].checkpoint == high.locations[0].checkpoint
 
 
 def test_a_file_is_planned_beside_the_names_of_its_run(

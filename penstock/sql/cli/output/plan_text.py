@@ -188,7 +188,7 @@ def _details(query: CheckpointedQuery, *, ends: bool, again: bool) -> dict[str, 
             if again
             else "written once"
         }
-    before = query.place.before
+    before = query.location.before
     return {
         "reads": ", ".join(short_name(source) for source in query.sources),
         "runs": "until what is there is read" if ends else "until it is stopped",

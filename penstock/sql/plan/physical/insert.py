@@ -225,7 +225,7 @@ ROWS_OUT = "penstock_rows_out"
 class PlannedInsert(LocatedQuery):
     """An INSERT as a Spark query that can be started, and restarted after a failure.
 
-    `place` is its name and its checkpoint's directory. `unused` are frames that were built for a check and not started
+    `location` is its name and checkpoint. `unused` are frames that were built for a check and not started
     yet. `text` is the query without views. `state_ttl_ms` is the time to live of an incremental query's state; 0 is
     none.
     """
@@ -331,7 +331,7 @@ class PlannedInsert(LocatedQuery):
     def check_checkpoint(self) -> None:
         """Check that the checkpoint, where there is one, is whole and of this query. Raises StateMismatchError."""
         if self.is_stream:
-            check_checkpoint(self.spark, self.place, self.shape)
+            check_checkpoint(self.spark, self.location, self.shape)
 
     def check_target(self) -> None:
         """Check that the sink's target fits the checkpoint; changes nothing. Raises StateMismatchError."""
@@ -357,7 +357,7 @@ class PlannedInsert(LocatedQuery):
 
     def start(self, trigger: Trigger, lost_lease: LostLease | None = None) -> StreamingQuery:
         """Start the streaming query from its checkpoint."""
-        record_query(self.spark, self.place, self.shape)
+        record_query(self.spark, self.location, self.shape)
         bad_records = self.bad_records
         if bad_records is not None:
             bad_records.open(self.spark)

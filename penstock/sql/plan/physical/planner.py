@@ -58,9 +58,9 @@ class Planner(Analyzer):
 
     def plan_insert(self, analysed: AnalysedInsert, spark: SparkSession) -> PlannedInsert:
         """Plan an analysed INSERT in Spark and check it as a whole. Raises InputError; nothing is started."""
-        place = analysed.place or self.place(Unit(inserts=(analysed,)), spark).places[0]
+        location = analysed.location or self.locate(Unit(inserts=(analysed,)), spark).locations[0]
         if analysed.earlier and not self.from_scratch:
-            analysed = _going_on(analysed, place, spark)
+            analysed = _going_on(analysed, location, spark)
         analysed = self._ready_insert(analysed)
         columns, query = _target_columns(analysed.statement, analysed.target), analysed.query
         key = analysed.target.schema.primary_key
@@ -69,9 +69,9 @@ class Planner(Analyzer):
             sink=str(analysed.target.identifier),
             sources=analysed.query.source_names,
             bounded=analysed.query.bounded,
-            place=place,
+            location=location,
             target=analysed.sink,
-            builder=replace(self.builder(spark), checkpoint=place.location),
+            builder=replace(self.builder(spark), checkpoint=location.checkpoint),
             analysed=analysed.query,
             columns=columns,
             shape=insert_fingerprint(analysed),
@@ -86,7 +86,7 @@ class Planner(Analyzer):
         planned.check()
         return planned
 
-    def place(
+    def locate(
         self, unit: Unit, spark: SparkSession, *, instead: LocatedStatement | None = None
     ) -> LocatedStatement:
         """Choose names and checkpoints for a single statement, after those before it.
@@ -183,23 +183,23 @@ class Planner(Analyzer):
 
 
 def _going_on(
-    analysed: AnalysedInsert, place: QueryLocation, spark: SparkSession
+    analysed: AnalysedInsert, location: QueryLocation, spark: SparkSession
 ) -> AnalysedInsert:
     """Plan an INSERT as earlier versions did where its checkpoint is of one of those."""
-    found = as_checkpointed(analysed, saved_shape(spark, place.location))
+    found = as_checkpointed(analysed, saved_shape(spark, location.checkpoint))
     if analysed.query.follows_windows and not found.query.follows_windows:
         log.warning(
             "%s resumes from a checkpoint of an earlier version: its results by windows whose bounds have other names "
             "than window_start and window_end are updated, as before, and their state stays; --from-scratch starts "
             "anew, with results that come once, when the watermark closes the window",
-            place.job,
+            location.job,
         )
     elif found is not analysed:
         log.warning(
             "%s resumes from a checkpoint of an earlier version: which of rows with equal order ROW_NUMBER() takes, "
             "and what is left when one of several rows with the target's PRIMARY KEY is deleted, stays as it was; "
             "--from-scratch starts anew, by Flink's rules",
-            place.job,
+            location.job,
         )
     return found
 

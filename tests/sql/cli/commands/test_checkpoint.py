@@ -59,8 +59,8 @@ def test_a_checkpoint_of_two_pipelines_is_assigned_to_one(project: Path) -> None
     assert checkpoint("assign", "日本.sql", "--line", "6", "--to", "o").exit_code == 0
 
     (first,), (second,) = job.named(LOW, file="日本.sql"), job.named(LOW, file="中国.sql")
-    assert first.location.endswith("/_/o")
-    assert second.location == second.canonical != first.location
+    assert first.checkpoint.endswith("/_/o")
+    assert second.checkpoint == second.canonical != first.checkpoint
 
 
 @pytest.mark.parametrize(
