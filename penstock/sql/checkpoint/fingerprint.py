@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
@@ -33,21 +33,43 @@ START_OVER_HINTS = (
 """The ways on that every checkpoint leaves open, however it is damaged or does not fit."""
 
 
+STAGE = "MAINTAINED"
+"""The first word of the text of a stage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replanned:
+    """A plan that earlier versions had for a query, and that gave wrong rows: `wrong` says which.
+
+    `staged`: stages ran it then.
+    """
+
+    wrong: str
+    staged: bool = False
+
+    def is_of(self, state: tuple[str, ...]) -> bool:
+        """Return whether a checkpoint with this state may be of that plan."""
+        return self.staged == any(text.startswith(STAGE) for text in state)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryFingerprint:
     """What may not change between two starts from one checkpoint.
 
     `sources` in order, as Spark knows them by position; `state` is the text of every operator that keeps state
-    (grouping keys and aggregates, windows, joins), empty where the query keeps none; `sink` is the target.
+    (grouping keys and aggregates, windows, joins), empty where the query keeps none; `sink` is the target. `replanned`
+    are the plans of earlier versions that are not gone on with; a checkpoint does not hold them.
     """
 
     sources: tuple[str, ...]
     sink: str
     state: tuple[str, ...]
+    replanned: tuple[Replanned, ...] = field(default=(), compare=False)
 
     def to_text(self) -> str:
         """Write the shape as JSON for the checkpoint."""
-        return json.dumps({"version": VERSION} | asdict(self), indent=2)
+        kept = {"sources": self.sources, "sink": self.sink, "state": self.state}
+        return json.dumps({"version": VERSION} | kept, indent=2)
 
     @classmethod
     def from_value(cls, value: Mapping[str, Any]) -> QueryFingerprint:
@@ -64,7 +86,11 @@ class QueryFingerprint:
 
 
 def fingerprint_of(
-    query: exp.Expr, sources: Sequence[str], sink: str, stages: Sequence[str] = ()
+    query: exp.Expr,
+    sources: Sequence[str],
+    sink: str,
+    stages: Sequence[str] = (),
+    replanned: Sequence[Replanned] = (),
 ) -> QueryFingerprint:
     """Describe the state of a query without views. Filters and plain projections may change, state may not.
 
@@ -74,7 +100,12 @@ def fingerprint_of(
     for table in bare.find_all(exp.Table):
         table.set("hints", None)  # options change how a table is read, not what is kept of it
     operators = tuple(_operators(bare)) if is_stateful(bare) else ()
-    return QueryFingerprint(sources=tuple(sources), sink=sink, state=(*operators, *stages))
+    return QueryFingerprint(
+        sources=tuple(sources),
+        sink=sink,
+        state=(*operators, *stages),
+        replanned=tuple(replanned),
+    )
 
 
 def _operators(query: exp.Expr) -> list[str]:
@@ -110,12 +141,29 @@ def check_fits(known: QueryFingerprint, wanted: QueryFingerprint, checkpoint: st
         )
         if was != now
     ]
-    if differing:
-        raise StateMismatchError(
-            f"the query, or the plan that this version has for it, changed, and its checkpoint {checkpoint} no longer "
-            "fits; " + "; ".join(differing),
-            hint=f"{KEEP}; or " + "; or ".join(START_OVER_HINTS),
-        )
+    if not differing:
+        return
+    why = "the query, or the plan that this version has for it, changed, and its checkpoint"
+    if wrong := _wrong_before(known, wanted):
+        why = f"earlier versions gave wrong rows for this query ({wrong}), and their checkpoint"
+    raise StateMismatchError(
+        f"{why} {checkpoint} no longer fits; " + "; ".join(differing),
+        hint="; or ".join(ways_on(known, wanted)),
+    )
+
+
+def ways_on(known: QueryFingerprint, wanted: QueryFingerprint) -> tuple[str, ...]:
+    """Return what to do about a checkpoint that does not fit."""
+    if _wrong_before(known, wanted):
+        return (*START_OVER_HINTS, f"if the query was changed: {KEEP}")
+    return (KEEP, *START_OVER_HINTS)
+
+
+def _wrong_before(known: QueryFingerprint, wanted: QueryFingerprint) -> str:
+    """Return which rows were wrong in the plan that a checkpoint may be of; empty where it is of none such."""
+    if known.sink != wanted.sink or set(known.sources) != set(wanted.sources):
+        return ""
+    return "; ".join(one.wrong for one in wanted.replanned if one.is_of(known.state))
 
 
 def _show(parts: tuple[str, ...]) -> str:

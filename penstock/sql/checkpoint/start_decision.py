@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 
 from penstock.catalog.errors import InputError, PenstockError
 from penstock.connector.source.state import SourceState
-from penstock.sql.checkpoint.fingerprint import KEEP, START_OVER_HINTS, QueryFingerprint, check_fits
+from penstock.sql.checkpoint.fingerprint import (
+    START_OVER_HINTS,
+    QueryFingerprint,
+    check_fits,
+    ways_on,
+)
 from penstock.sql.checkpoint.reader import SavedCheckpoint
 
 
@@ -103,7 +108,7 @@ def decide_start(
         try:
             check_fits(saved.shape, shape, location)
         except InputError as error:
-            return Incompatible(reason=error.message, choices=(KEEP, *START_OVER_HINTS))
+            return Incompatible(reason=error.message, choices=ways_on(saved.shape, shape))
     if saved is None or saved.planned is None:
         return New(sources=tuple(map(_fresh_start, sources)))
     for now in sources:

@@ -27,6 +27,7 @@ from penstock.sql.checkpoint.identity import (
 from penstock.sql.checkpoint.search import SET_TABLE, CheckpointSearch, OpenFiles
 from penstock.sql.incremental.describe import state_of
 from penstock.sql.plan.analysed import AnalysedInsert
+from penstock.sql.plan.replanned import replanned
 from penstock.sql.plan.statement_set import SET_NAME, SharedRead, share
 
 __all__ = [
@@ -172,6 +173,7 @@ def insert_fingerprint(insert: AnalysedInsert) -> QueryFingerprint:
         query.source_names,
         str(insert.target.identifier),
         () if query.maintained is None else state_of(query.maintained),
+        () if query.plan is None else replanned(query.plan),
     )
 
 

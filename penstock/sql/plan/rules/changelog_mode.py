@@ -37,6 +37,7 @@ from penstock.sql.plan.rules.top_n import (
     check_limit,
     top_n_flow,
 )
+from penstock.sql.plan.rules.union_parts import have_other_keys, telling_column, union_parts
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
@@ -343,43 +344,22 @@ def _united(node: exp.SetOperation, branches: Sequence[Flow]) -> Flow | Refusal:
     if first.changes is ChangelogMode.ALL:
         first = replace(first, key=None)  # a key of each part is no key of all
     else:
-        telling = _telling_column(node, names)
-        if telling is None or first.key is None:
+        parts = union_parts(node)
+        telling = telling_column(parts, names)
+        if first.key is None or (telling is None and not have_other_keys(parts, names, first.key)):
             return Refusal(
                 message="UNION ALL of upserts whose keys may meet is not supported: the delete of a key in one part "
                 "would delete the row of the other",
                 hint="tell the parts apart by a constant column that belongs into the PRIMARY KEY of the target: "
-                "SELECT 'a' AS part, ... UNION ALL SELECT 'b' AS part, ...",
+                "SELECT 'a' AS part, ... UNION ALL SELECT 'b' AS part, ...; or by WHERE, over columns of the key alone",
                 span=span_of(node),
             )
-        first = replace(first, key=tuple(dict.fromkeys((*first.key, telling))))
-        constants -= {telling}
+        if telling is not None:
+            first = replace(first, key=tuple(dict.fromkeys((*first.key, telling))))
+            constants -= {telling}
     return replace(
         first, kinds=kinds, constants=constants if first.mechanism is None else frozenset()
     )
-
-
-def _telling_column(node: exp.SetOperation, names: Sequence[str]) -> str | None:
-    """Return the first column that is another literal in each part of a UNION ALL; None where there is none."""
-    parts: list[exp.Expr] = [node]
-    while isinstance(parts[0].unnest(), exp.SetOperation):
-        chain = parts.pop(0).unnest()
-        parts[:0] = [chain.this, chain.expression]
-    lists = [part.unnest().expressions for part in parts]
-    if any(len(items) != len(names) or any(i.is_star for i in items) for items in lists):
-        return None
-    for place, name in enumerate(names):
-        literals = [items[place].unalias() for items in lists]
-        if all(value.is_string for value in literals):
-            # CHAR columns fill up with blanks
-            values = {value.name.rstrip(" ") for value in literals}
-        elif all(value.is_int for value in literals):
-            values = {value.to_py() for value in literals}
-        else:
-            continue
-        if len(values) == len(lists):
-            return name
-    return None
 
 
 def check_over(select: exp.Select) -> Refusal | None:

@@ -1,0 +1,315 @@
+-- WHERE over the key tells the parts apart: Spark replaces rows by their key
+-- tables: auctions
+SELECT id, amount FROM latest WHERE id < 10 UNION ALL SELECT id, amount FROM latest WHERE id >= 10
+-- and: under other names
+SELECT id AS k, amount FROM latest WHERE id = 1 UNION ALL SELECT id, amount FROM latest WHERE id IN (2, 3) UNION ALL SELECT id, amount FROM latest AS l WHERE l.id BETWEEN 4 AND 9
+-- and: both have 10
+SELECT id, amount FROM latest WHERE id <= 10 UNION ALL SELECT id, amount FROM latest WHERE id >= 10
+-- and: a fraction is between them
+SELECT id, amount FROM latest WHERE id < 11 UNION ALL SELECT id, amount FROM latest WHERE id > 10
+-- and: two of three may meet
+SELECT id, amount FROM latest WHERE id < 5 UNION ALL SELECT id, amount FROM latest WHERE id >= 5 UNION ALL SELECT id, amount FROM latest WHERE id = 7
+-- and: rows that do not pass another column's condition are deletes of their key
+SELECT id, amount FROM latest WHERE id < 10 AND amount > 3 UNION ALL SELECT id, amount FROM latest WHERE id >= 10
+-- and: a column that is not of the key
+SELECT id, region FROM latest WHERE region = 'a' UNION ALL SELECT id, region FROM latest WHERE region = 'b'
+-- and: the key is computed
+SELECT id + 1 AS id, amount FROM cdc WHERE id < 10 UNION ALL SELECT id, amount FROM latest WHERE id >= 10
+-- and: one condition or another
+SELECT id, amount FROM latest WHERE id < 10 OR id > 20 UNION ALL SELECT id, amount FROM latest WHERE id >= 10
+-- and: a text that is compared as a number
+SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM latest WHERE id = '01'
+-- ----- expected
+-- [1] WHERE over the key tells the parts apart: Spark replaces rows by their key
+--   plan:
+--     Union ALL [spark] [I,UA,D]
+--       Project id, amount [spark] [I,UA,D]
+--         Filter id < 10 [spark] [I,UA,D]
+--           Scan latest (upsert-kafka) [spark] [I,UA,D]
+--       Project id, amount [spark] [I,UA,D]
+--         Filter id >= 10 [spark] [I,UA,D]
+--           Scan latest (upsert-kafka), as above [spark] [I,UA,D]
+--   flow: upsert, columns (id, amount), key (id), kinds
+--   reads:
+--     latest (id, amount, __row_kind), marked
+--   query:
+--     SELECT id, amount, `__row_kind` AS `__row_kind` FROM latest AS `latest` WHERE id < 10 UNION ALL SELECT id, amount, `__row_kind` AS `__row_kind` FROM latest AS `latest` WHERE id >= 10
+--   checkpoint: latest
+--   digest: a11d4f7e9242ad49
+-- [2] under other names
+--   plan:
+--     Union ALL [spark] [I,UA,D]
+--       Union ALL [spark] [I,UA,D]
+--         Project id AS k, amount [spark] [I,UA,D]
+--           Filter id = 1 [spark] [I,UA,D]
+--             Scan latest (upsert-kafka) [spark] [I,UA,D]
+--         Project id, amount [spark] [I,UA,D]
+--           Filter id IN (2, 3) [spark] [I,UA,D]
+--             Scan latest (upsert-kafka), as above [spark] [I,UA,D]
+--       Project id, amount [spark] [I,UA,D]
+--         Filter l.id BETWEEN 4 AND 9 [spark] [I,UA,D]
+--           Scan latest AS l (upsert-kafka), as above [spark] [I,UA,D]
+--   flow: upsert, columns (k, amount), key (k), kinds
+--   reads:
+--     latest (id, amount, __row_kind), marked
+--   query:
+--     SELECT id AS k, amount, `__row_kind` AS `__row_kind` FROM latest AS `latest` WHERE id = 1 UNION ALL SELECT id, amount, `__row_kind` AS `__row_kind` FROM latest AS `latest` WHERE id IN (2, 3) UNION ALL SELECT id, amount, `__row_kind` AS `__row_kind` FROM latest AS l WHERE l.id BETWEEN 4 AND 9
+--   checkpoint: latest
+--   digest: f59cc94dffe6b1b4
+-- [3] both have 10
+--   plan:
+--     Union ALL [stage rows_3] [I,UB,UA,D]
+--       Project id, amount [stage rows_1] [I,UB,UA,D]
+--         Filter id <= 10 [stage rows_1] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--       Project id, amount [stage rows_2] [I,UB,UA,D]
+--         Filter id >= 10 [stage rows_2] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--   flow: all, columns (id, amount), key unknown, kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`id` <= 10
+--     MAINTAINED rows_2 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`id` >= 10
+--     MAINTAINED rows_3 ROWS SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_1 UNION ALL SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_2
+--   checkpoint: latest
+--     FEED feed_0 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 75fdfed31579c41e
+-- [4] a fraction is between them
+--   plan:
+--     Union ALL [stage rows_3] [I,UB,UA,D]
+--       Project id, amount [stage rows_1] [I,UB,UA,D]
+--         Filter id < 11 [stage rows_1] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--       Project id, amount [stage rows_2] [I,UB,UA,D]
+--         Filter id > 10 [stage rows_2] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--   flow: all, columns (id, amount), key unknown, kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`id` < 11
+--     MAINTAINED rows_2 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`id` > 10
+--     MAINTAINED rows_3 ROWS SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_1 UNION ALL SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_2
+--   checkpoint: latest
+--     FEED feed_0 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: a80b3d9d40afc425
+-- [5] two of three may meet
+--   plan:
+--     Union ALL [stage rows_5] [I,UB,UA,D]
+--       Union ALL [stage rows_3] [I,UB,UA,D]
+--         Project id, amount [stage rows_1] [I,UB,UA,D]
+--           Filter id < 5 [stage rows_1] [I,UB,UA,D]
+--             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--             - key: id
+--             - state: the last row of each key
+--             - bound: none
+--               Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--         Project id, amount [stage rows_2] [I,UB,UA,D]
+--           Filter id >= 5 [stage rows_2] [I,UB,UA,D]
+--             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--             - key: id
+--             - state: the last row of each key
+--             - bound: none
+--               Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--       Project id, amount [stage rows_4] [I,UB,UA,D]
+--         Filter id = 7 [stage rows_4] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--   flow: all, columns (id, amount), key unknown, kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`id` < 5
+--     MAINTAINED rows_2 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`id` >= 5
+--     MAINTAINED rows_3 ROWS SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_1 UNION ALL SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_2
+--     MAINTAINED rows_4 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`id` = 7
+--     MAINTAINED rows_5 ROWS SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_3 UNION ALL SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_4
+--   checkpoint: latest
+--     FEED feed_0 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 226e2eccf00cf6a0
+-- [6] rows that do not pass another column's condition are deletes of their key
+--   plan:
+--     Union ALL [stage rows_3] [I,UB,UA,D]
+--       Project id, amount [stage rows_1] [I,UB,UA,D]
+--         Filter id < 10 AND amount > 3 [stage rows_1] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--       Project id, amount [stage rows_2] [I,UB,UA,D]
+--         Filter id >= 10 [stage rows_2] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--   flow: all, columns (id, amount), key unknown, kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`id` < 10 AND `normalize_0`.`amount` > 3
+--     MAINTAINED rows_2 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`id` >= 10
+--     MAINTAINED rows_3 ROWS SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_1 UNION ALL SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_2
+--   checkpoint: latest
+--     FEED feed_0 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: feead2ef2b21ebf0
+-- [7] a column that is not of the key
+--   plan:
+--     Union ALL [stage rows_3] [I,UB,UA,D]
+--       Project id, region [stage rows_1] [I,UB,UA,D]
+--         Filter region = 'a' [stage rows_1] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--       Project id, region [stage rows_2] [I,UB,UA,D]
+--         Filter region = 'b' [stage rows_2] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--   flow: all, columns (id, region), key unknown, kinds
+--   reads:
+--     latest (id, region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`region` AS `region`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`region` = 'a'
+--     MAINTAINED rows_2 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`region` AS `region`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`region` = 'b'
+--     MAINTAINED rows_3 ROWS SELECT `id` AS `id`, `region` AS `region`, `__row_kind` FROM rows_1 UNION ALL SELECT `id` AS `id`, `region` AS `region`, `__row_kind` FROM rows_2
+--   checkpoint: latest
+--     FEED feed_0 (id, region)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 5a822349907a9ed1
+-- [8] the key is computed
+--   plan:
+--     Union ALL [stage rows_3] [I,UB,UA,D]
+--       Project id + 1 AS id, amount [stage rows_0] [I,UB,UA,D]
+--         Filter id < 10 [stage rows_0] [I,UB,UA,D]
+--           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--       Project id, amount [stage rows_2] [I,UB,UA,D]
+--         Filter id >= 10 [stage rows_2] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_1] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
+--   flow: all, columns (id, amount), key unknown, kinds
+--   reads:
+--     cdc (id, amount, __row_kind)
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed1` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_1
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`id` + 1 AS `id`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0 WHERE `feed_0`.`id` < 10
+--     MAINTAINED normalize_1 NORMALIZE feed_1 KEY (id)
+--     MAINTAINED rows_2 ROWS SELECT `normalize_1`.`id` AS `id`, `normalize_1`.`amount` AS `amount`, `normalize_1`.`__row_kind` FROM normalize_1 WHERE `normalize_1`.`id` >= 10
+--     MAINTAINED rows_3 ROWS SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_0 UNION ALL SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_2
+--   checkpoint: cdc, latest
+--     FEED feed_0 (id, amount)
+--     FEED feed_1 (id, amount)
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`id` + 1 AS `id`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0 WHERE `feed_0`.`id` < 10
+--     MAINTAINED normalize_1 NORMALIZE feed_1 KEY (id)
+--   digest: 4f2d22d61b677e31
+-- [9] one condition or another
+--   plan:
+--     Union ALL [stage rows_3] [I,UB,UA,D]
+--       Project id, amount [stage rows_1] [I,UB,UA,D]
+--         Filter id < 10 OR id > 20 [stage rows_1] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--       Project id, amount [stage rows_2] [I,UB,UA,D]
+--         Filter id >= 10 [stage rows_2] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--   flow: all, columns (id, amount), key unknown, kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`id` < 10 OR `normalize_0`.`id` > 20
+--     MAINTAINED rows_2 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`id` >= 10
+--     MAINTAINED rows_3 ROWS SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_1 UNION ALL SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_2
+--   checkpoint: latest
+--     FEED feed_0 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 6a3e1e69c70cdd4b
+-- [10] a text that is compared as a number
+--   plan:
+--     Union ALL [stage rows_3] [I,UB,UA,D]
+--       Project id, amount [stage rows_1] [I,UB,UA,D]
+--         Filter id = '1' [stage rows_1] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
+--       Project id, amount [stage rows_2] [I,UB,UA,D]
+--         Filter id = '01' [stage rows_2] [I,UB,UA,D]
+--           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
+--           - key: id
+--           - state: the last row of each key
+--           - bound: none
+--             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
+--   flow: all, columns (id, amount), key unknown, kinds
+--   reads:
+--     latest (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM latest) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--     MAINTAINED rows_1 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`id` = '1'
+--     MAINTAINED rows_2 ROWS SELECT `normalize_0`.`id` AS `id`, `normalize_0`.`amount` AS `amount`, `normalize_0`.`__row_kind` FROM normalize_0 WHERE `normalize_0`.`id` = '01'
+--     MAINTAINED rows_3 ROWS SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_1 UNION ALL SELECT `id` AS `id`, `amount` AS `amount`, `__row_kind` FROM rows_2
+--   checkpoint: latest
+--     FEED feed_0 (id, amount)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (id)
+--   digest: 6dbff6b1dd98fdea
