@@ -272,8 +272,10 @@ class KafkaSplitReader:
             raise self._consumer.denied(event.reason)
         if isinstance(event, Displaced):
             # this one's positions are past records that nobody got
-            self._consumer.close()
+            displaced, self._consumer = self._consumer, None
+            displaced.close()
             self._consumer = CONSUMERS.lend(self._connection, open_consumer)
+            self._consumer.settle(list(self._ranges))
             self._reassign()
             return
         reading = self._ranges.get(event.partition)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Message
 
+from penstock.catalog.errors import BrokerUnavailableError
 from penstock.connector.contract import ReadRequest
 from penstock.connector.kafka.client.connection import (
     Connection,
@@ -60,6 +61,7 @@ class Consumer(DrainingConsumer):
     _queue: Queue
     displaced: list[Message] = field(default_factory=list)
     events: tuple[Event, ...] = ()
+    closed: bool = False
     _package: Any = field(default_factory=lambda: SimpleNamespace(Range=SimpleNamespace))
 
     def assign(self, starts: Any) -> None:
@@ -82,7 +84,9 @@ class Consumer(DrainingConsumer):
         """Read nothing."""
 
     def close(self) -> None:
-        """End nothing."""
+        """End, once: confluent-kafka refuses a second time."""
+        assert not self.closed, "closed again"
+        self.closed = True
 
 
 def message(offset: int) -> Message:
@@ -140,3 +144,29 @@ def test_records_before_those_that_were_drained_are_read_again(
 
     assert found == list(range(COUNT))
     assert [start.offset for start in made[1].starts] == [0]
+
+
+def test_a_consumer_in_whose_place_none_comes_is_closed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The read fails with the reason why there is none."""
+    first = Consumer(Connection.of({}), Queue(first=0), [message(0)])
+    made = iter([first])
+
+    def make(_: Connection) -> Consumer:
+        try:
+            return next(made)
+        except StopIteration:
+            raise BrokerUnavailableError("no memory for another") from None
+
+    CONSUMERS.clear()
+    monkeypatch.setattr(reader_module, "open_consumer", make)
+    reader = kafka_source().open_reader(ReadRequest(columns=("id",)))
+    reader.add_splits(
+        [KafkaSplit(split_id=PLACE.split_id, start=0, stop=COUNT, topic=PLACE.topic, partition=0)]
+    )
+    with pytest.raises(BrokerUnavailableError, match="no memory for another"):
+        reader.fetch()
+    reader.close()
+
+    assert first.closed
