@@ -158,7 +158,7 @@ def _built(before: Table, builder: TableBuilder, distribution: TableDistribution
 
 
 def _add_column(node: exp.ColumnDef, builder: TableBuilder) -> None:
-    if node.this.name in builder.places:
+    if node.this.name in builder.nodes:
         error = DefinitionError(
             f"there is a column '{node.this.name}' already",
             hint="MODIFY changes a column that is there",
@@ -301,20 +301,20 @@ def _table(
     identifier: Identifier, tree: exp.Alter, text: StatementText, namespace: Namespace
 ) -> Table | None:
     """The table that is altered; None for a missing one under IF EXISTS."""
-    place = text.locate(tree.this)
+    span = text.locate(tree.this)
     try:
         found = namespace.lookup(identifier)
     except UnknownObjectError as error:
         if tree.args.get("exists"):
             return None
-        error.span = place
+        error.span = span
         raise
     if isinstance(found, View):
         message = f"{identifier} is a view, not a table"
-        raise UnknownObjectError(message, hint=f"ALTER VIEW {identifier}", span=place)
+        raise UnknownObjectError(message, hint=f"ALTER VIEW {identifier}", span=span)
     if found.materialization is not None:
         message = f"{identifier} is a materialized table"
-        raise UnsupportedError(message, hint=f"ALTER MATERIALIZED TABLE {identifier}", span=place)
+        raise UnsupportedError(message, hint=f"ALTER MATERIALIZED TABLE {identifier}", span=span)
     return found
 
 

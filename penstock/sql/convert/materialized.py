@@ -234,7 +234,7 @@ def _distribution(
     """The value of DISTRIBUTED. Raises InputErrors for a column that the query has not."""
     if node is None:
         return None
-    builder = TableBuilder(where=node, places={column.name: node for column in columns})
+    builder = TableBuilder(where=node, nodes={column.name: node for column in columns})
     found = read_distribution(node, builder)
     if builder.errors:
         raise InputErrors(builder.errors)

@@ -55,7 +55,7 @@ class TableBuilder:
     where: exp.Expr
     errors: list[InputError] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)
-    places: dict[str, exp.Expr] = field(default_factory=dict)
+    nodes: dict[str, exp.Expr] = field(default_factory=dict)
     computed: dict[str, exp.Expr] = field(default_factory=dict)
     watermark: exp.WatermarkColumnConstraint | None = None
     keys: list[tuple[exp.Expr, PrimaryKey]] = field(default_factory=list)
@@ -71,14 +71,14 @@ class TableBuilder:
 
     def unknown(self, node: exp.Expr, role: str) -> None:
         """Note that a column is named that is not there."""
-        names = list(self.places)
+        names = list(self.nodes)
         hint = did_you_mean(node.name, names) or f"columns are: {', '.join(names)}"
         self.add(UnknownObjectError(f"{role}: there is no column '{node.name}'", hint=hint), node)
 
     def raise_errors(self) -> None:
         """Raise InputErrors if anything was wrong, in the order of the places."""
         if self.errors:
-            raise InputErrors(sorted(self.errors, key=_place))
+            raise InputErrors(sorted(self.errors, key=_position))
 
     # --- parts ---
 
@@ -105,7 +105,7 @@ class TableBuilder:
         names = [exp.to_identifier(name, quoted=True) for name in key.columns]
         self.keys.append((exp.PrimaryKey(expressions=names), key))
 
-    def put(self, column: Column, place: exp.Expr, index: int | None = None) -> None:
+    def put(self, column: Column, node: exp.Expr, index: int | None = None) -> None:
         """Add a column, or let it take the place of the one of its name; at `index` where that is given."""
         at = self.index(column.name)
         if at is not None:
@@ -113,7 +113,7 @@ class TableBuilder:
         if index is None:
             index = len(self.columns) if at is None else at
         self.columns.insert(index, column)
-        self.places[column.name] = place
+        self.nodes[column.name] = node
         if isinstance(column, ComputedColumn):
             self.computed.setdefault(column.name, parse_expression(column.expression))
 
@@ -128,14 +128,14 @@ class TableBuilder:
         match element:
             case exp.ColumnDef():
                 name = element.this.name
-                if name in self.places:
+                if name in self.nodes:
                     error = DefinitionError(f"the column '{name}' is declared twice")
                     self.add(error, element.this)
                     self.unread = True
                 elif column := self.read_column(element):
                     self.put(column, element.this)
                 else:
-                    self.places[name] = element.this
+                    self.nodes[name] = element.this
             case _:
                 self.read_rule(element)
 
@@ -263,7 +263,7 @@ class TableBuilder:
             root = column.parts[0]
             if root.name in names:
                 continue
-            if root.name in self.places:
+            if root.name in self.nodes:
                 self.add(
                     DefinitionError(
                         f"{role} uses '{root.name}', which is computed itself",
@@ -279,10 +279,10 @@ class TableBuilder:
         for node, _ in self.keys[1:]:
             self.add(DefinitionError("a table has one PRIMARY KEY"), node)
         for node, key in self.keys[:1]:
-            places = {part.name: part for part in node.find_all(exp.Identifier)}
+            nodes = {part.name: part for part in node.find_all(exp.Identifier)}
             for name in key.columns:
-                if name not in self.places:
-                    self.unknown(places.get(name, node), "PRIMARY KEY")
+                if name not in self.nodes:
+                    self.unknown(nodes.get(name, node), "PRIMARY KEY")
 
     def _checked_watermark(self) -> Watermark | None:
         node = self.watermark
@@ -290,11 +290,11 @@ class TableBuilder:
             return None
         tree = node.expression
         watermark = Watermark(column=node.this.name, expression=to_text(tree))
-        if node.this.name not in self.places:
+        if node.this.name not in self.nodes:
             self.unknown(node.this, "WATERMARK")
         if self.errors:
             return watermark
-        if not self._check_expression(tree, "WATERMARK", tuple(self.places)):
+        if not self._check_expression(tree, "WATERMARK", tuple(self.nodes)):
             return watermark
         used = {name: self.computed[name] for name in columns_of(tree) if name in self.computed}
         inlined = attach(substitute_tree(tree, used), source_of(tree))
@@ -310,5 +310,5 @@ def column_kinds(node: exp.ColumnDef) -> list[exp.Expr]:
     return [constraint.args["kind"] for constraint in node.args.get("constraints") or []]
 
 
-def _place(error: InputError) -> tuple[int, int]:
+def _position(error: InputError) -> tuple[int, int]:
     return (error.span.line, error.span.column) if error.span else (0, 0)

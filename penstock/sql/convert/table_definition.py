@@ -190,22 +190,20 @@ def _view_comments(named: list[exp.Expr]) -> tuple[str | None, ...]:
     return comments if any(found) else ()
 
 
-def view_query(
-    query: exp.Expr, named: list[exp.Expr], place: exp.Expr, namespace: Namespace
-) -> str:
+def view_query(query: exp.Expr, named: list[exp.Expr], node: exp.Expr, namespace: Namespace) -> str:
     """The text of a view's query, tables by their full names; `named` are its columns. Raises InputErrors."""
-    return _named_in_full(query, named, place, namespace)[0]
+    return _named_in_full(query, named, node, namespace)[0]
 
 
 def _named_in_full(
-    query: exp.Expr, named: list[exp.Expr], place: exp.Expr, namespace: Namespace
+    query: exp.Expr, named: list[exp.Expr], node: exp.Expr, namespace: Namespace
 ) -> tuple[str, Output | None]:
     """As `view_query`, with the query's columns; its tables have their full names."""
     written = as_written(query)
     bound = bind_query(query, namespace)
     errors = list(bound.errors)
     if bound.output is not None:
-        errors += _view_column_errors(place, named, [name for name, _ in bound.output])
+        errors += _view_column_errors(node, named, [name for name, _ in bound.output])
     if errors:
         raise InputErrors(errors)
     trees = (query,) if written is query else (query, written)
@@ -219,7 +217,7 @@ def _named_in_full(
 
 
 def _view_column_errors(
-    place: exp.Expr, named: list[exp.Expr], output: list[str]
+    node: exp.Expr, named: list[exp.Expr], output: list[str]
 ) -> list[InputError]:
     names = [name.name for name in named]
     if named and len(named) != len(output):
@@ -231,7 +229,7 @@ def _view_column_errors(
             DefinitionError(
                 f"the view would have two columns named '{twice[0]}'",
                 hint="rename them: SELECT ... AS name",
-                span=span_of(place),
+                span=span_of(node),
             )
         ]
     return []
@@ -289,7 +287,7 @@ def read_partition_keys(tree: exp.Create, builder: TableBuilder) -> tuple[str, .
         if isinstance(item, exp.PartitionedByProperty):
             keys = item.this.expressions
     for key in keys:
-        if key.name not in builder.places:
+        if key.name not in builder.nodes:
             builder.unknown(key, "PARTITIONED BY")
     return tuple(key.name for key in keys)
 
@@ -301,7 +299,7 @@ def read_distribution(
     if node is None:
         return None
     for column in node.expressions:
-        if column.name not in builder.places:
+        if column.name not in builder.nodes:
             builder.unknown(column, "DISTRIBUTED BY")
     kind = next((kind for kind in get_args(DistributionKind) if kind == node.text("kind")), None)
     buckets = node.args.get("buckets")

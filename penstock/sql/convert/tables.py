@@ -262,7 +262,7 @@ def _table(
     for element in elements:
         if not isinstance(element, exp.ColumnDef):
             builder.read_rule(element)
-        elif element.this.name in builder.places:
+        elif element.this.name in builder.nodes:
             message = f"the column '{element.this.name}' is declared twice"
             builder.add(DefinitionError(message), element.this)
         elif column := builder.read_column(element):
@@ -270,13 +270,13 @@ def _table(
             builder.put(column, element.this)
     declared = {column.name: column for column in builder.columns}
     for name, kind in columns:
-        place = builder.places.get(name, query)
+        node = builder.nodes.get(name, query)
         if name in declared:
-            builder.put(declared[name], place, len(builder.columns) - 1)
+            builder.put(declared[name], node, len(builder.columns) - 1)
         elif kind is None:
             builder.add(_unsure(name), item_of(query, name))
         else:
-            builder.put(PhysicalColumn(name=name, type=kind), place)
+            builder.put(PhysicalColumn(name=name, type=kind), node)
     return build_table(tree, identifier, builder)
 
 
@@ -368,14 +368,14 @@ def convert_alter_view(tree: exp.Alter, text: StatementText, namespace: Namespac
     return validated_on_overlay(altered, action, text, namespace)
 
 
-PLACES = ("DATABASE", "CATALOG")
+NAMESPACE_KINDS = ("DATABASE", "CATALOG")
 
 
 def convert_create(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
     """The value of CREATE TABLE, VIEW, DATABASE or CATALOG. Raises InputErrors."""
     assert isinstance(tree, exp.Create), "found by its class"
     kind = tree.args["kind"]
-    if kind in PLACES:
+    if kind in NAMESPACE_KINDS:
         return convert_create_namespace(tree, text, namespace)
     if kind == "TABLE" and tree.expression:
         return convert_create_as(tree, text, namespace)
@@ -414,7 +414,7 @@ def convert_alter(tree: exp.Expr, text: StatementText, namespace: Namespace) -> 
 def convert_drop(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statement:
     """The value of DROP TABLE, VIEW, DATABASE or CATALOG. Raises InputError."""
     assert isinstance(tree, exp.Drop), "found by its class"
-    if tree.args["kind"] in PLACES:
+    if tree.args["kind"] in NAMESPACE_KINDS:
         return convert_drop_namespace(tree, text, namespace)
     name = tree.args["tables"][0]
     kind = DropTable if tree.args["kind"] == "TABLE" else DropView

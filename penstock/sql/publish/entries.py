@@ -64,9 +64,11 @@ class SparkEntries:
         listed = self._catalog.externalCatalog().listTables(database).mkString("\n")
         return frozenset(name.lower() for name in listed.split("\n") if name)
 
-    def owner_of(self, place: PublishedName) -> str | None:
+    def owner_of(self, published_name: PublishedName) -> str | None:
         """Return the owner of an existing entry; None for one that is not Penstock's."""
-        found = self._catalog.externalCatalog().getTable(place.database, place.name)
+        found = self._catalog.externalCatalog().getTable(
+            published_name.database, published_name.name
+        )
         properties = found.properties()
         return str(properties.apply(MARK)) if properties.contains(MARK) else None
 
@@ -86,7 +88,7 @@ class SparkEntries:
 
     def put_table(
         self,
-        place: PublishedName,
+        published_name: PublishedName,
         provider: str,
         location: str,
         schema: StructType,
@@ -107,11 +109,13 @@ class SparkEntries:
         )
         given = {_PROVIDER: self._some(provider)}
         properties = {MARK: owner or self.owner}
-        self._put(place, self._kinds.EXTERNAL(), storage, schema, comment, properties, given)
+        self._put(
+            published_name, self._kinds.EXTERNAL(), storage, schema, comment, properties, given
+        )
 
     def put_view(
         self,
-        place: PublishedName,
+        published_name: PublishedName,
         text: str,
         schema: StructType,
         comment: str | None,
@@ -135,7 +139,7 @@ class SparkEntries:
             "view.sqlConfig.spark.sql.runSQLOnFiles": "true",
             "view.catalogAndNamespace.numParts": "2",
             "view.catalogAndNamespace.part.0": "spark_catalog",
-            "view.catalogAndNamespace.part.1": place.database,
+            "view.catalogAndNamespace.part.1": published_name.database,
             "view.query.out.numCols": str(len(names)),
             "view.referredTempViewNames": json.dumps([["global_temp", n] for n in temporary_views]),
             "view.referredTempFunctionsNames": json.dumps(list(functions)),
@@ -143,17 +147,21 @@ class SparkEntries:
             MARK: owner or self.owner,
         }
         given = {_VIEW_TEXT: self._some(text), _VIEW_ORIGINAL: self._some(text)}
-        self._put(place, self._kinds.VIEW(), self._storage, schema, comment, properties, given)
+        self._put(
+            published_name, self._kinds.VIEW(), self._storage, schema, comment, properties, given
+        )
 
-    def drop(self, place: PublishedName, *, whoever: bool = False) -> None:
+    def drop(self, published_name: PublishedName, *, whoever: bool = False) -> None:
         """Remove an entry if it is there and was put here, or by `whoever`; what it names stays."""
-        name = self._name(place.name, self._some(place.database))
-        if self._catalog.tableExists(name) and (whoever or self.owner_of(place) == self.owner):
+        name = self._name(published_name.name, self._some(published_name.database))
+        if self._catalog.tableExists(name) and (
+            whoever or self.owner_of(published_name) == self.owner
+        ):
             self._catalog.dropTable(name, True, False)
 
     def _put(  # noqa: PLR0917  the fields of an entry, in Spark's order
         self,
-        place: PublishedName,
+        published_name: PublishedName,
         kind: Any,
         storage: Any,
         schema: StructType,
@@ -168,7 +176,7 @@ class SparkEntries:
         if comment is not None:
             fields[_COMMENT] = self._some(comment)
         entry = self._entry(
-            self._name(place.name, self._some(place.database)),
+            self._name(published_name.name, self._some(published_name.database)),
             kind,
             storage,
             self._schema.fromJson(schema.json()),
@@ -213,32 +221,34 @@ class PublishedNames:
         """Find the name for a definition beside those `published`. Raises ObjectExistsError where it is taken."""
         home = identifier.database == self._default
         database = self._home if home else identifier.database
-        place = PublishedName(database=database, name=identifier.name)
+        published_name = PublishedName(database=database, name=identifier.name)
         if database == "global_temp" or (not home and database.lower() == self._home.lower()):
             raise ObjectExistsError(f"Spark's database {quoted(database)} is for other tables")
         if not home and self._entries.create_database(database):
             self._made.add(database)
         if identifier.name.lower() in self._names_in(database):
-            owner = self._entries.owner_of(place)
+            owner = self._entries.owner_of(published_name)
             ours = owner is not None and owner.startswith(self._family)
-            if not ours or _has(published, place):
-                raise ObjectExistsError(f"Spark has a table {place} already, which stays as it is")
+            if not ours or _has(published, published_name):
+                raise ObjectExistsError(
+                    f"Spark has a table {published_name} already, which stays as it is"
+                )
             if owner == self._lasting:
-                self._for_good.add(place)
-            self._entries.drop(place, whoever=True)
-        return place
+                self._for_good.add(published_name)
+            self._entries.drop(published_name, whoever=True)
+        return published_name
 
-    def is_for_good(self, place: PublishedName) -> bool:
+    def is_for_good(self, published_name: PublishedName) -> bool:
         """Return whether a name that was found is published permanently."""
-        return place in self._for_good
+        return published_name in self._for_good
 
-    def take(self, place: PublishedName) -> None:
+    def take(self, published_name: PublishedName) -> None:
         """Add a name to the existing ones."""
-        self._names_in(place.database).add(place.name.lower())
+        self._names_in(published_name.database).add(published_name.name.lower())
 
-    def release(self, place: PublishedName) -> None:
+    def release(self, published_name: PublishedName) -> None:
         """Count a name among those that are free."""
-        self._names_in(place.database).discard(place.name.lower())
+        self._names_in(published_name.database).discard(published_name.name.lower())
 
     def forget(self) -> None:
         """Forget the names, to ask Spark again."""
@@ -256,7 +266,7 @@ class PublishedNames:
         return self._known[key]
 
 
-def _has(published: Mapping[Identifier, PublishedName], place: PublishedName) -> bool:
+def _has(published: Mapping[Identifier, PublishedName], published_name: PublishedName) -> bool:
     """Return whether the name is that of another definition."""
-    wanted = str(place).lower()
+    wanted = str(published_name).lower()
     return any(str(other).lower() == wanted for other in published.values())

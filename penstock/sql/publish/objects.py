@@ -134,18 +134,18 @@ def resolve_published(
     namespace: Namespace,
     project: Path,
     spark: SparkSession,
-    places: Mapping[Identifier, PublishedName],
+    published_names: Mapping[Identifier, PublishedName],
     *,
     catalog: str,
 ) -> PublishedSource:
-    """Resolve a definition to what is published. `places` are the names that tables are published under.
+    """Resolve a definition to what is published. `published_names` are the names that tables are published under.
 
     `catalog` is the URL of the store.
 
     Raises UnsupportedError for what plain Spark SQL cannot read, and InputError for a definition that is wrong.
     """
     if isinstance(found, View):
-        return PublishedQuery(text=view_text(found, namespace, places))
+        return PublishedQuery(text=view_text(found, namespace, published_names))
     if is_information(found.identifier):
         reader = InformationReader(table=found, catalog=catalog, project=project)
         return PublishedFrame(table=found, frame=reader.frame)

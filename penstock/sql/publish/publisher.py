@@ -64,7 +64,7 @@ class _PublishedEntry:
     """What was published for a definition. `relation` is the temporary view that reads its scan."""
 
     definition: Table | View
-    place: PublishedName
+    published_name: PublishedName
     relation: str | None = None
     pending: bool = False
     text: str | None = None
@@ -117,7 +117,7 @@ class CatalogPublisher:
     @property
     def names(self) -> Mapping[Identifier, PublishedName]:
         """What is published, and under which names of Spark's."""
-        return {identifier: entry.place for identifier, entry in self._there.items()}
+        return {identifier: entry.published_name for identifier, entry in self._there.items()}
 
     @property
     def left_out(self) -> tuple[UnpublishedObject, ...]:
@@ -199,7 +199,11 @@ class CatalogPublisher:
         if found.temporary and self._durable:
             return False
         try:
-            place = entry.place if entry is not None else self._names.find(identifier, self.names)
+            published_name = (
+                entry.published_name
+                if entry is not None
+                else self._names.find(identifier, self.names)
+            )
             meant = resolve_published(
                 found,
                 self._namespace,
@@ -213,7 +217,7 @@ class CatalogPublisher:
                 return False
             if entry is not None:
                 self._remove(identifier)
-            self._there[identifier] = self._put(place, found, meant, fields)
+            self._there[identifier] = self._put(published_name, found, meant, fields)
             self._left_out.pop(identifier, None)
         except (PenstockError, PySparkException) as error:
             if identifier in self._there:
@@ -225,31 +229,33 @@ class CatalogPublisher:
 
     def _put(
         self,
-        place: PublishedName,
+        published_name: PublishedName,
         found: Table | View,
         meant: PublishedSource,
         fields: tuple[PublishedColumn, ...],
     ) -> _PublishedEntry:
-        self._names.take(place)
-        lasts = self._names.is_for_good(place) and not found.temporary
+        self._names.take(published_name)
+        lasts = self._names.is_for_good(published_name) and not found.temporary
         owner = self._lasting if lasts else None
         match meant:
             case PublishedTable(provider=provider, location=location):
                 self._entries.put_table(
-                    place, provider, location, _schema(fields), found.comment, owner=owner
+                    published_name, provider, location, _schema(fields), found.comment, owner=owner
                 )
-                return _PublishedEntry(definition=found, place=place)
+                return _PublishedEntry(definition=found, published_name=published_name)
             case PublishedScan() | PublishedFrame() if not self._durable:
                 relation = self._relation(meant)
                 text = meant.text(f"global_temp.{quoted(relation)}")
                 self._entries.put_view(
-                    place,
+                    published_name,
                     text,
                     self._typed(fields, text),
                     found.comment,
                     temporary_views=(relation,),
                 )
-                return _PublishedEntry(definition=found, place=place, relation=relation)
+                return _PublishedEntry(
+                    definition=found, published_name=published_name, relation=relation
+                )
             case PublishedScan() | PublishedFrame():
                 raise UnsupportedError(
                     "it is read by this process, and others would find a name they cannot read"
@@ -257,7 +263,7 @@ class CatalogPublisher:
             case PublishedQuery(text=text):
                 functions = self._functions(found)
                 self._entries.put_view(
-                    place,
+                    published_name,
                     text,
                     self._typed(fields, text),
                     found.comment,
@@ -265,7 +271,11 @@ class CatalogPublisher:
                     owner=owner,
                 )
                 return _PublishedEntry(
-                    definition=found, place=place, pending=meant.pending, text=text, fields=fields
+                    definition=found,
+                    published_name=published_name,
+                    pending=meant.pending,
+                    text=text,
+                    fields=fields,
                 )
         assert_never(meant)
 
@@ -294,9 +304,10 @@ class CatalogPublisher:
     def _remove(self, identifier: Identifier, *, closing: bool = False) -> None:
         entry = self._there.pop(identifier)
         self._entries.drop(
-            entry.place, whoever=not closing and self._names.is_for_good(entry.place)
+            entry.published_name,
+            whoever=not closing and self._names.is_for_good(entry.published_name),
         )
-        self._names.release(entry.place)
+        self._names.release(entry.published_name)
         if entry.relation is not None:
             self._spark.catalog.dropGlobalTempView(entry.relation)
 

@@ -79,7 +79,9 @@ def empty_text(columns: Sequence[tuple[str, str]]) -> str:
     return f"SELECT {items} WHERE false"
 
 
-def view_text(view: View, namespace: Namespace, places: Mapping[Identifier, PublishedName]) -> str:
+def view_text(
+    view: View, namespace: Namespace, published_names: Mapping[Identifier, PublishedName]
+) -> str:
     """Write a view's query over the names that its tables are published under.
 
     Raises UnsupportedError where a table is not published, or Spark has no words for the query; InputError for a
@@ -88,12 +90,12 @@ def view_text(view: View, namespace: Namespace, places: Mapping[Identifier, Publ
     relations = find_relations(parse_query(view.query), namespace)
     annotate(relations.query, namespace)
     for leaf in relations.leaves:
-        place = places.get(leaf.table.identifier)
-        if place is None:
+        published_name = published_names.get(leaf.table.identifier)
+        if published_name is None:
             raise UnsupportedError(f"it reads {leaf.table.identifier}, which is not published")
         for node in leaf.nodes:
             _refuse_hints(node)
-            _rename(node, place)
+            _rename(node, published_name)
     unfold_group_ids(relations.query)
     query = rewrite_session_windows(relations.query)
     text = to_spark_text(query, to_spark_query)
@@ -122,12 +124,12 @@ def _refuse_hints(node: exp.Table) -> None:
         )
 
 
-def _rename(node: exp.Table, place: PublishedName) -> None:
+def _rename(node: exp.Table, published_name: PublishedName) -> None:
     alias = node.alias or node.name
     names = node.args["alias"].args.get("columns") if node.args.get("alias") else None
     node.set(
         "alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=names or [])
     )
-    node.set("this", exp.to_identifier(place.name, quoted=True))
-    node.set("db", exp.to_identifier(place.database, quoted=True))
+    node.set("this", exp.to_identifier(published_name.name, quoted=True))
+    node.set("db", exp.to_identifier(published_name.database, quoted=True))
     node.set("catalog", None)

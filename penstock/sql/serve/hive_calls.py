@@ -277,18 +277,18 @@ def refusal(message: Message, reason: str) -> Message:
 
 def _put_name_first(name: str, fields: dict[int, Value]) -> None:
     """Swap the first two columns of the rows, or of their description: the database and the table."""
-    places = {FETCH: (ROWS, COLUMNS), "GetResultSetMetadata": (SCHEMA, 1)}
-    place, inner = places.get(name, (0, 0))
-    if place not in fields or inner not in fields[place].value:
+    field_ids = {FETCH: (ROWS, COLUMNS), "GetResultSetMetadata": (SCHEMA, 1)}
+    field_id, inner = field_ids.get(name, (0, 0))
+    if field_id not in fields or inner not in fields[field_id].value:
         return
-    columns = fields[place].value[inner]
+    columns = fields[field_id].value[inner]
     first, second, *others = columns.value
     if name != FETCH:
         positions = first.value[POSITION], second.value[POSITION]
         first = replace(first, value={**first.value, POSITION: positions[1]})
         second = replace(second, value={**second.value, POSITION: positions[0]})
     swapped = replace(columns, value=(second, first, *others))
-    fields[place] = replace(fields[place], value={**fields[place].value, inner: swapped})
+    fields[field_id] = replace(fields[field_id], value={**fields[field_id].value, inner: swapped})
 
 
 def _database(configuration: Value | None) -> str | None:
@@ -307,11 +307,11 @@ def _kept(
 ) -> dict[int, Value]:
     """Copy the fields of a call that have the expected kinds; others are dropped."""
     wanted = {**kinds, HANDLE: ThriftType.STRUCT} if handle else dict(kinds)
-    kept = {place: value for place, value in asked.items() if place in wanted}
-    for place, value in kept.items():
+    kept = {field_id: value for field_id, value in asked.items() if field_id in wanted}
+    for field_id, value in kept.items():
         # Java's reader takes what it expects for granted: the rest would be read as another call
         texts = value.kind is not ThriftType.LIST or not value.value or value.inner == (_TEXT,)
-        if value.kind is not wanted[place] or not texts:
+        if value.kind is not wanted[field_id] or not texts:
             raise RefusedCallError("a field is of the wrong type")
     if handle and HANDLE in kept:
         inner = _kept(kept[HANDLE].value, _HANDLE_FIELDS, handle=False)
@@ -346,8 +346,8 @@ def _check_patterns(name: str, fields: Mapping[int, Value]) -> None:
     kinds = _OF_SESSION.get(name, {})
     if name not in {*SCHEMA_COLUMNS, "GetFunctions"}:
         return
-    for place in kinds.keys() & fields.keys():
-        pattern = fields[place]
+    for field_id in kinds.keys() & fields.keys():
+        pattern = fields[field_id]
         if pattern.kind is _TEXT and _EXPRESSION.search(pattern.value):
             raise RefusedCallError("a pattern has the wildcards % and _, and is no expression")
     if name in {"GetTables", "GetColumns"} and _is_of_views(fields.get(SCHEMA_PATTERN)):

@@ -64,8 +64,8 @@ def _column(column: Value, keep: Sequence[int]) -> Value:
     values, nulls = fields[VALUES].value, fields[NULLS].value
     fields[VALUES] = replace(fields[VALUES], value=tuple(values[number] for number in keep))
     bits = bytearray((len(keep) + 7) // 8)
-    for place, number in enumerate(keep):
+    for index, number in enumerate(keep):
         if number // 8 < len(nulls) and nulls[number // 8] >> number % 8 & 1:
-            bits[place // 8] |= 1 << place % 8
+            bits[index // 8] |= 1 << index % 8
     fields[NULLS] = Value(kind=ThriftType.STRING, value=bytes(bits))
     return replace(column, value={kind: replace(typed, value=fields)})

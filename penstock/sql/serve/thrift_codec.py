@@ -139,10 +139,10 @@ class _ByteReader:
             raise MalformedThriftError("structs are nested too deep")
         fields: dict[int, Value] = {}
         while (kind := self._kind()) is not ThriftType.STOP:
-            place = self.number(ThriftType.I16)
-            if place in fields:
+            field_id = self.number(ThriftType.I16)
+            if field_id in fields:
                 raise MalformedThriftError("a field is there twice")
-            fields[place] = self._value(kind, depth)
+            fields[field_id] = self._value(kind, depth)
         return fields
 
     def _value(self, kind: ThriftType, depth: int) -> Value:
@@ -180,8 +180,8 @@ class _ByteReader:
 
 
 def _write_struct(out: bytearray, fields: Mapping[int, Value]) -> None:
-    for place, value in sorted(fields.items()):
-        out += struct.pack(">bh", value.kind, place)
+    for field_id, value in sorted(fields.items()):
+        out += struct.pack(">bh", value.kind, field_id)
         _write_value(out, value)
     out.append(ThriftType.STOP)
 

@@ -21,10 +21,16 @@ class Entries:
     databases: list[str] = field(default_factory=lambda: ["default"])
 
     def names(self, database: str) -> frozenset[str]:
-        return frozenset(place.name.lower() for place in self.held if place.database == database)
+        return frozenset(
+            published_name.name.lower()
+            for published_name in self.held
+            if published_name.database == database
+        )
 
-    def owner_of(self, place: PublishedName) -> str | None:
-        return next(o for p, o in self.held.items() if str(p).lower() == str(place).lower())
+    def owner_of(self, published_name: PublishedName) -> str | None:
+        return next(
+            o for p, o in self.held.items() if str(p).lower() == str(published_name).lower()
+        )
 
     def create_database(self, name: str) -> bool:
         if name in self.databases:
@@ -35,9 +41,9 @@ class Entries:
     def drop_database(self, name: str) -> None:
         self.databases.remove(name)
 
-    def drop(self, place: PublishedName, *, whoever: bool) -> None:
+    def drop(self, published_name: PublishedName, *, whoever: bool) -> None:
         assert whoever, "an entry of another session's"
-        del self.held[place]
+        del self.held[published_name]
 
 
 def names(entries: Entries) -> PublishedNames:
@@ -54,7 +60,7 @@ def named(name: str, database: str = "default_database") -> Identifier:
     return Identifier(catalog="default_catalog", database=database, name=name)
 
 
-def place(name: str, database: str = "default") -> PublishedName:
+def published_name(name: str, database: str = "default") -> PublishedName:
     return PublishedName(database=database, name=name)
 
 
@@ -63,9 +69,9 @@ def test_the_default_database_is_that_which_spark_is_in() -> None:
     entries = Entries(databases=["default", "there"])
     found = names(entries)
 
-    assert found.find(named("t"), {}) == place("t")
-    assert found.find(named("t", "sales"), {}) == place("t", "sales")
-    assert found.find(named("t", "there"), {}) == place("t", "there")
+    assert found.find(named("t"), {}) == published_name("t")
+    assert found.find(named("t", "sales"), {}) == published_name("t", "sales")
+    assert found.find(named("t", "there"), {}) == published_name("t", "there")
     assert entries.databases == ["default", "there", "sales"]
     found.close()
     assert entries.databases == ["default", "there"]
@@ -74,7 +80,7 @@ def test_the_default_database_is_that_which_spark_is_in() -> None:
 @pytest.mark.parametrize("owner", [None, "others/1"])
 def test_a_name_that_is_somebody_elses_is_not_taken(owner: str | None) -> None:
     """Nor one that differs in case alone, which is the same to Spark."""
-    found = names(Entries(held={place("t"): owner}))
+    found = names(Entries(held={published_name("t"): owner}))
 
     for name in ("t", "T"):
         with pytest.raises(ObjectExistsError, match=r"has a table .* already"):
@@ -83,22 +89,24 @@ def test_a_name_that_is_somebody_elses_is_not_taken(owner: str | None) -> None:
 
 def test_what_a_session_over_the_same_catalog_left_is_taken_over() -> None:
     """But not what this one has published itself, of a name that differs in case."""
-    entries = Entries(held={place("t"): "ours/dead"})
+    entries = Entries(held={published_name("t"): "ours/dead"})
     found = names(entries)
 
-    assert found.find(named("t"), {}) == place("t")
+    assert found.find(named("t"), {}) == published_name("t")
     assert entries.held == {}
-    entries.held[place("t")] = "ours/live"
-    found.take(place("t"))
+    entries.held[published_name("t")] = "ours/live"
+    found.take(published_name("t"))
     with pytest.raises(ObjectExistsError):
-        found.find(named("T"), {named("t"): place("t")})
-    found.release(place("t"))
-    assert found.find(named("T"), {}) == place("T")
+        found.find(named("T"), {named("t"): published_name("t")})
+    found.release(published_name("t"))
+    assert found.find(named("T"), {}) == published_name("T")
 
 
 def test_what_was_published_for_good_is_known() -> None:
     """A session that takes it over must leave it there."""
-    found = names(Entries(held={place("a"): "ours/durable", place("b"): "ours/dead"}))
+    found = names(
+        Entries(held={published_name("a"): "ours/durable", published_name("b"): "ours/dead"})
+    )
 
     assert found.is_for_good(found.find(named("a"), {}))
     assert not found.is_for_good(found.find(named("b"), {}))
@@ -116,9 +124,9 @@ def test_what_others_have_made_since_is_seen_when_asked_anew() -> None:
     entries = Entries()
     found = names(entries)
     found.find(named("t"), {})
-    entries.held[place("t")] = None
+    entries.held[published_name("t")] = None
 
-    assert found.find(named("t"), {}) == place("t")
+    assert found.find(named("t"), {}) == published_name("t")
     found.forget()
     with pytest.raises(ObjectExistsError):
         found.find(named("t"), {})

@@ -112,7 +112,7 @@ TopicOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _SinkTopics:
     """Where to look: the client's settings, a prefix of ids, topics."""
 
     client: Mapping[str, str]
@@ -141,11 +141,11 @@ def ls(  # noqa: PLR0917  typer passes options by name
         from penstock.connector.kafka.sink.client import SinkAdmin
         from penstock.connector.kafka.sink.open_transactions import blocked_partitions, slots
 
-        place = _place(table, bootstrap, prefix, topic, catalog, target)
-        admin = SinkAdmin(admin_connection(place.client))
+        sink = _sink_topics(table, bootstrap, prefix, topic, catalog, target)
+        admin = SinkAdmin(admin_connection(sink.client))
         found, held = (
-            slots(admin, place.prefix, place.topics),
-            blocked_partitions(admin, place.topics),
+            slots(admin, sink.prefix, sink.topics),
+            blocked_partitions(admin, sink.topics),
         )
         if output is OutputFormat.JSON:
             print_json(slots_document(found, held))
@@ -176,22 +176,22 @@ def abort_(  # noqa: PLR0917  typer passes options by name
         from penstock.connector.kafka.sink.client import SinkAdmin
         from penstock.connector.kafka.sink.open_transactions import abort, slots
 
-        place = _place(table, bootstrap, prefix, None, catalog, target)
-        connection = admin_connection(place.client)
+        sink = _sink_topics(table, bootstrap, prefix, None, catalog, target)
+        connection = admin_connection(sink.client)
         named = list(ids or ())
         if not named:
-            if not place.prefix:
+            if not sink.prefix:
                 raise OptionError(
                     "which transactions?", hint="name ids, or give --prefix or --table"
                 )
             named = [
-                slot.transactional_id for slot in slots(SinkAdmin(connection), place.prefix, ())
+                slot.transactional_id for slot in slots(SinkAdmin(connection), sink.prefix, ())
             ]
         for name in named:
             abort(Connection.of(dict(connection.settings)), name)
             say(f"ended what was open of '{name}'")
         if not named:
-            say(f"no transactional id begins with '{place.prefix}'")
+            say(f"no transactional id begins with '{sink.prefix}'")
 
 
 @app.command("repair")
@@ -238,11 +238,11 @@ def repair(  # noqa: PLR0917  typer passes options by name
         from penstock.connector.kafka.sink.protocol import read_marker
         from penstock.connector.kafka.sink.sink_state import next_batch, read_slots, set_marker
 
-        place = _place(table, None, None, None, catalog, target)
-        connection = admin_connection(place.client)
+        sink = _sink_topics(table, None, None, None, catalog, target)
+        connection = admin_connection(sink.client)
         admin = SinkAdmin(connection)
         lost = 0
-        for known in read_slots(checkpoint, place.prefix, place.topics):
+        for known in read_slots(checkpoint, sink.prefix, sink.topics):
             for slot in known.slots():
                 marker = read_marker(admin, slot.name, slot.partition)
                 following = None if marker else next_batch(known, not_written=not_written)
@@ -264,21 +264,21 @@ def _repaired(marker: Marker | None, following: int | None, *, yes: bool) -> str
     return f"has no marker: it would say that batch {following} is next"
 
 
-def _place(
+def _sink_topics(
     table: str | None,
     bootstrap: str | None,
     prefix: str | None,
     topics: list[str] | None,
     catalog: str | None,
     target: str | None,
-) -> _Place:
+) -> _SinkTopics:
     if (table is None) == (bootstrap is None):
         raise OptionError(
             "no Kafka cluster is named", hint="add --table NAME or --bootstrap HOST:PORT"
         )
     if bootstrap is not None:
         client = {"bootstrap.servers": bootstrap}
-        return _Place(client=client, prefix=prefix or "", topics=tuple(topics or ()))
+        return _SinkTopics(client=client, prefix=prefix or "", topics=tuple(topics or ()))
     assert table is not None, "one of the two is given"
     from penstock.catalog.definitions.encryption import encrypt_references
     from penstock.catalog.definitions.resolver import Namespace
@@ -299,7 +299,7 @@ def _place(
         raise UnsupportedError(f"{table} is not a Kafka table")
     subscription = sink.table.settings.subscription
     declared = subscription.topics if isinstance(subscription, TopicList) else ()
-    return _Place(
+    return _SinkTopics(
         client=sink.table.settings.client,
         prefix=sink.settings.prefix if prefix is None else prefix,
         topics=(*declared, *(topics or ())),
