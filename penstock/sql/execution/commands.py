@@ -41,6 +41,7 @@ TITLES = (
     "restarts",
     "last error",
     "waiting for",
+    "late rows",
 )
 
 FAILED_MS = 86_400_000
@@ -135,15 +136,17 @@ def _job_row(job: Job) -> _Row:
         status,
         start,
         "this session",
-        *_state(report_of(progress)),
+        *_state(report_of(progress), late_rows=progress.rows_dropped),
     )
 
 
-def _state(report: JobReport) -> _Row:
+def _state(report: JobReport, late_rows: int | None = None) -> _Row:
+    """Return the state of a job. Other runners do not report their late rows."""
     waiting = None
     if report.waiting_for is not None and report.waiting_since_ms is not None:
         waiting = f"{report.waiting_for} since {_time(report.waiting_since_ms)}"
-    return (str(report.restarts), report.last_error, waiting)
+    late = None if late_rows is None else str(late_rows)
+    return (str(report.restarts), report.last_error, waiting, late)
 
 
 def _time(epoch_ms: int) -> str:

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from penstock.sql.jobs.progress import JobProgress
-from penstock.sql.runner.summary import plain
+from penstock.sql.runner.summary import plain, time_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +114,7 @@ def _text(value: Any) -> str:
         case bytes() | bytearray():
             return f"0x{bytes(value).hex()}"
         case datetime():
-            exact = value.microsecond % 1000 == 0 and value.microsecond > 0
-            return value.isoformat(" ", "milliseconds" if exact else "auto")
+            return time_text(value)
         case date() | time():
             return value.isoformat()
         case dict() | list() | tuple():

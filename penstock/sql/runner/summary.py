@@ -340,6 +340,12 @@ def plain(value: Any) -> Any:
     return _plain_scalar(value)
 
 
+def time_text(value: datetime) -> str:
+    """Write a timestamp for people, as Flink does: a blank before the time of day, milliseconds where there are any."""
+    exact = value.microsecond % 1000 == 0 and value.microsecond > 0
+    return value.isoformat(" ", "milliseconds" if exact else "auto")
+
+
 def _plain_scalar(value: Any) -> Any:
     match value:
         case None | bool() | int() | str():

@@ -54,6 +54,7 @@ class ScriptedJob:
             restarts=0,
             last_error=None,
             outage=None,
+            rows_dropped=12,
         )
 
     def request_stop(self) -> None:
@@ -181,6 +182,7 @@ def test_jobs_are_those_of_the_session_and_of_the_catalog() -> None:
     assert columns == TITLES
     assert [(row[0], row[2]) for row in rows] == [("etl/a", "RUNNING"), ("other/b", "RUNNING")]
     assert rows[0][4] == "this session"
+    assert [row[columns.index("late rows")] for row in rows] == ["12", None]
     assert asked("DESCRIBE JOB 'other/b'", where) == (columns, [rows[1]])
     assert asked("DESCRIBE JOB 'etl/a'", where) == (
         (*columns, "last commit", "activity"),
@@ -204,7 +206,7 @@ def test_the_state_of_a_job_is_seen_from_elsewhere() -> None:
         catalog.leases.release(lease)
     _, rows = asked("SHOW JOBS", where)
 
-    assert [(row[0], row[2], *row[5:]) for row in rows] == [
+    assert [(row[0], row[2], *row[5:-1]) for row in rows] == [
         ("etl/a", "RESTARTING", "7", "the disk is full", None),
         ("etl/b", "RUNNING", "0", None, "Kafka at b:9092 (refused) since 1970-01-01T00:00:00"),
         ("etl/c", "FAILED", "0", "no such topic", None),

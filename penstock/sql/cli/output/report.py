@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -143,13 +144,18 @@ def print_rows(rows: ResultRows) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from penstock.sql.runner.summary import plain
+    from penstock.sql.runner.summary import plain, time_text
+
+    def _cell(value: object) -> str | Text:
+        if value is None:
+            return "NULL"
+        return Text(time_text(value) if isinstance(value, datetime) else str(plain(value)))
 
     table = Table()
     for column in rows.columns:
         table.add_column(Text(column), overflow="fold")
     for row in rows.rows:
-        table.add_row(*("NULL" if value is None else Text(str(plain(value))) for value in row))
+        table.add_row(*map(_cell, row))
     width = None if sys.stdout.isatty() else UNLIMITED_WIDTH
     Console(width=width).print(table)
 

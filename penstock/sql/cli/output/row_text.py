@@ -6,10 +6,11 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from penstock.sql.runner.summary import plain
+from penstock.sql.runner.summary import plain, time_text
 
 _CONTROLS = re.compile("[\x7f-\x9f]")
 
@@ -35,7 +36,7 @@ class RowWriter:
 
     def write(self, rows: Iterable[Sequence[Any]]) -> None:
         """Write rows, all before this returns. Nothing is written for no rows, not even a header."""
-        taken = [tuple(map(plain, row)) for row in rows]
+        taken = [tuple(row) for row in rows]
         if not taken:
             return
         lines = self._objects(taken) if self._output is RowFormat.JSON else self._aligned(taken)
@@ -46,7 +47,9 @@ class RowWriter:
     def _objects(self, rows: list[tuple[Any, ...]]) -> list[str]:
         return [
             _without_controls(
-                json.dumps(dict(zip(self._columns, row, strict=True)), ensure_ascii=False)
+                json.dumps(
+                    dict(zip(self._columns, map(plain, row), strict=True)), ensure_ascii=False
+                )
             )
             for row in rows
         ]
@@ -91,6 +94,9 @@ def _without_controls(document: str) -> str:
 
 def _cell(value: Any) -> str:
     """Write one value on one line."""
+    if isinstance(value, datetime):
+        return time_text(value)
+    value = plain(value)
     match value:
         case None:
             return "NULL"

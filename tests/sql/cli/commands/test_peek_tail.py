@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -16,8 +17,10 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.connector.kafka.client.client import REQUEST_TIMEOUT_S
 from penstock.connector.local.split_status import LocalJobStatus, SplitStatus
+from penstock.sql.cli.output.report import print_rows
 from penstock.sql.cli.output.row_text import RowFormat, RowWriter
 from penstock.sql.cli.output.text import looked_at_lines, split_line, split_table, state_text
+from penstock.sql.runner.summary import ResultRows
 from tests.sql.cli.live_tables import commands, define, kafka_table, order
 from tests.sql.sql_objects import run
 
@@ -224,6 +227,23 @@ def test_columns_are_aligned_and_grow(capsys):
         '1000000  {"x": 1}',
     ]
     assert writer.written == 3
+
+
+def test_timestamps_are_written_as_flink_writes_them(capsys):
+    """With a blank for people, as SELECT does; in ISO 8601 for programs, and inside values, which are JSON."""
+    at = datetime(2026, 1, 2, 3, 4, 5, 60_000, tzinfo=UTC).replace(tzinfo=None)
+    row = (at, at.replace(microsecond=0), at.date(), [at])
+    RowWriter(("a", "b", "c", "d"), RowFormat.TABLE).write([row])
+    RowWriter(("a",), RowFormat.JSON).write([(at,)])
+    print_rows(ResultRows(columns=("a",), rows=((at,),)))
+    lines = capsys.readouterr().out.splitlines()
+
+    assert (
+        lines[1]
+        == '2026-01-02 03:04:05.060  2026-01-02 03:04:05  2026-01-02  ["2026-01-02T03:04:05.060000"]'
+    )
+    assert lines[2] == '{"a": "2026-01-02T03:04:05.060000"}'
+    assert any("2026-01-02 03:04:05.060" in line for line in lines[3:])
 
 
 def split(split_id="t-0", **more):
