@@ -100,6 +100,12 @@ OTHER_WORDS = {
 }
 """Words that names once had, and what Flink, Spark or we say now."""
 
+WORDS_OF_FOLDERS = {
+    "catalog/": {"place": "namespace or location", "places": "namespaces"},
+    "connector/": {"place": "position, partition or location", "places": "positions"},
+}
+"""Such words in folders that have none of them any more."""
+
 NAMES_USED_TWICE = {"Join", "Project", "Scan", "TemporalJoin"}
 """Names of a logical plan's operators, which are Spark's and Calcite's."""
 
@@ -221,10 +227,12 @@ def test_names_are_of_one_language() -> None:
     """What has a word of Flink or Spark is named by it, in classes and functions as in locals."""
 
     def rule(path: Path) -> Iterator[str]:
+        folder = name_of(path).partition("/")[0] + "/"
+        others = OTHER_WORDS | WORDS_OF_FOLDERS.get(folder, {})
         for name in sorted({named(node) for node in modules()[path].nodes}):
             words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)}
-            for word in sorted(words & OTHER_WORDS.keys()):
-                yield f"{name}: {OTHER_WORDS[word]}"
+            for word in sorted(words & others.keys()):
+                yield f"{name}: {others[word]}"
 
     assert faults_of(rule) == ""
 

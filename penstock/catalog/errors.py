@@ -105,9 +105,9 @@ class PenstockError(Exception):
         self.hint = hint if hint is None else without_secrets(hint)
         self.span = span
 
-    def within(self, place: str) -> Self:
+    def within(self, where: str) -> Self:
         """Prefix the message with what the error is of, a file or a sink."""
-        self.message = f"{place}: {self.message}"
+        self.message = f"{where}: {self.message}"
         self.args = (self.message,)
         return self
 

@@ -119,8 +119,8 @@ class Overlay:
             names = {find_catalog(name, self).default_database}
         else:
             names = set(self._read.databases(name))
-        for (place, database), value in self._databases.items():
-            if place == name:
+        for (parent, database), value in self._databases.items():
+            if parent == name:
                 names = names - {database} if value is None else names | {database}
         return sorted(names)
 

@@ -37,7 +37,7 @@ the upgrade on older processes refuse the store, and their pipelines stop.
 """
 LEASES_SINCE = 1
 """The version of a store from which on pipelines have leases."""
-PLACES_SINCE = 2
+NAMESPACES_SINCE = 2
 """The version of a store from which on it holds catalogs and databases."""
 FUNCTIONS_SINCE = 3
 """The version of a store from which on it holds functions."""

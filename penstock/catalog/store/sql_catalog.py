@@ -37,8 +37,8 @@ from penstock.catalog.migrations import (
     CATALOGS,
     DATABASES,
     FUNCTIONS,
+    NAMESPACES_SINCE,
     OBJECTS,
-    PLACES_SINCE,
     VERSIONS_SINCE,
 )
 from penstock.catalog.model import codec
@@ -445,5 +445,5 @@ class SqlCatalog:
 
     @contextmanager
     def _namespaces(self) -> Iterator[StoredNamespaces]:
-        with self._database.reading(since=PLACES_SINCE) as connection:
+        with self._database.reading(since=NAMESPACES_SINCE) as connection:
             yield StoredNamespaces(connection=connection)

@@ -261,6 +261,6 @@ def by_split(bad: Sequence[BadRecord]) -> Mapping[str, Sequence[BadRecord]]:
         topic, partition = item.record.topic, item.record.partition
         assert topic is not None, "a record of Kafka is of a topic"
         assert partition is not None, "and of a partition"
-        place = TopicPartition(topic=topic, partition=partition)
-        found.setdefault(place.split_id, []).append(item)
+        topic_partition = TopicPartition(topic=topic, partition=partition)
+        found.setdefault(topic_partition.split_id, []).append(item)
     return found
