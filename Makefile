@@ -88,10 +88,10 @@ test: setup ## every subject on a real broker, Spark and Delta; what CI runs
 	$(SUITE) -m "not faults and not nightly"
 
 test-all: setup ## all tests but those of make faults: seeds and process-level runs too, about an hour
-	$(SUITE) -m "not faults"
+	PENSTOCK_TESTS_AS_PEOPLE_DO=1 $(SUITE) -m "not faults"
 
 faults: setup ## the long fault tests: kill -9, SIGSTOP, full disks; PENSTOCK_FAULT_SEED=n replays one
-	$(BIN)/pytest -v -m faults
+	PENSTOCK_TESTS_AS_PEOPLE_DO=1 $(BIN)/pytest -v -m faults
 
 SEEDS ?= 10000
 sim: setup ## SEEDS=100000 runs of the split runtime in a simulated world, faults at every step

@@ -45,6 +45,16 @@ JAVA_OPTIONS = (
     " -XX:MetaspaceSize=256m"
 )
 os.environ.setdefault("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+
+# A query of a test runs once or twice, over a handful of rows: compiling it and planning it anew after each shuffle takes
+# longer than running it. `make test-all` and the processes that tests start run Spark as people do.
+QUICK = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+AS_PEOPLE_DO = "PENSTOCK_TESTS_AS_PEOPLE_DO"
+
 # every process that a test, Spark or a worker starts would compile hundreds of modules anew
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -140,6 +150,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **({} if os.environ.get(AS_PEOPLE_DO) == "1" else QUICK),
     }
     builder = SparkSession.builder.master("local[2,4]").appName("penstock-tests")
     for key, value in settings.items():
