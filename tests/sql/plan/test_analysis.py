@@ -100,6 +100,23 @@ def test_an_append_only_table_is_refused(query: str, tmp_path: Path) -> None:
     assert caught.value.span is not None
 
 
+def test_explain_says_what_distinct_keeps_of_a_star(tmp_path: Path) -> None:
+    """The columns that the star stands for have no place in the text; the stage is that of its SELECT."""
+    query = analyse(
+        "INSERT INTO counts SELECT DISTINCT * FROM (SELECT region AS k, id % 2 AS n FROM cdc) AS c",
+        tmp_path,
+    ).query
+    lines = operator_lines(query)
+
+    first = lines.index("Distinct [stage distinct_1] [I,UB,UA,D]")
+    assert lines[first + 1 : first + 4] == [
+        "- key: k, n",
+        "- state: how many rows there are",
+        "- bound: none",
+    ]
+    assert "Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]" in lines
+
+
 def test_an_updating_query_with_a_time_to_live_is_maintained(tmp_path: Path) -> None:
     """Spark's own state has no expiry; its lines say what bounds the state."""
     insert = "INSERT INTO counts SELECT k, COUNT(*) FROM events GROUP BY k"
