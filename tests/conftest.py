@@ -131,11 +131,12 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     from penstock.catalog.errors import failure_mark
     from penstock.connector.delta.connector import delta_jars
     from penstock.connector.jvm.java import find_java
+    from penstock.sql.spark_process.class_path import class_path_settings, with_archive
 
     failure_mark()  # the workers have it from the JVM's environment
     os.environ["JAVA_HOME"] = str(find_java().path)
     settings = {
-        "spark.jars": ",".join(str(jar) for jar in delta_jars()),
+        **class_path_settings(delta_jars(), {}, in_process=True),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
@@ -153,7 +154,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
         **({} if os.environ.get(AS_PEOPLE_DO) == "1" else QUICK),
     }
     builder = SparkSession.builder.master("local[2,4]").appName("penstock-tests")
-    for key, value in settings.items():
+    for key, value in with_archive(settings).items():  # where `penstock prepare` made one
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")

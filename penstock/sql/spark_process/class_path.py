@@ -27,13 +27,12 @@ def class_path_settings(
 ) -> dict[str, str]:
     """Return the settings by which Spark finds the jars of connectors. `in_process`: its executor is in the driver.
 
-    Where the user has a class path or jars of his own, they are `spark.jars`: his come first, or in their place.
+    Executors elsewhere get them as `spark.jars`. So they are where the user has a class path or jars of his own, which
+    come first, or in their place.
     """
-    listed = ",".join(map(str, jars))
-    if CLASS_PATH in conf or JARS in conf or _has_spark_defaults():
-        return {JARS: listed}
-    on_class_path = {CLASS_PATH: os.pathsep.join(map(str, jars))}
-    return on_class_path if in_process else {**on_class_path, JARS: listed}
+    if not in_process or CLASS_PATH in conf or JARS in conf or _has_spark_defaults():
+        return {JARS: ",".join(map(str, jars))}
+    return {CLASS_PATH: os.pathsep.join(map(str, jars))}
 
 
 def archive_for(settings: Mapping[str, str]) -> Archive | None:

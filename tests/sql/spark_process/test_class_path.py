@@ -34,10 +34,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_jars_are_on_the_class_path_of_a_spark_in_one_process() -> None:
     """Executors in other processes get them as `spark.jars`."""
     assert class_path_settings([JAR], {}, in_process=True) == {CLASS_PATH: str(JAR)}
-    assert class_path_settings([JAR], {}, in_process=False) == {
-        CLASS_PATH: str(JAR),
-        JARS: str(JAR),
-    }
+    assert class_path_settings([JAR], {}, in_process=False) == {JARS: str(JAR)}
 
 
 @pytest.mark.parametrize("key", [CLASS_PATH, JARS])
