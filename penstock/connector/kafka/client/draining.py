@@ -6,6 +6,8 @@ no partition. All else is as with `KafkaConsumer`.
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -21,11 +23,14 @@ from penstock.connector.kafka.client.connection import (
     Start,
     TopicPartition,
 )
-from penstock.connector.kafka.client.consumer import KafkaConsumer
+from penstock.connector.kafka.client.consumer import SETTLE_S, KafkaConsumer
 from penstock.connector.kafka.client.native import give_up, native_package
 
 FETCH_BYTES = 64 << 20
 """A fetch ends with the record that reaches it: more bytes at a time are read no faster."""
+
+SETTLED_S = 1.0
+"""How long the end of an assignment is waited for."""
 
 MOST_SERVED = 100
 """Errors of no partition that are taken a call; there are hardly ever two."""
@@ -105,6 +110,15 @@ class DrainingConsumer(KafkaConsumer):
         self.settle(partitions)
         self._queue.redirect(partitions)
         super().assign(starts)
+
+    def settle(self, partitions: Sequence[TopicPartition]) -> None:
+        """Wait for the end of reading, but not for long: what comes elsewhere is read again.
+
+        A control record of an assignment that is over may give a partition a position that nothing takes back.
+        """
+        give_up_s = time.monotonic() + SETTLED_S
+        while self.positions(partitions) and time.monotonic() < give_up_s:
+            threading.Event().wait(SETTLE_S)
 
     def add(self, starts: Sequence[Start]) -> None:
         """Read these partitions too."""

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from penstock.catalog.errors import BadRecordError
 from penstock.connector.contract import ReadRequest
-from penstock.connector.kafka.client import native
+from penstock.connector.kafka.client import draining, native
 from penstock.connector.kafka.client.consumer import CONSUMERS
 from penstock.connector.kafka.client.draining import DrainingConsumer
 from penstock.connector.kafka.source import reader as reader_module
@@ -287,6 +287,25 @@ def test_a_range_ends_before_an_open_transaction(kafka: KafkaServer) -> None:
     source = topic_source(kafka, topic)
     with reading(natively=True), open_transaction(kafka, topic, [b'{"id": 2}']):
         assert read(source, ["id"], {f"{topic}-0": (0, 1)}).column("id") == [1]
+
+
+def test_markers_of_an_assignment_that_is_over_end_no_range(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are in the queue still, and move the consumer's position."""
+    topic = kafka.create_topic()
+    kafka.transaction(topic, [b'{"id": 1}', b'{"id": 2}'])
+    kafka.transaction(topic, [b'{"id": 3}'], commit=False)
+    monkeypatch.setattr(DrainingConsumer, "positions", lambda _, places: dict.fromkeys(places, 5))
+    monkeypatch.setattr(draining, "SETTLED_S", 0)
+    monkeypatch.setattr(reader_module, "POLL_S", 0)
+    source = topic_source(kafka, topic)
+    with reading(natively=True):
+        found = [
+            read(source, ["id"], {f"{topic}-0": (0, stop)}).column("id") for stop in range(1, 6)
+        ]
+
+    assert found == [[1], [1, 2], [1, 2], [1, 2], [1, 2]]
 
 
 def test_a_consumer_is_kept_for_ranges_that_come_later(kafka: KafkaServer) -> None:
