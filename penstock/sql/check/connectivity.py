@@ -18,10 +18,12 @@ from penstock.catalog.errors import (
     OptionError,
     PenstockError,
     QueryFailedError,
+    UnknownObjectError,
 )
 from penstock.catalog.model.table import Table
 from penstock.connector.capabilities import TableAccess
 from penstock.connector.checks import check_source
+from penstock.connector.contract import ReadRequest, SourceKind
 from penstock.connector.registry import connector_of
 from penstock.connector.urls import is_remote, split_url
 from penstock.sql.check.script_check import CheckedScript
@@ -32,6 +34,7 @@ from penstock.sql.statements.statement import CreateTable, Select
 
 if TYPE_CHECKING:
     from penstock.sql.check.script_check import CheckedStatement
+    from penstock.sql.execution.context import SessionContext
     from penstock.sql.plan.physical.planner import Planner
 
 
@@ -98,6 +101,47 @@ def check_target_folders(scripts: Sequence[CheckedScript], project: Path) -> Non
                     errors.append(error)
     if errors:
         raise InputErrors(errors)
+
+
+def check_sources_exist(scripts: Sequence[CheckedScript], context: SessionContext) -> None:
+    """Check that what the INSERTs of files read exists on its server, such as a topic, before Spark is started.
+
+    Raises InputErrors. What else is wrong is left to the run: it waits for a server that does not answer. A table is
+    not asked for where an INSERT of the files writes with its connector, which may make what it reads.
+    """
+    inserts = [one for script in scripts for each in script.statements for one in each.inserts]
+    written = {insert.target.connector for insert in inserts}
+    missing: dict[Table, UnknownObjectError] = {}
+    for insert in inserts:
+        for leaf in insert.query.leaves:
+            if not leaf.by_splits or leaf.table.connector in written or leaf.table in missing:
+                continue
+            try:
+                table = encrypt_references(leaf.table, context.namespace.secrets)
+            except PenstockError:
+                continue  # a statement of the files may make the secret
+            try:
+                _list(table, context.project)
+            except UnknownObjectError as error:
+                error.span = error.span or insert.statement.span
+                missing[leaf.table] = error
+            except PenstockError:
+                return
+    if missing:
+        raise InputErrors(list(missing.values()))
+
+
+def _list(table: Table, project: Path) -> None:
+    """List the splits of a table on a server; a folder may hold many files, and come later."""
+    connector = connector_of(table, project=project)
+    source = connector.source(table)
+    if connector.folder(table) is not None or source.kind is not SourceKind.SPLITS:
+        return
+    planner = source.open_planner(ReadRequest(columns=()))
+    try:
+        planner.list_splits()
+    finally:
+        planner.close()
 
 
 def check_folder(table: Table, project: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import InputError
 from penstock.sql.check.checkpoint_assignment import name_scripts_here
-from penstock.sql.check.connectivity import check_target_folders
+from penstock.sql.check.connectivity import check_sources_exist, check_target_folders
 from penstock.sql.check.offline_plan import offline_statement_of
 from penstock.sql.check.script_check import CheckedScript
 from penstock.sql.checkpoint.directory import checkpoint_files
@@ -99,6 +99,7 @@ def run_scripts(options: RunOptions) -> int:
         pipelines = [p for script in checked for one in script.statements for p in one.pipelines]
         leases = {} if options.dry_run else hold_leases(context.leases, pipelines, SystemClock())
         try:
+            check_sources_exist(checked, context)
             spark = spark_session()
             planned = plan_scripts(
                 checked,
