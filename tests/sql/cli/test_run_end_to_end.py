@@ -182,7 +182,7 @@ def test_interrupted_twice_a_run_stops_at_once(project, penstock, clicks):
     run.expect(r"copies: batch \d+")
 
     run.process.send_signal(signal.SIGINT)
-    run.expect("once more stops at once")
+    run.expect("again to stop at once")
     run.process.send_signal(signal.SIGINT)
     status, output, errors = run.end()
 
