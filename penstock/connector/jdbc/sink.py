@@ -1,4 +1,13 @@
-"""Write into a database exactly once: a transaction for each micro-batch, with a row of the ledger inside it."""
+"""Write into a database exactly once: a transaction for each micro-batch, with a row of the ledger inside it.
+
+The row holds the number and the digest of the writer's last batch. It is read, locked and compared (`last_batch.py`)
+before the rows are sent, and committed together with them. So
+- a driver that dies, or a connection that is lost, before the commit leaves nothing, and the batch is written again;
+- after the commit, whether its answer came or not, the batch that is run again finds itself in the ledger, and passes;
+- a runner that was paused finds its batch and passes, or a later one and is refused; of two that begin a pipeline,
+one fails at its row.
+A replay may compute other rows: either those of the first attempt are there, all of them, or none is.
+"""
 
 from __future__ import annotations
 
