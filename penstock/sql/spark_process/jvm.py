@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -106,9 +107,24 @@ def launch_jvm(
         _launch(conf, {"stdout": output, "stderr": subprocess.STDOUT}, f"see {files.output}")
 
 
+@dataclass(slots=True)
+class _Launched:
+    """The gateway to the Java process that was launched here last."""
+
+    gateway: Any = None
+
+
+_LAUNCHED = _Launched()
+
+
 def end_jvm(timeout_s: float = END_TIMEOUT_S) -> None:
-    """Stop Spark and wait for the end of its Java process, which is killed when that takes longer."""
+    """Stop Spark and wait for the end of its Java process, which is killed when that takes longer.
+
+    Only of one that `launch_jvm` launched: Spark that runs already when a command is called goes on running.
+    """
     context, gateway = running_context()
+    if gateway is None or gateway is not _LAUNCHED.gateway:
+        return
     with suppress(Exception):  # a JVM that is gone already has nothing to stop
         if context is not None:
             context.stop()
@@ -162,4 +178,5 @@ def _launch(conf: Mapping[str, str], streams: Mapping[str, Any], where: str) -> 
             )
     except PySparkRuntimeError as error:
         raise ConfigError(f"Spark's Java process did not start; {where}") from error
+    _LAUNCHED.gateway = gateway
     adopt_gateway(gateway)
