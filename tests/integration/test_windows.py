@@ -174,6 +174,23 @@ def test_late_rows_are_counted_one_by_one(
     assert counts[0, at(0), at(10)] == 10
 
 
+def test_rows_without_a_time_are_counted_behind_a_query_in_from(
+    spark: SparkSession, kafka: KafkaServer, project: Path
+) -> None:
+    """They belong to no window, and no operator behind the windows would see them."""
+    records = [(p, float(s)) for p in range(2) for s in range(20)]
+    function = "TUMBLE(TABLE positive, DESCRIPTOR(ts), INTERVAL '10' SECOND)"
+    query = QUERY.format(function=function).replace(
+        "INSERT INTO result ",
+        "INSERT INTO result WITH positive AS (SELECT part, ts FROM ticks WHERE part >= 0) ",
+    )
+    counts, dropped = run(spark, kafka, [[*records, *[(0, None)] * 3]], query)
+
+    assert "positive AS" in query
+    assert dropped == 3
+    assert counts == {(p, at(s), at(s + 10)): 10 for p in range(2) for s in (0, 10)}
+
+
 @pytest.mark.nightly
 def test_windows_of_windows(spark: SparkSession, kafka: KafkaServer, project: Path) -> None:
     """A group window over the results of a windowing function, by its window_time."""

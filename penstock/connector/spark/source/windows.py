@@ -74,8 +74,11 @@ def assign_windows(
         F.coalesce(rowtime, epoch), _interval(slide), None, _interval(function.offset_ms)
     )
     paned = frame.withColumn(_PANE, pane)
-    if WATERMARK_BEFORE in frame.columns and frame.isStreaming:
-        too_late = rowtime.isNull() | (_last_end(function) <= F.col(WATERMARK_BEFORE))
+    if frame.isStreaming:
+        too_late = rowtime.isNull()
+        # else the operator behind the windows counts those behind the watermark
+        if WATERMARK_BEFORE in frame.columns:
+            too_late |= _last_end(function) <= F.col(WATERMARK_BEFORE)
         paned = paned.observe(late_metric(view), F.count(F.when(too_late, 1)).alias("late"))
     columns = [name for name in frame.columns if name != WATERMARK_BEFORE]
     windowed = _expand(paned.filter(rowtime.isNotNull()), rowtime, function)
