@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penstock.catalog.errors import PenstockError
     from penstock.catalog.model.table import Table
     from penstock.catalog.model.types import LogicalType
+    from penstock.connector.file_output import FileOutput, FilledColumn, WrittenByEngine
     from penstock.connector.lookup.contract import LookupSource
     from penstock.connector.options.watermark import WatermarkSettings
     from penstock.connector.source.enumerator import MakeEnumerator, SplitEnumerator
@@ -381,6 +382,25 @@ class SinkCapabilities:
     resumable: bool = False
 
 
+class TaskWriter(Protocol):
+    """How a sink takes files that reading tasks wrote in place of rows. All runs on the driver."""
+
+    def output(
+        self, filled: Sequence[FilledColumn], spark: SparkSession | None = None
+    ) -> FileOutput | WrittenByEngine:
+        """Return what tasks need to write the columns `filled`, or why Spark has to write.
+
+        By the target as it is now, or as it is declared where it is not there yet. Without `spark` the settings of a
+        session are taken for the default ones. Raises StateMismatchError for a target that cannot be read.
+        """
+
+    def start(self, files: DataFrame, settings: SinkSettings, output: FileOutput) -> StreamingQuery:
+        """Start the streaming query. `files` has a row for each file that tasks wrote by `output`."""
+
+    def write_batch(self, files: DataFrame, batch: MicroBatch, output: FileOutput) -> None:
+        """Commit the files of a micro-batch, all or none; a batch that is written already is passed over."""
+
+
 class Sink(Protocol):
     """A table that a query writes into."""
 
@@ -399,6 +419,11 @@ class Sink(Protocol):
 
     def write(self, frame: DataFrame) -> None:
         """Append the rows of a batch frame, all or none."""
+
+    @property
+    def task_writer(self) -> TaskWriter | None:
+        """How tasks write its files; None for a target that Spark writes, or the sink itself, in each case."""
+        return None
 
     def under_lease(self, lost_lease: LostLease) -> Self:  # noqa: ARG002  of the contract
         """Return the same sink, which asks `lost_lease` before a batch statement changes the target.

@@ -13,6 +13,7 @@ from penstock.catalog.model.table import Table
 from penstock.catalog.model.types import LogicalType, TinyIntType
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.contract import SourceKind, SplitSource
+from penstock.connector.file_output import FileOutput, output_from_json, output_to_json
 from penstock.connector.registry import connector_of
 
 
@@ -86,6 +87,7 @@ class Scan:
     and `seen_files` a third, where planning keeps which files it has seen.
     `outage_file` is a local file of a streaming query, where its planning says what it waits for. `input` is the place
     of the table among those of the query, set where the query asks for the order in which rows came (ARRIVED).
+    `output` is set where tasks write the rows into files of the target, and give Spark these files only.
     """
 
     table: Table
@@ -100,6 +102,7 @@ class Scan:
     event_times: str | None = None
     seen_files: str | None = None
     input: int | None = None
+    output: FileOutput | None = None
 
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
@@ -138,6 +141,7 @@ def write_scan(scan: Scan, path: Path) -> None:
         "event_times": scan.event_times,
         "seen_files": scan.seen_files,
         "input": scan.input,
+        "output": None if scan.output is None else output_to_json(scan.output),
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -162,6 +166,7 @@ def read_scan(path: Path) -> Scan:
         event_times=value["event_times"],
         seen_files=value["seen_files"],
         input=value["input"],
+        output=None if value["output"] is None else output_from_json(value["output"]),
     )
 
 

@@ -27,6 +27,7 @@ from penstock.connector.spark.types import spark_schema
 from penstock.sql.errors.spark import translate
 from tests.catalog.examples import identifier
 from tests.connector.spark.micro_batches import micro_batch
+from tests.connector.spark.task_files import write_by_tasks
 from tests.contract.source import planned, read
 
 __all__ = ["SinkWritesContract", "Target", "Written", "numbers"]
@@ -87,7 +88,7 @@ class Target:
 
     `create` makes what has to be there for these columns, and returns options. `seen` returns the rows of `COLUMNS`
     that people see, for a table that has no source; `keeps`: rows stay at all. `types` and `names` are those that
-    CREATE TABLE refuses.
+    CREATE TABLE refuses. `by_tasks`: the tasks of a frame write its rows into files.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
@@ -97,6 +98,7 @@ class Target:
     keeps: bool = True
     types: Collection[str] = ()
     names: Collection[str] = ()
+    by_tasks: bool = False
 
     def table(self, types: Mapping[str, str]) -> Table:
         """Declare a table of these columns; the target is not made yet."""
@@ -160,7 +162,10 @@ class Written:
     ) -> None:
         """Run a batch of a pipeline, with a new sink unless there is one, in the session of its frame."""
         batch = micro_batch(frame.sparkSession, self.folder / pipeline, number, query=pipeline)
-        (sink or self.sink()).write_batch(frame, batch)
+        if self.target.by_tasks:
+            write_by_tasks(sink or self.sink(), self.table, frame, batch)
+        else:
+            (sink or self.sink()).write_batch(frame, batch)
 
     def rows(self) -> list[Row]:
         """The rows that readers see now."""

@@ -41,6 +41,20 @@ class TestDelta(SinkWritesContract):
         return Target(options=options)
 
 
+class TestDeltaByTasks(SinkWritesContract):
+    """`delta` without a key, its files written by tasks."""
+
+    @pytest.fixture
+    def target(self) -> Target:
+        """Rows are appended."""
+        refused = ("two words", "a,b", "(a)")
+        return Target(
+            options={"connector": "delta", "path": "orders", "sink.writer": "tasks"},
+            names=refused,
+            by_tasks=True,
+        )
+
+
 class TestKeyedDelta(SinkWritesContract):
     """`delta` with a PRIMARY KEY."""
 

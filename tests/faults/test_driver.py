@@ -6,15 +6,17 @@ run without faults catch up.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from tests.faults.faulty import FaultyPipeline, thaw, transactions, versions
-from tests.faults.workload import BOUNDED, COPY, COUNT, KEEP, Workload, counted
+from tests.faults.workload import BOUNDED, COPY, COPY_BY_TASKS, COUNT, KEEP, Workload, counted
 
 EACH = 1_500
 NOW = ("--available-now",)
@@ -75,6 +77,42 @@ def test_killed_while_tasks_write(pipeline: Make, workload: Workload) -> None:
     assert orphans > 0
     caught_up(job, workload)
     assert data_files(table) >= named_files(table) + orphans
+
+
+@pytest.mark.faults
+def test_killed_between_the_files_and_the_commit(pipeline: Make, workload: Workload) -> None:
+    """All tasks of a batch have written their files, the driver knows them, and no commit names them."""
+    workload.write(EACH)
+    job = pipeline(workload.script(COPY_BY_TASKS), *NOW)
+    table = job.project / "copied"
+    job.hold_at("files-written", visit=2)
+    lost, committed = unnamed_files(table), transactions(table)
+    job.kill()
+
+    assert (len(lost), committed) == (workload.partitions, [0])
+    caught_up(job, workload)
+    assert unnamed_files(table) == lost
+
+
+@pytest.mark.faults
+def test_optimize_and_vacuum_beside_a_run_cost_nothing(pipeline: Make, workload: Workload) -> None:
+    """Another program compacts the table and removes what is no part of it, again and again, through two kills."""
+    workload.write(4 * EACH)
+    job = pipeline(workload.script(COPY_BY_TASKS), *NOW)
+    table = job.project / "copied"
+    done = 0
+    for _ in range(2):
+        before = job.batches("copied")
+        job.start_clean()
+        job.until(lambda before=before: job.batches("copied") > before, "a batch")
+        for _ in range(10):
+            done += compact_and_vacuum(table)
+        job.kill()
+    assert done > 0
+    caught_up(job, workload)
+    compact_and_vacuum(table)
+
+    assert workload.check_copy(table).findings == {}
 
 
 @pytest.mark.faults
@@ -195,3 +233,21 @@ def data_files(table: Path) -> int:
 def named_files(table: Path) -> int:
     """Count the files that the table's newest version consists of."""
     return len(DeltaTable(str(table)).file_uris()) if versions(table) else 0
+
+
+def unnamed_files(table: Path) -> set[str]:
+    """Name the Parquet files in a table's folder that no commit ever named."""
+    logs = (table / "_delta_log").glob("*.json")
+    actions = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+    named = {action["add"]["path"] for action in actions if "add" in action}
+    return {file.name for file in table.glob("*.parquet")} - named
+
+
+def compact_and_vacuum(table: Path) -> int:
+    """Compact a table and remove its old files, as another program; 0 where a commit was in the way."""
+    try:
+        DeltaTable(str(table)).optimize.compact()
+        DeltaTable(str(table)).vacuum(dry_run=False)
+    except DeltaError:
+        return 0
+    return 1

@@ -31,8 +31,10 @@ from penstock.connector.contract import (
     Sink,
     SinkCapabilities,
     SinkSettings,
+    TaskWriter,
 )
 from penstock.connector.delta.definition import check_clustering, check_definition
+from penstock.connector.delta.log import read_form
 from penstock.connector.delta.options import (
     CLUSTERING_COLUMNS,
     MAX_FILES,
@@ -43,14 +45,18 @@ from penstock.connector.delta.options import (
     STARTING_TIMESTAMP,
     STARTING_VERSION,
     TARGET_FILE_SIZE,
+    WRITER,
     DeltaTarget,
     FileMaintenance,
     compacts,
     resolve_options,
     table_properties,
 )
+from penstock.connector.delta.task_output import task_output
+from penstock.connector.file_output import FileOutput, FilledColumn, WrittenByEngine
 from penstock.connector.jvm.jars import JarSet, fetch_jars, read_jar_set
-from penstock.connector.urls import resolve_path, table_folder
+from penstock.connector.storage import open_folder
+from penstock.connector.urls import is_remote, resolve_path, table_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -152,12 +158,19 @@ class DeltaSource(EngineSource):
 class DeltaSink(Sink):
     """Appends to a Delta table, or merges into it by its PRIMARY KEY (`Sink`); a `DeltaWriter` does it.
 
-    `adds_columns`: declared columns that the table lacks are added when a run is prepared.
+    `adds_columns`: declared columns that the table lacks are added when a run is prepared. `by_tasks`: reading tasks
+    write its files where they can.
     """
 
     target: DeltaTarget
     adds_columns: bool = False
+    by_tasks: bool = False
     upkeep: FileMaintenance = field(default_factory=FileMaintenance)
+
+    @property
+    def task_writer(self) -> DeltaTaskWriter | None:
+        """Tasks write the files of appends to plain tables, where 'sink.writer' asks for it."""
+        return DeltaTaskWriter(sink=self) if self.by_tasks else None
 
     @property
     def capabilities(self) -> SinkCapabilities:
@@ -171,13 +184,13 @@ class DeltaSink(Sink):
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Create the table, or check that the existing one accepts rows of `schema`. Raises InputError, SinkError."""
-        self._writer.prepare(spark, schema)
+        self.writer.prepare(spark, schema)
 
     def check_resumes(
         self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool = True
     ) -> None:
         """Check that the table is the one that the checkpoint was written with."""
-        self._writer.check_resumes(spark, checkpoint, sink, notes=notes)
+        self.writer.check_resumes(spark, checkpoint, sink, notes=notes)
 
     def check_resumes_here(self, checkpoint: Path, query: str | None, sink: str) -> None:
         """Check the same of folders of this machine, without Spark."""
@@ -188,24 +201,63 @@ class DeltaSink(Sink):
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         """Start writing. Raises StateMismatchError for a table that does not go with the checkpoint."""
-        return self._writer.start(frame, settings)
+        return self.writer.start(frame, settings)
 
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write the rows of a micro-batch in one commit, unless the table has it already.
 
         Raises StateMismatchError for a batch that the table has with another content.
         """
-        self._writer.write_batch(frame, batch)
+        self.writer.write_batch(frame, batch)
 
     def write(self, frame: DataFrame) -> None:
         """Write a batch frame, in one transaction."""
-        self._writer.write(frame)
+        self.writer.write(frame)
 
     @cached_property
-    def _writer(self) -> DeltaWriter:
+    def writer(self) -> DeltaWriter:
+        """What does it in Spark."""
         from penstock.connector.delta.writer import DeltaWriter  # Spark, only where it is used
 
         return DeltaWriter(target=self.target, adds_columns=self.adds_columns, upkeep=self.upkeep)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaTaskWriter(TaskWriter):
+    """Takes the files of tasks for the table of a sink (`TaskWriter`)."""
+
+    sink: DeltaSink
+
+    def output(
+        self, filled: Sequence[FilledColumn], spark: SparkSession | None = None
+    ) -> FileOutput | WrittenByEngine:
+        """Decide by the table's log, or by its definition where there is none."""
+        target = self.sink.target
+        if target.table.schema.primary_key is not None:
+            return WrittenByEngine(reason="rows are merged by the PRIMARY KEY")
+        if self.sink.upkeep.target_file_bytes is not None:
+            return WrittenByEngine(reason="'sink.target-file-size' gathers small files")
+        if is_remote(target.location):
+            return WrittenByEngine(reason="tasks write into folders of this machine alone")
+        found = task_output(
+            target, read_form(open_folder(target.location, shown=target.shown)), filled
+        )
+        if spark is None or isinstance(found, WrittenByEngine):
+            return found
+        from penstock.connector.delta.task_commit import for_session  # Spark, only where it is used
+
+        return for_session(spark, target, found)
+
+    def start(self, files: DataFrame, settings: SinkSettings, output: FileOutput) -> StreamingQuery:
+        """Start committing. Raises StateMismatchError for a table that does not go with the checkpoint."""
+        return self.sink.writer.start_files(files, settings, output)
+
+    def write_batch(self, files: DataFrame, batch: MicroBatch, output: FileOutput) -> None:
+        """Commit the files of a micro-batch, unless the table has it already.
+
+        Raises StateMismatchError for a batch that the table has with another content.
+        """
+        self.sink.writer.write_files(files, batch, output)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +340,7 @@ class DeltaConnector(Connector):
                 clustering=options.get(CLUSTERING_COLUMNS),
             ),
             adds_columns=options.get(SCHEMA_EVOLUTION) == "add-columns",
+            by_tasks=options.get(WRITER) == "tasks",
             upkeep=FileMaintenance(
                 target_file_bytes=options.get(TARGET_FILE_SIZE),
                 auto_compaction=compacts(options),

@@ -1,4 +1,4 @@
-"""The Delta log read without an engine: the newest `metaData` action, its types as ours, and `txn` actions.
+"""The Delta log read without an engine: the newest `metaData` action, its types as ours, `protocol` and `txn` actions.
 
 The rows of a small table are read as Parquet from the files that its log has.
 """
@@ -21,6 +21,7 @@ from penstock.connector.spark_catalog.json_types import physical_columns
 from penstock.connector.storage import Folder
 
 LOG = "_delta_log"
+_WITHOUT_FILES = frozenset({"metaData", "protocol", "txn"})
 _NO_SCHEMA = "no commit and no checkpoint has its schema"
 _COMMIT = re.compile(r"(\d{20})\.json")
 # one file, parts of several, or of version 2 with a unique name
@@ -52,6 +53,14 @@ class LogStanding:
     id: str
     version: int
     transactions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogForm:
+    """What a writer keeps to: the newest `metaData` and `protocol`, as the fields of these actions."""
+
+    metadata: Mapping[str, Any]
+    protocol: Mapping[str, Any]
 
 
 def is_delta_table(folder: Folder) -> bool:
@@ -107,6 +116,26 @@ def read_standing(folder: Folder) -> LogStanding | None:
             version=max(int(name.partition(".")[0]) for name in names),
             transactions=transactions,
         )
+
+
+def read_form(folder: Folder) -> LogForm | None:
+    """Read what a writer keeps to; None where there is no Delta table.
+
+    Raises StateMismatchError for a log that cannot be read.
+    """
+    with _readable(folder):
+        names = _logs(folder)
+        if not names:
+            return None
+        found: dict[str, Mapping[str, Any]] = {}
+        for action in _actions(folder.below(LOG), names):
+            found |= {key: value for key, value in action.items() if value is not None}
+        if not {"metaData", "protocol"} <= found.keys():
+            raise _unreadable(folder, "no commit and no checkpoint has its schema and protocol")
+        metadata = {**found["metaData"]}
+        # a map of a checkpoint comes as pairs
+        metadata["configuration"] = dict(metadata.get("configuration") or {})
+        return LogForm(metadata=metadata, protocol=found["protocol"])
 
 
 @contextmanager
@@ -184,7 +213,7 @@ def _actions(log: Folder, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
 
 def _actions_of_lines(log: Folder, name: str) -> Iterator[Mapping[str, Any]]:
     for line in (log.text(name) or "").split("\n"):
-        if '"metaData"' in line or '"txn"' in line:
+        if any(f'"{name}"' in line for name in _WITHOUT_FILES):
             yield json.loads(line)
 
 
@@ -193,7 +222,7 @@ def _actions_of_checkpoint(log: Folder, name: str) -> Iterator[Mapping[str, Any]
 
     with parquet.ParquetFile(log.system.open_input_file(f"{log.path}/{name}")) as file:
         there = {field.name for field in file.schema_arrow}
-        for column in sorted(there & {"metaData", "txn"}):
+        for column in sorted(there & _WITHOUT_FILES):
             for value in file.read(columns=[column]).column(column).drop_null().to_pylist():
                 yield {column: value}
 

@@ -151,6 +151,14 @@ TARGET_FILE_SIZE: Option[int | None] = Option(
     "writes, and 1 GiB from OPTIMIZE.",
 )
 
+WRITER: Option[str] = Option(
+    key="sink.writer",
+    type=enum_type("spark", "tasks"),
+    default="spark",
+    doc="Who writes the files of a stream: 'spark'; or 'tasks', those that read the rows, where the query takes "
+    "columns as they are and the table has nothing that only Spark's writer keeps, as EXPLAIN says.",
+)
+
 AUTO_COMPACTION: Option[bool] = Option(
     key="auto-compaction",
     type=BOOLEAN,
@@ -188,6 +196,7 @@ OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
     MAX_FILES,
     SCHEMA_EVOLUTION,
     TARGET_FILE_SIZE,
+    WRITER,
     AUTO_COMPACTION,
     OPTIMIZE_INTERVAL,
     CLUSTERING_COLUMNS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +41,15 @@ from penstock.connector.delta.table import (
     exists,
     translate_errors,
 )
+from penstock.connector.delta.task_commit import (
+    collect_files,
+    commit_files,
+    count_rows,
+    read_files,
+    remove_files,
+)
+from penstock.connector.failpoints import reach
+from penstock.connector.file_output import FileOutput, WrittenFile
 from penstock.connector.spark.hadoop_files import list_names, read_text, replace_text
 from penstock.connector.spark.internals import java_session, jvm_of
 from penstock.connector.spark.session import configured
@@ -266,6 +275,7 @@ class DeltaWriter:
     upkeep: FileMaintenance = field(default_factory=FileMaintenance)
     _optimizer: Optimizer = field(default_factory=Optimizer, compare=False, repr=False)
     _written: CommittedBatches = field(default_factory=CommittedBatches, compare=False, repr=False)
+    _changed: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Create the table, or check that the existing one accepts rows of `schema`. Raises InputError, SinkError."""
@@ -318,6 +328,47 @@ class DeltaWriter:
             else:
                 discard_batch(frame)
             self._optimizer.run_if_due(batch.spark, self.target, self.upkeep.optimize_interval_ms)
+
+    def start_files(
+        self, files: DataFrame, settings: SinkSettings, output: FileOutput
+    ) -> StreamingQuery:
+        """Start committing the files of tasks. Raises as `start`."""
+        self.check_resumes(files.sparkSession, settings.checkpoint, "")
+        return micro_batch_query(
+            files, settings, lambda rows, batch: self.write_files(rows, batch, output)
+        )
+
+    def write_files(self, files: DataFrame, batch: MicroBatch, output: FileOutput) -> None:
+        """Commit the files that tasks write for a micro-batch, unless the table has it already.
+
+        Raises StateMismatchError for a batch that the table has with another content.
+        """
+        with (
+            self._written.writing(self.target, batch) as digest,
+            configured(batch.spark, self.upkeep.stream_settings),
+        ):
+            if digest is not None:
+                self._write_files(collect_files(files), batch, output, note_of(batch, digest))
+            else:
+                count_rows(files)
+            self._optimizer.run_if_due(batch.spark, self.target, self.upkeep.optimize_interval_ms)
+
+    def _write_files(
+        self, files: Sequence[WrittenFile], batch: MicroBatch, output: FileOutput, note: str
+    ) -> None:
+        reach("files-written")
+        batch.check_lease()
+        if commit_files(self.target, files, batch, output, note):
+            return
+        if batch.application_id not in self._changed:
+            self._changed.add(batch.application_id)
+            log.warning(
+                "the Delta table at %s was changed since the query began: Spark writes its rows until the query is "
+                "started again",
+                self.target.shown,
+            )
+        self._append(read_files(files, batch, output), batch, note)
+        remove_files(files, output)
 
     def write(self, frame: DataFrame) -> None:
         """Write a batch frame, in one transaction."""

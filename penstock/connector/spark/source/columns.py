@@ -23,12 +23,14 @@ from pyspark.sql.types import (
     BooleanType,
     IntegerType,
     LongType,
+    StringType,
     StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
+from penstock.connector.file_output import WrittenFile
 from penstock.connector.scan import ARRIVED, ARRIVED_FIELDS, Scan
 from penstock.connector.spark.source.offsets import BatchWatermarks
 from penstock.connector.spark.types import spark_type
@@ -37,10 +39,28 @@ WATERMARK = "__watermark"
 WATERMARK_BEFORE = "__watermark_before"
 SKIPPED = "__skipped"
 ROW = "__row"
+FILE = "__file"
+FILE_SIZE = "__file_size"
+FILE_ROWS = "__file_rows"
+FILE_STATISTICS = "__file_statistics"
+
+_SKIPPED = StructField(SKIPPED, IntegerType(), True)
+FILES = (
+    StructField(FILE, StringType(), True),
+    StructField(FILE_SIZE, LongType(), True),
+    StructField(FILE_ROWS, LongType(), True),
+    StructField(FILE_STATISTICS, StringType(), True),
+)
+"""The columns where tasks write the rows into files of the target, in place of those of the table.
+
+A file's path in the table (NULL: its rows were only counted), its bytes, rows and statistics as JSON.
+"""
 
 
 def scan_schema(scan: Scan, *, counts_skipped: bool) -> StructType:
     """Return the schema of the frame that Spark gets from the data source, hidden columns included."""
+    if scan.output is not None:
+        return StructType([*FILES, *([_SKIPPED] if counts_skipped else [])])
     fields = [
         StructField(name, spark_type(logical), True) for name, logical in scan.typed_columns()
     ]
@@ -54,7 +74,7 @@ def scan_schema(scan: Scan, *, counts_skipped: bool) -> StructType:
         order = [StructField(name, LongType(), False) for name in ARRIVED_FIELDS]
         fields.append(StructField(ARRIVED, StructType(order), True))
     if counts_skipped:
-        fields.append(StructField(SKIPPED, IntegerType(), True))
+        fields.append(_SKIPPED)
     return StructType(fields or [StructField(ROW, BooleanType(), True)])
 
 
@@ -116,6 +136,16 @@ class RowFramer:
             return pa.nulls(1, field.type)
 
         return self._assemble(column)
+
+    def file(self, file: WrittenFile) -> pa.RecordBatch:
+        """Make the row of a file that was written."""
+        values = {
+            FILE: file.path or None,
+            FILE_SIZE: file.size_bytes,
+            FILE_ROWS: file.rows,
+            FILE_STATISTICS: file.statistics,
+        }
+        return self._assemble(lambda field: pa.array([values.get(field.name)], field.type))
 
     def _constants(self, length: int) -> Callable[[pa.Field], pa.Array]:
         def constant(field: pa.Field) -> pa.Array:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.scan import ARRIVED, Scan, write_scan
-from penstock.connector.spark.source.columns import ROW, SKIPPED, WATERMARK_BEFORE
+from penstock.connector.spark.source.columns import FILE_ROWS, ROW, SKIPPED, WATERMARK_BEFORE
 from penstock.connector.spark.source.data_source import SCAN_OPTION, ScanDataSource
 from penstock.connector.spark.source.watermark import carry_watermark, mark
 
@@ -43,26 +43,41 @@ def read_scan_frame(
     Columns come out in table order, the kinds of changes (ROW_KIND) behind them. `view` names the scan in metrics and
     in its file below `workdir`.
     """
-    path = workdir / f"{view}.json"
-    write_scan(scan, path)
-    spark.dataSource.register(ScanDataSource)
-    reader = spark.readStream if streaming else spark.read
-    frame: DataFrame = reader.format(ScanDataSource.name()).option(SCAN_OPTION, str(path)).load()
-    counts_skipped = SKIPPED in frame.columns
-    if counts_skipped:
-        if streaming:
-            frame = frame.observe(
-                skipped_metric(view),
-                F.coalesce(F.sum(SKIPPED), F.lit(0)).alias("skipped"),
-                F.count(SKIPPED).alias("markers"),
-            )
-        frame = frame.filter(F.col(SKIPPED).isNull()).drop(SKIPPED)
+    frame = _loaded(spark, scan, view=view, workdir=workdir, streaming=streaming)
     if scan.rowtime is not None:
         frame = carry_watermark(frame)
     return ScanFrame(
         frame=_with_computed(frame, scan, computed),
         late_bound=WATERMARK_BEFORE in frame.columns,
     )
+
+
+def read_file_frame(spark: SparkSession, scan: Scan, *, view: str, workdir: Path) -> DataFrame:
+    """Read a scan with an output as a stream: a row for each file that a task wrote, and how many rows they have."""
+    assert scan.output is not None, "tasks write files"
+    frame = _loaded(spark, scan, view=view, workdir=workdir, streaming=True)
+    rows = F.coalesce(F.sum(FILE_ROWS), F.lit(0)).alias("written")
+    return frame.observe(f"penstock_files_{view}", rows)
+
+
+def _loaded(
+    spark: SparkSession, scan: Scan, *, view: str, workdir: Path, streaming: bool
+) -> DataFrame:
+    """Load a scan by its data source; bad records that were left out are counted, and their markers dropped."""
+    path = workdir / f"{view}.json"
+    write_scan(scan, path)
+    spark.dataSource.register(ScanDataSource)
+    reader = spark.readStream if streaming else spark.read
+    frame: DataFrame = reader.format(ScanDataSource.name()).option(SCAN_OPTION, str(path)).load()
+    if SKIPPED not in frame.columns:
+        return frame
+    if streaming:
+        frame = frame.observe(
+            skipped_metric(view),
+            F.coalesce(F.sum(SKIPPED), F.lit(0)).alias("skipped"),
+            F.count(SKIPPED).alias("markers"),
+        )
+    return frame.filter(F.col(SKIPPED).isNull()).drop(SKIPPED)
 
 
 def _with_computed(frame: DataFrame, scan: Scan, computed: Mapping[str, str]) -> DataFrame:

@@ -1,4 +1,6 @@
-"""The work of one Spark task: reads its ranges through the split runtime and frames the rows for Spark."""
+"""The work of one Spark task: reads its ranges through the split runtime, and frames the rows for Spark or writes
+them into a file of the target.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,20 @@ from penstock.connector.contract import ReadRequest, SplitSource
 from penstock.connector.event_time.future_timestamps import FutureTimestampFilter
 from penstock.connector.event_time.reports import RangeReporter
 from penstock.connector.failpoints import reach
+from penstock.connector.file_output import FileOutput, WrittenFile
 from penstock.connector.options.bad_records import bad_record_settings
 from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.scan import Scan
 from penstock.connector.source.reader.reader import SourceReader
+from penstock.connector.spark.durable_files import sync, umask_of_folder
 from penstock.connector.spark.errors import readable_by_spark
 from penstock.connector.spark.source.columns import Came, RowFramer
 from penstock.connector.spark.source.offsets import TaskPartition
+from penstock.connector.spark.source.parquet_file import ParquetFile
 
 _BATCH_ID = "streaming.sql.batchId"
+PASSED_OVER = "penstock.batchPassedOver"
+"""A property of the jobs of a batch that its table has already: rows are read and counted, and no file is written."""
 _LETTERS = "where its bad records belong"
 _ORDER = "which rows came first"
 
@@ -33,12 +40,15 @@ _ORDER = "which rows came first"
 def read_partition(
     partition: TaskPartition, scan: Scan, source: SplitSource, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task's ranges as record batches of `schema`; in split order within each range."""
+    """Yield the rows of a task's ranges as record batches of `schema`; in split order within each range.
+
+    A scan with an output yields the file that they were written to instead.
+    """
     framer = RowFramer(schema, partition.watermarks)
     arrivals = None if scan.input is None else _Arrivals(partition, scan, scan.input)
-    if partition.heartbeat:
+    if partition.heartbeat and scan.output is None:
         yield framer.heartbeat()
-    with readable_by_spark():
+    with readable_by_spark(), closing(TaskFile(scan.output)) as output:
         bad = _bad_record_collector(partition, scan, source.watermark)
         guard = FutureTimestampFilter(
             scan,
@@ -65,12 +75,58 @@ def read_partition(
                 bad.finish(records.finished)
                 for split_id, batch in delivered:
                     reach("read")
+                    if output.takes(batch):
+                        continue
                     came = None if arrivals is None else arrivals.next(split_id, batch.num_rows)
                     yield framer.rows(batch, came)
+            for file in output.files():
+                reach("file-written")
+                yield framer.file(file)
             reach("read-to-end")
             skipped = reader.skipped if source.skips_bad_records else 0
     if skipped + guard.left_out:
         yield framer.skipped(skipped + guard.left_out)
+
+
+class TaskFile:
+    """The file of a task that writes its rows itself; one that does not takes none of them."""
+
+    def __init__(self, output: FileOutput | None) -> None:
+        self._wanted = output is not None
+        self._file: ParquetFile | None = None
+        self._counted = 0
+        context = TaskContext.get()
+        passed_over = context is not None and context.getLocalProperty(PASSED_OVER) is not None
+        if output is not None and not passed_over:
+            folder = Path(output.folder)
+            self._file = ParquetFile(
+                output,
+                0 if context is None else context.partitionId(),
+                sync=sync,
+                mode=0o666 & ~umask_of_folder(folder / "file"),
+            )
+
+    def takes(self, batch: pa.RecordBatch) -> bool:
+        """Write rows into the file; False where Spark is to get them. Raises SinkError."""
+        if self._file is not None:
+            self._file.write(batch)
+        self._counted += batch.num_rows
+        return self._wanted
+
+    def files(self) -> Iterator[WrittenFile]:
+        """Complete the file, if there is one; rows that were only counted are a file without a name."""
+        if self._file is not None:
+            written = self._file.finish()
+            self._file = None
+            if written is not None:
+                yield written
+        elif self._wanted and self._counted:
+            yield WrittenFile(path="", size_bytes=0, rows=self._counted, statistics="")
+
+    def close(self) -> None:
+        """Remove a file that was not completed."""
+        if self._file is not None:
+            self._file.discard()
 
 
 class _Arrivals:

@@ -21,6 +21,7 @@ from penstock.sql.cli.output.text import count_text
 from penstock.sql.jobs.progress import short_name
 from penstock.sql.plan.explain.document import explain_query
 from penstock.sql.plan.explain.statements import plan_lines as operator_lines
+from penstock.sql.plan.explain.statements import table_writer
 from penstock.sql.runner.run_mode import RunMode
 from penstock.sql.runner.summary import kind_of, subject_of
 from penstock.sql.statements.statement import starts_refresh
@@ -47,10 +48,16 @@ class QueryPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertPlan:
-    """What an INSERT does with the rows that it reads, in lines."""
+    """What an INSERT does with the rows that it reads, in lines; `writer` writes them, if not always Spark."""
 
     sink: str
     operators: tuple[str, ...]
+    writer: str | None = None
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The writer and the operators."""
+        return (*(() if self.writer is None else (f"written by {self.writer}",)), *self.operators)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +92,7 @@ def plans_of(
             kind=kind_of(one.statement),
             subject=subject_of(one.statement),
             queries=tuple(_queries(one, its, mode, open_files, from_scratch=from_scratch)),
-            inserts=tuple(_inserts(one)),
+            inserts=tuple(_inserts(one, shared=len(one.inserts) > 1 and its.reason is None)),
             reason=its.reason,
         )
         for script, of_script in zip(scripts, judged, strict=True)
@@ -129,7 +136,7 @@ def plan_lines(plans: Sequence[StatementPlan]) -> list[str]:
             several = len(plan.inserts) > 1
             lines += [f"        {insert.sink}:"] if several else []
             indent = "          " if several else "        "
-            lines += [f"{indent}{line}" for line in insert.operators]
+            lines += [f"{indent}{line}" for line in insert.lines]
     return lines
 
 
@@ -172,12 +179,14 @@ def _queries(
         )
 
 
-def _inserts(one: CheckedStatement) -> Iterator[InsertPlan]:
+def _inserts(one: CheckedStatement, *, shared: bool) -> Iterator[InsertPlan]:
     for insert in one.inserts:
         if insert.query.leaves:
             root = explain_query(insert.query, None, state_ttl_ms=insert.state_ttl_ms)
             yield InsertPlan(
-                sink=short_name(insert.target.identifier), operators=tuple(operator_lines(root))
+                sink=short_name(insert.target.identifier),
+                operators=tuple(operator_lines(root)),
+                writer=table_writer(insert, shared=shared),
             )
 
 
@@ -254,6 +263,8 @@ def _queries_document(plan: StatementPlan) -> dict[str, Any]:
     if plan.kind != "STATEMENT SET":
         if plan.inserts:
             found[0]["operators"] = list(plan.inserts[0].operators)
+            if plan.inserts[0].writer is not None:
+                found[0]["written by"] = plan.inserts[0].writer
         return found[0] if found else {}
     return {
         "operators": operators,

@@ -9,16 +9,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.catalog.errors import StateMismatchError
 from penstock.connector.changelog import ChangelogMode
+from penstock.connector.file_output import FileOutput, WrittenByEngine
+from penstock.sql.plan.analyzer import filled_columns
 from penstock.sql.plan.explain.document import ExplainedOperator, explain_query, flink_letters
 from penstock.sql.plan.rules.flow import describe_changes
+from penstock.sql.plan.table_writer import place_table_writer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.sql.plan.analysed import AnalysedInsert, TableScan
 
-__all__ = ["ExplainedQuery", "ExplainedSet", "ExplainedSink", "explain_insert", "plan_lines"]
+__all__ = [
+    "ExplainedQuery",
+    "ExplainedSet",
+    "ExplainedSink",
+    "explain_insert",
+    "plan_lines",
+    "table_writer",
+]
 
 
 # --- plans ---
@@ -83,7 +94,10 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedSink:
-    """A table that rows go into: the kinds of changes that it takes, its PRIMARY KEY, and what reaches it."""
+    """A table that rows go into: the kinds of changes that it takes, its PRIMARY KEY, and what reaches it.
+
+    `writer` says who writes them, where that is not always Spark.
+    """
 
     table: str
     connector: str
@@ -91,12 +105,14 @@ class ExplainedSink:
     key: tuple[str, ...] | None
     rows: str
     delivery: str
+    writer: str | None = None
 
     @property
     def lines(self) -> list[str]:
         """The sink, and what is known of it in lines that begin with a dash."""
         key = [] if self.key is None else [f"key: {', '.join(self.key)}"]
-        facts = [*key, f"rows: {self.rows}", f"delivery: {self.delivery}"]
+        writer = [] if self.writer is None else [f"written by {self.writer}"]
+        facts = [*key, f"rows: {self.rows}", f"delivery: {self.delivery}", *writer]
         title = (
             f"write {self.table} ({self.connector}), takes [{','.join(flink_letters(self.takes))}]"
         )
@@ -112,6 +128,7 @@ class ExplainedSink:
             "key": None if self.key is None else list(self.key),
             "rows": self.rows,
             "delivery": self.delivery,
+            **({} if self.writer is None else {"written by": self.writer}),
         }
 
 
@@ -197,6 +214,30 @@ def explain_insert(
             key=None if key is None else tuple(key.columns),
             rows=rows,
             delivery=str(capabilities.guarantee),
+            writer=table_writer(insert, shared=shared is not None),
         ),
         root=explain_query(insert.query, project, state_ttl_ms=state_ttl_ms, shared=shared),
     )
+
+
+def table_writer(insert: AnalysedInsert, *, shared: bool) -> str | None:
+    """Say who writes the rows of a stream; None where there is only one way.
+
+    Reads the log of a Delta table on this machine. `shared`: a query reads once for several tables.
+    """
+    if insert.sink.task_writer is None or not insert.is_stream:
+        return None
+    if shared:
+        return "Spark: the statement set reads once for several tables"
+    columns = tuple(filled_columns(insert.statement, insert.target))
+    try:
+        found = place_table_writer(insert.query, columns, insert.sink)
+    except StateMismatchError as error:
+        return f"nobody: {error.message}"  # a run says so, too
+    match found:
+        case None:
+            return None
+        case WrittenByEngine(reason=reason):
+            return f"Spark: {reason}"
+        case FileOutput():
+            return "the reading tasks"

@@ -75,6 +75,8 @@ def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | No
     )
     duration = int(progress.get("batchDuration") or 0)
     rows_in = max(0, int(progress.get("numInputRows") or 0) - extra)
+    if any("written" in row for row in observed.values()):
+        rows_in = _sum(observed, "written")  # Spark counted the files that tasks wrote
     return BatchMetrics(
         batch_id=int(progress["batchId"]),
         rows_in=rows_in,

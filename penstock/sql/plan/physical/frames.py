@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,12 +21,13 @@ from penstock.catalog.model.identifier import quoted
 from penstock.connector.contract import Source, SourceKind
 from penstock.connector.dead_letters.publisher import staging_of
 from penstock.connector.event_time.reports import FOLDER as EVENT_TIMES
+from penstock.connector.file_output import FileOutput
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import ARRIVED, GroupMember, Scan
 from penstock.connector.spark.lookup import register_lookup
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.source.columns import WATERMARK_BEFORE
-from penstock.connector.spark.source.frame import read_scan_frame
+from penstock.connector.spark.source.frame import read_file_frame, read_scan_frame
 from penstock.connector.spark.source.retry import outage_file
 from penstock.connector.spark.source.segment_folder import FOLDER as SEEN_FILES
 from penstock.connector.spark.source.watermark import unmark
@@ -106,6 +107,25 @@ class FrameBuilder:
             engine_streaming = streaming
         with configured(self.spark, self.conf):
             return self._build(analysed, streaming=streaming, engine_streaming=engine_streaming)
+
+    def build_files(self, analysed: AnalysedQuery, output: FileOutput) -> DataFrame:
+        """Return the streaming frame of the files into which tasks write the rows of a projection of one table."""
+        (leaf,) = analysed.leaves
+        tag = uuid4().hex[:8]
+        with configured(self.spark, self.conf):
+            scan = self._scan(
+                leaf,
+                streaming=True,
+                staging=self._staging(0, leaf),
+                outage_file=self._outage_file(0),
+                event_times=self._event_times(0, tag),
+            )
+            return read_file_frame(
+                self.spark,
+                replace(scan, output=output),
+                view=f"penstock_{tag}_0",
+                workdir=self.workdir,
+            )
 
     def _build(
         self, analysed: AnalysedQuery, *, streaming: bool, engine_streaming: bool
@@ -255,20 +275,14 @@ class FrameBuilder:
             assert source.kind is not SourceKind.SPLITS, "the analysis says so"
             frame = source.reading(leaf.columns).frame(self.spark, streaming=streaming)
             return _with_computed(frame, leaf.table.schema.names, computed), False
-        scan = Scan(
-            table=leaf.read_table,
-            columns=leaf.columns,
-            rowtime=leaf.rowtime if streaming else None,
-            time_zone=self.spark.conf.get(TIME_ZONE) or "UTC",
-            project=str(self.project),
-            default_limit=self.default_limit,
-            member=member if streaming else None,
+        scan = self._scan(
+            leaf,
+            streaming=streaming,
             staging=staging,
             outage_file=outage_file,
-            event_times=event_times if streaming else None,
-            seen_files=self._seen_files() if streaming else None,
-            input=place,
+            event_times=event_times,
         )
+        scan = replace(scan, member=member if streaming else None, input=place)
         read = read_scan_frame(
             self.spark,
             scan,
@@ -287,6 +301,28 @@ class FrameBuilder:
                 )
             )
         return frame, read.late_bound
+
+    def _scan(
+        self,
+        leaf: TableScan,
+        *,
+        streaming: bool,
+        staging: str | None,
+        outage_file: str | None,
+        event_times: str,
+    ) -> Scan:
+        return Scan(
+            table=leaf.read_table,
+            columns=leaf.columns,
+            rowtime=leaf.rowtime if streaming else None,
+            time_zone=self.spark.conf.get(TIME_ZONE) or "UTC",
+            project=str(self.project),
+            default_limit=self.default_limit,
+            staging=staging,
+            outage_file=outage_file,
+            event_times=event_times if streaming else None,
+            seen_files=self._seen_files() if streaming else None,
+        )
 
     def _replace_window(self, window: WindowTable, view: str, register: RegisterView) -> None:
         inner = exp.select("*").from_(window.input.copy())

@@ -24,6 +24,7 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import LostLease, MicroBatch, Sink, SinkSettings, Trigger
 from penstock.connector.dead_letters.publisher import DeadLetterPublisher, dead_letter_publisher
 from penstock.connector.failpoints import reach
+from penstock.connector.file_output import FileOutput
 from penstock.connector.spark.session import configured, streaming_conf
 from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.connector.spark.source.retry import Outage, current_outage
@@ -38,6 +39,7 @@ from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.physical.batch_metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.physical.frames import FrameBuilder
 from penstock.sql.plan.rules.inline import is_plain_projection
+from penstock.sql.plan.table_writer import place_table_writer
 
 __all__ = [
     "IncrementalInsert",
@@ -361,8 +363,6 @@ class PlannedInsert(LocatedQuery):
         bad_records = self.bad_records
         if bad_records is not None:
             bad_records.open(self.spark)
-        # building a frame starts Python processes: the first start takes the one that was checked
-        frame = self.unused.pop() if self.unused else self._frame()
         settings = SinkSettings(
             checkpoint=self.checkpoint,
             query_name=self.pipeline,
@@ -373,6 +373,12 @@ class PlannedInsert(LocatedQuery):
             after_batch=None if bad_records is None else bad_records.after_batch,
             lost_lease=lost_lease,
         )
+        names = [name for name, _ in self.columns]
+        output = place_table_writer(self.analysed, names, self.target, self.spark)
+        if isinstance(output, FileOutput):
+            return self._start_files(output, settings)
+        # building a frame starts Python processes: the first start takes the one that was checked
+        frame = self.unused.pop() if self.unused else self._frame()
         with configured(self.spark, {**self.builder.conf, **self._streaming_conf(frame)}):
             if self.kept is not None:
                 return self.kept.start(frame, settings)
@@ -380,6 +386,15 @@ class PlannedInsert(LocatedQuery):
             if not self.sends_on_each_row:
                 frame = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
             return self.target.start(frame, settings)
+
+    def _start_files(self, output: FileOutput, settings: SinkSettings) -> StreamingQuery:
+        """Start the query with tasks that write the rows into files of the target."""
+        self.unused.clear()
+        writer = self.target.task_writer
+        assert writer is not None, "it was asked"
+        files = self.builder.build_files(self.analysed, output)
+        with configured(self.spark, self.builder.conf):
+            return writer.start(files, settings, output)
 
     def outage(self) -> Outage | None:
         """Return what its sources wait for."""

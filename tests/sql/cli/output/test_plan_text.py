@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.sql.checkpoint.start_decision import (
     Incompatible,
     New,
@@ -108,3 +110,20 @@ def test_programs_get_numbers() -> None:
         ],
     }
     assert (document["line"], document["operators"]) == (3, ["operators: none"])
+
+
+def test_who_writes_the_rows_is_said_before_the_operators() -> None:
+    """Of an INSERT in both forms; of one that can be written in one way alone nothing is said."""
+    insert = InsertPlan(
+        sink="copies", operators=("operators: none",), writer="Spark: the table is partitioned"
+    )
+    plan = replace(statement(New()), inserts=(insert,))
+    (document,) = plan_document([plan])["statements"]
+
+    assert plan_lines([plan])[-2:] == [
+        "        written by Spark: the table is partitioned",
+        "        operators: none",
+    ]
+    assert document["written by"] == "Spark: the table is partitioned"
+    assert document["operators"] == ["operators: none"]
+    assert "written by" not in plan_document([statement(New())])["statements"][0]

@@ -50,6 +50,18 @@ def test_a_plain_projection_sends_what_it_reads() -> None:
     assert batch.rows_out == batch.rows_in == 5
 
 
+def test_files_that_tasks_wrote_count_by_their_rows() -> None:
+    """Two came to Spark, and a marker; a batch without any has none."""
+    batch = read_batch_metrics(
+        event(rows=3, skipped={"skipped": 5, "markers": 1}, files={"written": 700}),
+        rows_out_metric=None,
+    )
+    empty = read_batch_metrics(event(rows=0, files={"written": 0}), rows_out_metric=None)
+
+    assert (batch.rows_in, batch.rows_out, batch.bad_records) == (700, 700, 5)
+    assert (empty.rows_in, empty.rows_out) == (0, 0)
+
+
 def test_late_rows_of_windows_and_of_state_operators_add_up() -> None:
     batch = read_batch_metrics(event(late={"late": 2}), rows_out_metric=None)
     assert batch.rows_dropped == 3

@@ -1,0 +1,213 @@
+"""Commit the files of reading tasks to a Delta table: one transaction of Delta's own with `txn`, files and note.
+
+The argument, beside that of `writer.py`: files have names that no other attempt has, so until a commit names them they
+are no part of the table. The transaction takes `txn`, metadata and protocol of one snapshot, and Delta commits it only
+if none of these changed since. A table that is no longer what the tasks wrote for gets the rows of their files by
+Spark's writer, which does what the table asks for now.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.catalog.model.table import PhysicalColumn
+from penstock.connector.contract import MicroBatch
+from penstock.connector.delta.log import LogForm
+from penstock.connector.delta.options import DeltaTarget
+from penstock.connector.delta.table import translate_errors
+from penstock.connector.delta.task_output import task_output
+from penstock.connector.file_output import FileOutput, WrittenByEngine, WrittenFile
+from penstock.connector.spark.internals import file_system, java_session, jvm_of
+from penstock.connector.spark.source.columns import FILE, FILE_ROWS, FILE_SIZE, FILE_STATISTICS
+from penstock.connector.spark.source.parquet_file import COMPRESSIONS
+from penstock.connector.spark.source.task import PASSED_OVER
+from penstock.connector.spark.types import spark_schema
+
+log = logging.getLogger(__name__)
+
+_CODEC = "spark.sql.parquet.compression.codec"
+_MOST_RECORDS = "spark.sql.files.maxRecordsPerFile"
+_OPTIMIZED = "spark.databricks.delta.optimizeWrite.enabled"
+
+
+def for_session(
+    spark: SparkSession, target: DeltaTarget, output: FileOutput
+) -> FileOutput | WrittenByEngine:
+    """Return the output with what the settings of a session say; or why Spark has to write because of them."""
+    system, _ = file_system(spark, target.location)
+    scheme = system.getUri().getScheme()
+    if scheme != "file":
+        return WrittenByEngine(reason=f"the path is one of {scheme}, not of this machine")
+    if (spark.conf.get(_OPTIMIZED, None) or "").lower() == "true":
+        return WrittenByEngine(reason=f"{_OPTIMIZED} gathers small files")
+    most = spark.conf.get(_MOST_RECORDS, None) or "0"
+    if int(most) > 0:
+        return WrittenByEngine(reason=f"{_MOST_RECORDS} = {most}")
+    codec = (spark.conf.get(_CODEC, None) or output.compression).lower()
+    codec = "none" if codec == "uncompressed" else codec
+    if codec not in COMPRESSIONS:
+        return WrittenByEngine(reason=f"{_CODEC} = {codec}")
+    return replace(output, compression=codec)
+
+
+def collect_files(frame: DataFrame) -> list[WrittenFile]:
+    """Run the tasks of a batch, and return the files that they wrote."""
+    rows = frame.select(FILE, FILE_SIZE, FILE_ROWS, FILE_STATISTICS).collect()
+    return [
+        WrittenFile(path=path, size_bytes=size, rows=count, statistics=statistics)
+        for path, size, count, statistics in rows
+        if path is not None
+    ]
+
+
+def count_rows(frame: DataFrame) -> None:
+    """Run the tasks of a batch that the table has already: rows are read and counted, and no file is written."""
+    with _property(frame.sparkSession, PASSED_OVER, "true"):
+        frame.collect()
+
+
+@contextmanager
+def _property(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    context = spark.sparkContext
+    before = context.getLocalProperty(key)
+    context.setLocalProperty(key, value)
+    try:
+        yield
+    finally:
+        # None removes it
+        context.setLocalProperty(key, before)  # type: ignore[arg-type]
+
+
+def commit_files(
+    target: DeltaTarget,
+    files: Sequence[WrittenFile],
+    batch: MicroBatch,
+    output: FileOutput,
+    note: str,
+) -> bool:
+    """Commit files and `txn`; nothing where the table has the batch. False: the files are not what the table asks for.
+
+    Raises SinkError, and Delta's errors for commits of others that conflict.
+    """
+    spark = batch.spark
+    jvm = jvm_of(spark)
+    delta = jvm.org.apache.spark.sql.delta
+    none = jvm.scala.Option.empty()
+    with translate_errors(target.shown):
+        # what runs behind a commit takes its settings from there
+        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(java_session(spark))
+        delta_log = delta.DeltaLog.forTable(java_session(spark), target.location)
+        transaction = delta_log.startTransaction(none, none)
+        if transaction.txnVersion(batch.application_id) >= batch.batch_id:
+            remove_files(files, output)
+            return True
+        form = LogForm(
+            metadata=_fields(transaction.metadata(), "metaData"),
+            protocol=_fields(transaction.protocol(), "protocol"),
+        )
+        if _differ(task_output(target, form, output.filled), output):
+            return False
+        if files:
+            transaction.registerPostCommitHook(_module(delta.hooks, "AutoCompact"))
+        transaction.registerSQLMetrics(java_session(spark), _metrics(spark, files))
+        parse = _module(delta.actions, "Action").fromJson
+        actions = jvm.java.util.ArrayList()
+        for action in _actions(files, batch):
+            actions.add(parse(json.dumps(action)))
+        seq = jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq()
+        write = getattr(delta, "DeltaOperations$StreamingUpdate")(
+            jvm.org.apache.spark.sql.streaming.OutputMode.Append(),
+            batch.application_id,
+            batch.batch_id,
+            jvm.scala.Option.apply(note),
+        )
+        transaction.commit(seq, write)
+    return True
+
+
+def read_files(files: Sequence[WrittenFile], batch: MicroBatch, output: FileOutput) -> DataFrame:
+    """Read the rows of files that were not committed, as the query gave them."""
+    filled = [column for column in output.columns if column.source is not None]
+    schema = spark_schema(PhysicalColumn(name=c.name, type=c.type) for c in filled)
+    if not files:
+        return batch.spark.createDataFrame([], schema)
+    # as Hadoop takes a path: nothing in it is quoted
+    paths = (f"file:{output.folder}/{file.path}" for file in files)
+    return batch.spark.read.schema(schema).parquet(*paths)
+
+
+def remove_files(files: Sequence[WrittenFile], output: FileOutput) -> None:
+    """Remove files that no commit names and none will."""
+    for file in files:
+        try:
+            (Path(output.folder) / file.path).unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("the file %s is left for VACUUM: %s", file.path, error)
+
+
+def _differ(found: FileOutput | WrittenByEngine, output: FileOutput) -> bool:
+    """Whether files that are written by `output` are not what a table asks for."""
+    if isinstance(found, WrittenByEngine):
+        return True
+    return replace(found, compression=output.compression, shown=output.shown) != output
+
+
+def _fields(action: Any, name: str) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(action.json())[name]
+    return fields
+
+
+def _module(package: Any, name: str) -> Any:
+    """Return an object of Scala."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
+
+
+def _actions(files: Sequence[WrittenFile], batch: MicroBatch) -> Iterator[dict[str, Any]]:
+    now_ms = time.time_ns() // 1_000_000
+    yield {
+        "txn": {
+            "appId": batch.application_id,
+            "version": batch.batch_id,
+            "lastUpdated": now_ms,
+        }
+    }
+    for file in files:
+        yield {
+            "add": {
+                "path": file.path,
+                "partitionValues": {},
+                "size": file.size_bytes,
+                "modificationTime": now_ms,
+                "dataChange": True,
+                "stats": file.statistics,
+            }
+        }
+
+
+def _metrics(spark: SparkSession, files: Sequence[WrittenFile]) -> Any:
+    """Make what the history of the table shows of the commit."""
+    counts = {
+        "numAddedFiles": len(files),
+        "numRemovedFiles": 0,
+        "numOutputRows": sum(file.rows for file in files),
+        "numOutputBytes": sum(file.size_bytes for file in files),
+    }
+    jvm = jvm_of(spark)
+    made = jvm.java.util.HashMap()
+    for name, count in counts.items():
+        metric = jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(
+            java_session(spark).sparkContext(), name
+        )
+        metric.set(count)
+        made.put(name, metric)
+    scala_map = jvm.scala.jdk.javaapi.CollectionConverters.asScala(made)
+    return getattr(_module(jvm.scala.collection.immutable, "Map"), "from")(scala_map)

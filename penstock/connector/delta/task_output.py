@@ -1,0 +1,309 @@
+"""What tasks need to write the files of a Delta table, decided by its metadata and protocol; or why Spark writes it.
+
+A table that has anything that is not on the lists below is left to Spark's writer, which knows all of Delta.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.model import types as t
+from penstock.catalog.model.identifier import quote
+from penstock.connector.delta.log import LogForm
+from penstock.connector.delta.options import DeltaTarget
+from penstock.connector.file_output import (
+    FileColumn,
+    FileOutput,
+    FilledColumn,
+    WrittenByEngine,
+    stored_type,
+)
+from penstock.connector.spark_catalog.json_types import physical_columns
+from penstock.connector.urls import split_url
+
+FEATURES = frozenset(
+    {
+        "allowColumnDefaults",
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "columnMapping",
+        "deletionVectors",
+        "domainMetadata",
+        "generatedColumns",
+        "identityColumns",
+        "inCommitTimestamp",
+        "invariants",
+        "timestampNtz",
+        "typeWidening",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+"""Table features that ask nothing of the files of an append: what they ask of a table that uses them shows in its
+properties or in the metadata of a column, or the commit does it.
+"""
+
+_PROPERTIES = frozenset(
+    {
+        "delta.appendonly",
+        "delta.autooptimize.autocompact",
+        "delta.checkpointinterval",
+        "delta.checkpointpolicy",
+        "delta.checkpoint.writestatsasjson",
+        "delta.checkpoint.writestatsasstruct",
+        "delta.dataskippingnumindexedcols",
+        "delta.dataskippingstatscolumns",
+        "delta.deletedfileretentionduration",
+        "delta.enablechangedatafeed",
+        "delta.enabledeletionvectors",
+        "delta.enableexpiredlogcleanup",
+        "delta.enableincommittimestamps",
+        "delta.enabletypewidening",
+        "delta.incommittimestampenablementtimestamp",
+        "delta.incommittimestampenablementversion",
+        "delta.isolationlevel",
+        "delta.logretentionduration",
+        "delta.minreaderversion",
+        "delta.minwriterversion",
+        "delta.tunefilesizesforrewrites",
+    }
+)
+"""Properties that ask nothing of the files of an append, or are followed here."""
+
+_HARMLESS = {"delta.columnmapping.mode": "none", "delta.autooptimize.optimizewrite": "false"}
+"""Properties that ask nothing with this value."""
+
+_FEATURE_VERSION = 7
+_INDEXED_COLUMNS = 32
+_CONSTRAINT = "delta.constraints."
+_FEATURE = "delta.feature."
+_NOT_WRITTEN = (t.TimeType, t.IntervalYearMonthType, t.IntervalDaySecondType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    """A column of the table. `kept` is what only Spark's writer keeps of it."""
+
+    name: str
+    type: t.LogicalType
+    required: bool
+    kept: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """A table as its log says, or as it will be made; keys of properties in small letters."""
+
+    columns: tuple[_Column, ...]
+    properties: Mapping[str, str]
+    features: tuple[str, ...] = ()
+    partitioned: bool = False
+    clustered: bool = False
+
+
+def task_output(
+    target: DeltaTarget, stored: LogForm | None, filled: Sequence[FilledColumn]
+) -> FileOutput | WrittenByEngine:
+    """Decide for a table as it is `stored`; None: it is not there yet, and will be made as it is declared."""
+    try:
+        form = _declared(target) if stored is None else _logged(stored, target)
+    except UnsupportedError as error:
+        return WrittenByEngine(reason=error.message)
+    reason = next(_reasons(form), None)
+    if reason is not None:
+        return WrittenByEngine(reason=reason)
+    by_name = {column.name.lower(): column for column in filled}
+    missing = by_name.keys() - {column.name.lower() for column in form.columns}
+    if missing:
+        return WrittenByEngine(reason=f"the table has no column {quote(min(missing))}")
+    indexed = _indexed(form)
+    if isinstance(indexed, WrittenByEngine):
+        return indexed
+    columns = []
+    for column in form.columns:
+        given = by_name.get(column.name.lower())
+        if given is not None and stored_type(given.type) != column.type:
+            return WrittenByEngine(
+                reason=f"column {quote(column.name)} is cast from {given.type} to {column.type}"
+            )
+        columns.append(
+            FileColumn(
+                name=column.name,
+                type=column.type,
+                source=None if given is None else given.source,
+                required=column.required,
+                statistics=column.name in indexed,
+            )
+        )
+    return FileOutput(
+        folder=local_path(target.location),
+        shown=f"the Delta table at {target.shown}",
+        columns=tuple(columns),
+    )
+
+
+def local_path(location: str) -> str:
+    """Return the path of a folder of this machine, given as one or as a `file:` URL."""
+    found = split_url(location)
+    return location if found is None else "/" + found[1].lstrip("/")
+
+
+# --- forms ---
+
+
+def _logged(stored: LogForm, target: DeltaTarget) -> _Form:
+    meta, protocol = stored.metadata, stored.protocol
+    schema = json.loads(meta["schemaString"])
+    known = physical_columns(schema, owner=f"the Delta table {target.shown}")
+    features: tuple[str, ...] = ()
+    if int(protocol["minWriterVersion"]) >= _FEATURE_VERSION:
+        features = tuple(protocol.get("writerFeatures") or ())
+    return _Form(
+        columns=tuple(
+            _Column(
+                name=column.name,
+                type=stored_type(column.type),
+                required=not column.type.nullable,
+                kept=_odd_metadata(field) or _strict_inside(column.type),
+            )
+            for column, field in zip(known, schema["fields"], strict=True)
+        ),
+        properties={k.lower(): v for k, v in (meta.get("configuration") or {}).items()},
+        features=features,
+        partitioned=bool(meta.get("partitionColumns")),
+    )
+
+
+def _declared(target: DeltaTarget) -> _Form:
+    return _Form(
+        columns=tuple(
+            _Column(
+                name=column.name,
+                type=stored_type(column.type),
+                required=not column.type.nullable,
+                kept=_strict_row(column.type),
+            )
+            for column in target.table.schema.physical
+        ),
+        properties={key.lower(): value for key, value in target.properties.items()},
+        partitioned=bool(target.table.partition_keys),
+        clustered=bool(target.clustering),
+    )
+
+
+def _odd_metadata(field: Mapping[str, Any]) -> str | None:
+    """Name what Delta keeps in the metadata of a column, or of a field in it: defaults, generated values, lengths."""
+    pending: list[Any] = [field]
+    while pending:
+        match pending.pop():
+            case {"name": name, "type": kind, "metadata": metadata}:
+                odd = sorted(metadata.keys() - {"comment"})
+                if odd:
+                    return f"{quote(name)} has the property {odd[0]}"
+                pending.append(kind)
+            case {"type": "struct", "fields": fields}:
+                pending += fields
+            case {"type": "array", "elementType": element}:
+                pending.append(element)
+            case {"type": "map", "keyType": key, "valueType": value}:
+                pending += [key, value]
+            case _:
+                pass
+    return None
+
+
+def _strict_inside(kind: t.LogicalType) -> str | None:
+    """Tell that something inside of a type is NOT NULL, beside the keys of maps."""
+    parts: tuple[t.LogicalType, ...]
+    match kind:
+        case t.ArrayType(element=element):
+            parts = (element,)
+        case t.MapType(key=key, value=value):
+            return _strict_inside(key) or _strict_inside(value) or _strict((value,))
+        case t.RowType(fields=fields):
+            parts = tuple(field.type for field in fields)
+        case _:
+            return None
+    return _strict(parts) or next(filter(None, map(_strict_inside, parts)), None)
+
+
+def _strict(parts: Sequence[t.LogicalType]) -> str | None:
+    return None if all(part.nullable for part in parts) else "a part of it is NOT NULL"
+
+
+def _strict_row(kind: t.LogicalType) -> str | None:
+    """Tell that a field of a row is NOT NULL; what is inside of collections is not when the table is made."""
+    if not isinstance(kind, t.RowType):
+        return None
+    parts = tuple(field.type for field in kind.fields)
+    return _strict(parts) or next(filter(None, map(_strict_row, parts)), None)
+
+
+# --- reasons ---
+
+
+def _reasons(form: _Form) -> Iterator[str]:
+    """Tell what only Spark's writer keeps."""
+    if form.partitioned:
+        yield "the table is partitioned"
+    if form.clustered or "clustering" in form.features:
+        yield "the table is clustered"
+    for key, value in form.properties.items():
+        if key.startswith(_CONSTRAINT):
+            yield f"the table has the CHECK constraint {key.removeprefix(_CONSTRAINT)}"
+        if _asks(key, value):
+            yield f"the table has the property {key} = {value}"
+    for feature in form.features:
+        if feature.removesuffix("-preview") not in FEATURES:
+            yield f"the table has the feature {feature}"
+    for column in form.columns:
+        if column.kept is not None:
+            yield f"column {quote(column.name)}: {column.kept}"
+        for part in t.parts_of(column.type):
+            if isinstance(part, _NOT_WRITTEN):
+                yield f"column {quote(column.name)} is of type {part}"
+
+
+def _asks(key: str, value: str) -> bool:
+    if not key.startswith("delta.") or key in _PROPERTIES:
+        return False
+    if key.startswith(_FEATURE):
+        known = {feature.lower() for feature in FEATURES}
+        return key.removeprefix(_FEATURE).removesuffix("-preview") not in known
+    return _HARMLESS.get(key) != value.lower()
+
+
+def _indexed(form: _Form) -> frozenset[str] | WrittenByEngine:
+    """Name the columns that have statistics; of a row all fields or none."""
+    listed = form.properties.get("delta.dataskippingstatscolumns")
+    if listed is not None:
+        names = {name.strip().lower() for name in listed.split(",") if name.strip()}
+        found = frozenset(c.name for c in form.columns if c.name.lower() in names)
+        if len(found) != len(names):
+            return WrittenByEngine(
+                reason="'delta.dataSkippingStatsColumns' names more than whole columns"
+            )
+        return found
+    count = int(form.properties.get("delta.dataskippingnumindexedcols", _INDEXED_COLUMNS))
+    names_in_order = [column.name for column in form.columns]
+    if count < 0:
+        return frozenset(names_in_order)
+    counted, indexed = 0, []
+    for column in form.columns:
+        if counted >= count:
+            break
+        indexed.append(column.name)
+        counted += _leaf_count(column.type)
+    return frozenset(indexed)
+
+
+def _leaf_count(kind: t.LogicalType) -> int:
+    """Count the columns that Delta counts: fields of rows one by one, collections as one."""
+    if isinstance(kind, t.RowType):
+        return sum(_leaf_count(field.type) for field in kind.fields)
+    return 1

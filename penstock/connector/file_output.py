@@ -1,0 +1,147 @@
+"""What a task needs to write the files of a table, as a value that travels with the scan; or why Spark writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from penstock.catalog.model import types as t
+from penstock.catalog.model.type_parser import parse_type
+
+_MICROS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilledColumn:
+    """A column of the target, and the column of the table read that fills it, as it is; with the type of that."""
+
+    name: str
+    source: str
+    type: t.LogicalType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileColumn:
+    """A column of the files. `source` is the column read that fills it; None: all its values are NULL.
+
+    `required`: a NULL fails the task. `statistics`: its smallest and largest value and its NULLs are told.
+    """
+
+    name: str
+    type: t.LogicalType
+    source: str | None
+    required: bool = False
+    statistics: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOutput:
+    """The files of a table: a folder of this machine, the columns in the table's order, Parquet's compression.
+
+    `shown` names the table in messages.
+    """
+
+    folder: str
+    shown: str
+    columns: tuple[FileColumn, ...]
+    compression: str = "snappy"
+
+    @property
+    def filled(self) -> tuple[FilledColumn, ...]:
+        """The columns that the query fills."""
+        return tuple(
+            FilledColumn(name=column.name, source=column.source, type=column.type)
+            for column in self.columns
+            if column.source is not None
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenByEngine:
+    """Spark writes the table; `reason` completes "as"."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A whole file that no commit names yet. `statistics` are JSON, in the form of `file_statistics.py`."""
+
+    path: str
+    size_bytes: int
+    rows: int
+    statistics: str
+
+
+def stored_type(logical: t.LogicalType) -> t.LogicalType:
+    """Return the type that files have for one: without lengths, in microseconds, NULL allowed everywhere."""
+    match logical:
+        case t.CharType() | t.VarCharType():
+            return t.VarCharType(length=t.MAX_LENGTH)
+        case t.BinaryType() | t.VarBinaryType():
+            return t.VarBinaryType(length=t.MAX_LENGTH)
+        case t.TimestampType():
+            return t.TimestampType(precision=_MICROS)
+        case t.TimestampLtzType():
+            return t.TimestampLtzType(precision=_MICROS)
+        case t.DecimalType():
+            return t.DecimalType(precision=logical.precision, scale=logical.scale)
+        case t.ArrayType():
+            return t.ArrayType(element=stored_type(logical.element))
+        case t.MapType():
+            return t.MapType(key=stored_type(logical.key), value=stored_type(logical.value))
+        case t.MultisetType():
+            return t.MapType(key=stored_type(logical.element), value=t.IntType())
+        case t.RowType():
+            fields = (t.RowField(name=f.name, type=stored_type(f.type)) for f in logical.fields)
+            return t.RowType(fields=tuple(fields))
+        case t.TimeType():
+            return t.TimeType(precision=logical.precision)
+        case (
+            t.BooleanType()
+            | t.TinyIntType()
+            | t.SmallIntType()
+            | t.IntType()
+            | t.BigIntType()
+            | t.FloatType()
+            | t.DoubleType()
+            | t.DateType()
+            | t.IntervalYearMonthType()
+            | t.IntervalDaySecondType()
+        ):
+            return type(logical)()
+        case _:
+            assert_never(logical)
+
+
+def output_to_json(output: FileOutput) -> dict[str, Any]:
+    """Write an output as JSON values; `output_from_json` is the inverse."""
+    return {
+        "folder": output.folder,
+        "shown": output.shown,
+        "compression": output.compression,
+        "columns": [
+            {
+                "name": column.name,
+                "type": str(column.type),
+                "source": column.source,
+                "required": column.required,
+                "statistics": column.statistics,
+            }
+            for column in output.columns
+        ],
+    }
+
+
+def output_from_json(value: Mapping[str, Any]) -> FileOutput:
+    """Read what `output_to_json` wrote."""
+    return FileOutput(
+        folder=value["folder"],
+        shown=value["shown"],
+        compression=value["compression"],
+        columns=tuple(
+            FileColumn(**{**column, "type": parse_type(column["type"])})
+            for column in value["columns"]
+        ),
+    )

@@ -1,0 +1,118 @@
+"""Which INSERTs reading tasks write, and the reason why Spark writes the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.connector.file_output import FileOutput
+from penstock.sql.convert.statement import parse_statement
+from penstock.sql.plan.analysed import AnalysedInsert
+from penstock.sql.plan.analyzer import Analyzer, filled_columns
+from penstock.sql.plan.explain.statements import table_writer
+from penstock.sql.plan.table_writer import place_table_writer
+from penstock.sql.script.splitter import split
+from penstock.sql.statements.dml import InsertInto
+from tests.sql.sql_objects import new_namespace
+
+TABLES = """
+CREATE TABLE clicks (
+  id BIGINT, url STRING, at TIMESTAMP(3), r ROW<url STRING, n INT>, twice AS id * 2,
+  part INT METADATA FROM 'partition' VIRTUAL
+) WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json',
+        'scan.startup.mode' = 'earliest-offset');
+CREATE TABLE stored (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 's');
+CREATE TABLE changes (id BIGINT, url STRING, PRIMARY KEY (id) NOT ENFORCED)
+  WITH ('connector' = 'kafka', 'topic' = 'c', 'properties.bootstrap.servers' = 'nowhere:1',
+        'format' = 'debezium-json', 'scan.startup.mode' = 'earliest-offset');
+CREATE TABLE a (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 'a', 'sink.writer' = 'tasks');
+CREATE TABLE keyed (id BIGINT, url STRING, PRIMARY KEY (id) NOT ENFORCED)
+  WITH ('connector' = 'delta', 'path' = 'k', 'sink.writer' = 'tasks');
+CREATE TABLE shown (id BIGINT, url STRING) WITH ('connector' = 'print');
+CREATE VIEW names AS SELECT url AS u, id FROM clicks;
+CREATE VIEW renamed (x, y) AS SELECT * FROM names;
+"""
+OTHER = "the query does more than take columns of one table"
+
+
+def insert(text: str) -> AnalysedInsert:
+    namespace = new_namespace(TABLES)
+    (statement,) = (parse_statement(one, namespace) for one in split(f"{text};", "f.sql"))
+    assert isinstance(statement, InsertInto)
+    return Analyzer(namespace=namespace, project=Path("/nowhere")).analyse_insert(statement)
+
+
+def told(text: str) -> str | None:
+    return table_writer(insert(text), shared=False)
+
+
+@pytest.mark.parametrize(
+    ("query", "sources"),
+    [
+        ("SELECT id, url FROM clicks", ["id", "url"]),
+        ("SELECT * FROM (SELECT id, url FROM clicks)", ["id", "url"]),
+        ("SELECT c.id AS x, c.url FROM clicks AS c", ["id", "url"]),
+        ("SELECT id, u FROM names", ["id", "url"]),
+        ("SELECT y, x FROM renamed", ["id", "url"]),
+        ("SELECT id FROM clicks", ["id"]),
+    ],
+)
+def test_columns_of_one_table_are_written_where_they_are_read(
+    query: str, sources: list[str]
+) -> None:
+    """By whatever names, and through views."""
+    names = "id" if len(sources) == 1 else "id, url"
+    made = insert(f"INSERT INTO a ({names}) {query}")
+    found = place_table_writer(
+        made.query, tuple(filled_columns(made.statement, made.target)), made.sink
+    )
+
+    assert isinstance(found, FileOutput), found
+    assert [column.source for column in found.columns if column.source] == sources
+    assert [column.name for column in found.columns] == ["id", "url"]
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT id, url FROM clicks WHERE id > 3", OTHER),
+        ("WITH q AS (SELECT url, id FROM clicks) SELECT q.id, q.url FROM q", OTHER),
+        ("SELECT DISTINCT id, url FROM clicks", "the rows are changes"),
+        ("SELECT id, url FROM clicks UNION ALL SELECT id, url FROM clicks", OTHER),
+        ("SELECT c.id, s.url FROM clicks AS c JOIN stored AS s ON c.id = s.id", OTHER),
+        ("SELECT id, url FROM stored", "Spark reads the table, too"),
+        ("SELECT id, UPPER(url) FROM clicks", "column url is computed"),
+        ("SELECT twice, url FROM clicks", "column id is computed"),
+        ("SELECT id, CAST(NULL AS STRING) FROM clicks", "column url is computed"),
+        ("SELECT part, url FROM clicks", "column id is cast from INT to BIGINT"),
+    ],
+)
+def test_other_queries_are_written_by_spark(query: str, reason: str) -> None:
+    """With the reason."""
+    assert told(f"INSERT INTO a {query}") == f"Spark: {reason}"
+
+
+def test_a_field_of_a_row_is_no_column() -> None:
+    """Even by the name of one."""
+    found = told("INSERT INTO a SELECT id, clicks.r.url FROM clicks")
+    assert found is not None
+    assert found.startswith("Spark: ")
+
+
+def test_changes_are_written_by_spark() -> None:
+    """They are merged."""
+    found = told("INSERT INTO keyed SELECT id, url FROM changes")
+    assert found == "Spark: the rows are changes"
+
+
+def test_of_other_tables_and_statements_nothing_is_told() -> None:
+    """A sink that takes rows alone; rows that are written once."""
+    assert told("INSERT INTO shown SELECT id, url FROM clicks") is None
+    assert told("INSERT INTO a VALUES (1, 'x')") is None
+
+
+def test_a_set_that_reads_once_is_written_by_spark() -> None:
+    """Whatever its INSERTs are by themselves."""
+    found = table_writer(insert("INSERT INTO a SELECT id, url FROM clicks"), shared=True)
+    assert found == "Spark: the statement set reads once for several tables"
