@@ -34,7 +34,6 @@ from penstock.connector.contract import (
     TaskWriter,
 )
 from penstock.connector.delta.definition import check_clustering, check_definition
-from penstock.connector.delta.log import read_form
 from penstock.connector.delta.options import (
     CLUSTERING_COLUMNS,
     MAX_FILES,
@@ -52,10 +51,8 @@ from penstock.connector.delta.options import (
     resolve_options,
     table_properties,
 )
-from penstock.connector.delta.task_output import task_output
 from penstock.connector.file_output import FileOutput, FilledColumn, WrittenByEngine
 from penstock.connector.jvm.jars import JarSet, fetch_jars, read_jar_set
-from penstock.connector.storage import open_folder
 from penstock.connector.urls import is_remote, resolve_path, table_folder
 
 if TYPE_CHECKING:
@@ -239,9 +236,13 @@ class DeltaTaskWriter(TaskWriter):
             return WrittenByEngine(reason="'sink.target-file-size' gathers small files")
         if is_remote(target.location):
             return WrittenByEngine(reason="tasks write into folders of this machine alone")
-        found = task_output(
-            target, read_form(open_folder(target.location, shown=target.shown)), filled
-        )
+        # PyArrow, only where it is used
+        from penstock.connector.delta.log import read_form
+        from penstock.connector.delta.task_output import task_output
+        from penstock.connector.storage import open_folder
+
+        stored = read_form(open_folder(target.location, shown=target.shown))
+        found = task_output(target, stored, filled)
         if spark is None or isinstance(found, WrittenByEngine):
             return found
         from penstock.connector.delta.task_commit import for_session  # Spark, only where it is used

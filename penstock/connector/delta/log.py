@@ -132,9 +132,7 @@ def read_form(folder: Folder) -> LogForm | None:
             found |= {key: value for key, value in action.items() if value is not None}
         if not {"metaData", "protocol"} <= found.keys():
             raise _unreadable(folder, "no commit and no checkpoint has its schema and protocol")
-        metadata = {**found["metaData"]}
-        # a map of a checkpoint comes as pairs
-        metadata["configuration"] = dict(metadata.get("configuration") or {})
+        metadata = {**found["metaData"], "configuration": _properties(found["metaData"])}
         return LogForm(metadata=metadata, protocol=found["protocol"])
 
 
@@ -168,9 +166,13 @@ def _logged(meta: Mapping[str, Any], folder: Folder) -> LoggedTable:
         columns=physical_columns(schema, owner=f"the Delta table {folder.shown}"),
         partition_columns=tuple(meta.get("partitionColumns") or ()),
         description=meta.get("description"),
-        # a map of a checkpoint comes as pairs
-        configuration=dict(meta.get("configuration") or {}),
+        configuration=_properties(meta),
     )
+
+
+def _properties(meta: Mapping[str, Any]) -> dict[str, str]:
+    """Return the properties of a table; a map of a checkpoint comes as pairs."""
+    return dict(meta.get("configuration") or {})
 
 
 def _newest(folder: Folder, names: Sequence[str]) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quote
+from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.delta.log import LogForm
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.file_output import (
@@ -165,12 +166,7 @@ def _logged(stored: LogForm, target: DeltaTarget) -> _Form:
         features = tuple(protocol.get("writerFeatures") or ())
     return _Form(
         columns=tuple(
-            _Column(
-                name=column.name,
-                type=stored_type(column.type),
-                required=not column.type.nullable,
-                kept=_odd_metadata(field) or _strict_inside(column.type),
-            )
+            _column(column, kept=_odd_metadata(field) or _strict_inside(column.type))
             for column, field in zip(known, schema["fields"], strict=True)
         ),
         properties={k.lower(): v for k, v in (meta.get("configuration") or {}).items()},
@@ -182,17 +178,21 @@ def _logged(stored: LogForm, target: DeltaTarget) -> _Form:
 def _declared(target: DeltaTarget) -> _Form:
     return _Form(
         columns=tuple(
-            _Column(
-                name=column.name,
-                type=stored_type(column.type),
-                required=not column.type.nullable,
-                kept=_strict_row(column.type),
-            )
+            _column(column, kept=_strict_row(column.type))
             for column in target.table.schema.physical
         ),
         properties={key.lower(): value for key, value in target.properties.items()},
         partitioned=bool(target.table.partition_keys),
         clustered=bool(target.clustering),
+    )
+
+
+def _column(column: PhysicalColumn, *, kept: str | None) -> _Column:
+    return _Column(
+        name=column.name,
+        type=stored_type(column.type),
+        required=not column.type.nullable,
+        kept=kept,
     )
 
 
