@@ -99,12 +99,18 @@ class KafkaConsumer(KafkaClient):
 
         Until then `positions` has those of before, by which a range that is read again would be at its end.
         """
-        give_up_s = time.monotonic() + REQUEST_TIMEOUT_S
+        if not self.settles_within(partitions, REQUEST_TIMEOUT_S):
+            raise self.unavailable("end of an assignment", REQUEST_TIMEOUT_S)
+
+    def settles_within(self, partitions: Sequence[TopicPartition], timeout_s: float) -> bool:
+        """Wait until partitions have no position; False where one still has after the time."""
+        give_up_s = time.monotonic() + timeout_s
         while self.positions(partitions):
             if time.monotonic() > give_up_s:
-                raise self.unavailable("end of an assignment", REQUEST_TIMEOUT_S)
+                return False
             # `consume` would take records of the partitions that are assigned
             threading.Event().wait(SETTLE_S)
+        return True
 
     def close(self) -> None:
         """Return the connection to its pool."""

@@ -6,8 +6,6 @@ no partition. All else is as with `KafkaConsumer`.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -23,7 +21,7 @@ from penstock.connector.kafka.client.connection import (
     Start,
     TopicPartition,
 )
-from penstock.connector.kafka.client.consumer import SETTLE_S, KafkaConsumer
+from penstock.connector.kafka.client.consumer import KafkaConsumer
 from penstock.connector.kafka.client.native import give_up, native_package
 
 FETCH_BYTES = 64 << 20
@@ -116,9 +114,7 @@ class DrainingConsumer(KafkaConsumer):
 
         A control record of an assignment that is over may give a partition a position that nothing takes back.
         """
-        give_up_s = time.monotonic() + SETTLED_S
-        while self.positions(partitions) and time.monotonic() < give_up_s:
-            threading.Event().wait(SETTLE_S)
+        self.settles_within(partitions, SETTLED_S)
 
     def add(self, starts: Sequence[Start]) -> None:
         """Read these partitions too."""
