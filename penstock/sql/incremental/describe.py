@@ -25,14 +25,6 @@ from penstock.sql.incremental.stages import (
     WindowAggregate,
 )
 
-__all__ = [
-    "describe_input",
-    "is_bounded",
-    "is_settled",
-    "state_of",
-    "text_of",
-]
-
 
 def state_of(maintained: IncrementalQuery) -> tuple[str, ...]:
     """Return what must not change between two starts from one checkpoint: every stage up to the last one with state.

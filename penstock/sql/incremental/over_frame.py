@@ -7,17 +7,6 @@ from enum import StrEnum
 
 from sqlglot import exp
 
-__all__ = [
-    "BATCH_TIME",
-    "Accumulator",
-    "AccumulatorFunction",
-    "AccumulatorState",
-    "OverFrameState",
-    "RangeState",
-    "RowsState",
-    "UnboundedState",
-]
-
 BATCH_TIME = "__batch_time"
 """TIMESTAMP_LTZ column: the time of the batch in which a row arrived, which is PROCTIME() here."""
 

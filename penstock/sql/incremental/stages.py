@@ -15,28 +15,6 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.sql.incremental.over_frame import OverFrameState
 from penstock.sql.plan.rules.flow import UpdatingOperator
 
-__all__ = [
-    "INGESTION_ORDER",
-    "INPUT_INDEX",
-    "INPUT_TIME",
-    "VALID_FROM",
-    "VALID_TO",
-    "Calc",
-    "ChangelogNormalize",
-    "EventTimeStage",
-    "IncrementalQuery",
-    "InputState",
-    "Measure",
-    "OverAggregate",
-    "RecomputeOperator",
-    "Stage",
-    "StageInput",
-    "StreamInput",
-    "TemporalJoin",
-    "WindowAggregate",
-    "input_column",
-]  # fmt: skip
-
 INPUT_INDEX = "__feed"
 """INT column of the streaming query: the index of a row's input."""
 INPUT_TIME = "__time"

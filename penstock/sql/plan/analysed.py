@@ -20,8 +20,6 @@ from penstock.sql.plan.rules.prune_columns import Paths, narrowed, prune_project
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.syntax.nodes import ScanTable
 
-__all__ = ["AnalysedInsert", "AnalysedQuery", "TableScan"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableScan:

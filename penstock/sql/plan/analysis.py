@@ -50,9 +50,6 @@ from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import copy_tree, find_nodes
 
-__all__ = ["ScanOrder", "analyse", "analyse_or_refuse"]
-
-
 Leaf = TypeVar("Leaf")
 
 

@@ -39,8 +39,6 @@ from penstock.sql.settings import (
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["Analyzer", "analyse_unbounded", "filled_columns", "overwriting"]
-
 
 def overwriting(
     statement: InsertInto, target: Table, query: AnalysedQuery, connector: Connector

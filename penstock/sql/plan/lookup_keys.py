@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from penstock.connector.contract import Source
     from penstock.sql.plan.analysed import TableScan
 
-__all__ = [
-    "FullScanLookup",
-    "KeyLookup",
-    "LookupStrategy",
-    "check_lookups",
-    "lookup_strategy",
-    "lookups_in",
-    "write_lookup",
-]
-
 ROW = "penstock_row"
 """The variable for a row of the table in the conditions that are no keys."""
 

@@ -30,10 +30,6 @@ from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.plan.replanned import replanned
 from penstock.sql.plan.statement_set import SET_NAME, SharedRead, share
 
-__all__ = [
-    "LocatedStatement", "Unit", "as_checkpointed", "base_name", "insert_fingerprint", "locate_statements",
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:

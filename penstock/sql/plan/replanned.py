@@ -31,8 +31,6 @@ from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.joins import bound_of, is_filled_later, is_null_filled
 
-__all__ = ["replanned"]
-
 _UNION = Replanned(
     wrong="UNION ALL of upserts was written by the key of one part: of rows of two parts with one key the target has "
     "one, and a delete in one part deleted the row of the other"

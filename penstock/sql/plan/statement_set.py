@@ -32,16 +32,6 @@ from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery, TableScan
 from penstock.sql.plan.rules.prune_columns import Paths, delivered_columns, merged
 from penstock.sql.syntax.nodes import ScanTable
 
-__all__ = [
-    "SET_NAME",
-    "SeparateQueries",
-    "SharedRead",
-    "order_sinks",
-    "read_of",
-    "reading",
-    "share",
-]
-
 
 def order_sinks(
     members: Sequence[AnalysedInsert], location: QueryLocation, found: CheckpointIdentity | None

@@ -44,8 +44,6 @@ from penstock.sql.plan.rules.prune_columns import (
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 
-__all__ = ["SYNTAX_RULES", "PlanForm", "QuerySyntax", "SyntaxContext", "read_query"]
-
 
 class PlanForm(StrEnum):
     """The forms in which versions plan a query, the oldest first; a checkpoint resumes in that of its version."""

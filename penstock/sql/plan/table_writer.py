@@ -21,8 +21,6 @@ from penstock.sql.plan.rules.inline import is_plain_projection
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["place_table_writer"]
-
 
 def place_table_writer(
     query: AnalysedQuery,

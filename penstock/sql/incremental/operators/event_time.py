@@ -32,9 +32,6 @@ from penstock.sql.incremental.state.event_time_buffer import (
 from penstock.sql.incremental.state.schemas import empty
 from penstock.sql.incremental.state.state_table import StateFilter, StateTable
 
-__all__ = ["aggregate_ready_windows", "drop_closed_windows", "join_versions", "still_needed"]
-
-
 # --- windows ---
 
 

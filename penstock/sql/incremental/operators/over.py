@@ -57,19 +57,6 @@ from penstock.sql.incremental.state.state_table import (
     columns_of,
 )
 
-__all__ = [
-    "accumulator_layout",
-    "arrived",
-    "latest_accumulators",
-    "needed_by_over",
-    "needed_rows",
-    "over",
-    "over_accumulators",
-    "over_layouts",
-    "over_rows",
-    "stage_watermark_tests",
-]
-
 _FORGOTTEN, _PASSED, _BACK, _NEWEST = "__forgotten", "__passed", "__back", "__newest"
 
 

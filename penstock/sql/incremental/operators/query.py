@@ -50,8 +50,6 @@ from penstock.sql.incremental.state.event_time_buffer import version_layout
 from penstock.sql.incremental.state.schemas import empty, layout_of, schemas_of
 from penstock.sql.incremental.state.state_table import StateLayout, StateTable, columns_of
 
-__all__ = ["FOLDER", "IncrementalRun"]
-
 FOLDER = "maintained"
 """Name of the folder in the checkpoint."""
 

@@ -51,8 +51,6 @@ from penstock.sql.incremental.state.state_table import (
     columns_of,
 )
 
-__all__ = ["normalize", "recompute"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ChangedRows:

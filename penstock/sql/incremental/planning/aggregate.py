@@ -44,18 +44,6 @@ from penstock.sql.plan.rules.flow import OperatorKind
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = [
-    "counted",
-    "mean",
-    "plan_aggregate",
-    "plan_distinct",
-    "plan_set_operation",
-    "when",
-    "where_some",
-    "with_windows",
-]
-
-
 # --- windows ---
 
 _START, _END, _TIME = WINDOW_COLUMNS

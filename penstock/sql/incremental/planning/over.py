@@ -48,9 +48,6 @@ from penstock.sql.plan.rules.flow import OperatorKind
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["plan_over"]
-
-
 # --- functions ---
 
 

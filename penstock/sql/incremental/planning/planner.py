@@ -85,8 +85,6 @@ from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["plan_incremental"]
-
 
 def plan_incremental(
     plan: Plan, spark: SparkTraits, tables: Sequence[ScanFlow]

@@ -19,20 +19,6 @@ from penstock.sql.plan.rules.flow import Flow, OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = [
-    "ONE",
-    "AppendRelation",
-    "ChangelogRelation",
-    "Item",
-    "ReadColumns",
-    "Relation",
-    "column",
-    "known",
-    "operator_at",
-    "written",
-]
-
-
 Read = TypeVar("Read")
 
 

@@ -17,32 +17,18 @@ from penstock.sql.dialect import to_text
 from penstock.sql.incremental.planning.relation import (
     AppendRelation,
     ChangelogRelation,
-    Item,
     Relation,
     column,
     written,
 )
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.plan.clauses.joins import find_column, is_only_of, read_alias_names
-from penstock.sql.plan.logical.facts import own_names, unique_name
+from penstock.sql.plan.logical.facts import Item, own_names, unique_name
 from penstock.sql.plan.logical.nodes import TemporalJoin
 from penstock.sql.plan.rules.changelog_project import is_constant
 from penstock.sql.plan.rules.flow import Flow, ScanFlow
 from penstock.sql.syntax.positions import attach, source_of, span_of
 from penstock.sql.syntax.refusal import Refusal
-
-__all__ = [
-    "AppendSource",
-    "ChangelogSource",
-    "NamedRelation",
-    "Scope",
-    "Source",
-    "all_of",
-    "streamed_query",
-    "versions_of_table",
-    "versions_of_view",
-]
-
 
 Scope = Mapping[tuple[str, str], exp.Expr]
 """The values that expressions can name, by relation and column, in order."""

@@ -36,8 +36,6 @@ from penstock.sql.incremental.stages import (
 )
 from penstock.sql.plan.rules.flow import ScanFlow
 
-__all__ = ["StageList", "union_inputs"]
-
 
 class StageList:
     """The inputs and stages of a query so far. `queries` are the SQL of the inputs, by index."""

@@ -27,8 +27,6 @@ from penstock.sql.plan.rules.top_n import (
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["Ties", "plan_top_n", "read_ties"]
-
 _START = WINDOW_COLUMNS[0]
 
 

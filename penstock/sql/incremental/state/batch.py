@@ -20,16 +20,6 @@ from penstock.sql.checkpoint.watermarks import ALL_READ, EventTimeSpan, Watermar
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.rewrites.window_queries import to_spark_text
 
-__all__ = [
-    "BatchChanges",
-    "BatchContext",
-    "MaterializedFrames",
-    "first_ingestion_number",
-    "materialized_frames",
-    "over_tables",
-    "with_ingestion_order",
-]
-
 
 class MaterializedFrames:
     """Computes frames and releases all of them in the end. For the driver's thread."""

@@ -23,23 +23,6 @@ from penstock.sql.incremental.state.state_table import (
     columns_of,
 )
 
-__all__ = [
-    "AFTER",
-    "BEFORE",
-    "SIGN",
-    "added",
-    "as_of",
-    "changed_rows",
-    "count_of",
-    "difference",
-    "keys_of",
-    "rows_of_keys",
-    "signed",
-    "stored_count",
-    "to_write",
-]
-
-
 SIGN = "__sign"
 """INT column: 1 for a row that is inserted or exists after a batch, -1 for one that is deleted or existed before it."""
 

@@ -28,22 +28,6 @@ from penstock.sql.incremental.state.state_table import (
     columns_of,
 )
 
-__all__ = [
-    "ReadyRows",
-    "WatermarkTests",
-    "arriving",
-    "find_ready_rows",
-    "given",
-    "instant",
-    "needed_from",
-    "nothing",
-    "valid",
-    "version_layout",
-    "watermark_tests",
-    "with_validity",
-    "write_rows",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkTests:

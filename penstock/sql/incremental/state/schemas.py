@@ -36,17 +36,6 @@ from penstock.sql.incremental.state.batch import over_tables
 from penstock.sql.incremental.state.changed_keys import SIGN
 from penstock.sql.incremental.state.state_table import COUNT, StateLayout, columns_of
 
-__all__ = [
-    "empty",
-    "input_schema",
-    "layout_of",
-    "measure_types",
-    "measures_of",
-    "schemas_of",
-    "total_of",
-    "total_types",
-]
-
 
 def measures_of(rows: DataFrame, key: Sequence[str], measures: Sequence[Measure]) -> DataFrame:
     """Return the increments of each key's measures and row count; `rows` have SIGN."""

@@ -27,20 +27,6 @@ from penstock.connector.spark.hadoop_files import (
 )
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 
-__all__ = [
-    "COUNT",
-    "FILES",
-    "MOST_BATCHES",
-    "SMALL_ROWS",
-    "TIME",
-    "FolderListing",
-    "StateFilter",
-    "StateFolders",
-    "StateLayout",
-    "StateTable",
-    "columns_of",
-]
-
 FILES = "_files.json"
 """The files of a folder with their sizes in bytes. Spark's reader ignores names that begin with `_`."""
 

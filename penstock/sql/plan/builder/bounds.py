@@ -19,8 +19,6 @@ from penstock.sql.plan.rules.joins import compares_windows, is_temporal, is_time
 from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.syntax.intervals import interval_value
 
-__all__ = ["JoinTimeBounds", "join_time_bounds"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinTimeBound:

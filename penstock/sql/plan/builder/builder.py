@@ -89,8 +89,6 @@ from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import attach, source_of
 from penstock.sql.syntax.traversal import copy_tree
 
-__all__ = ["build"]
-
 _LIMITS = ("order", "limit", "offset", "fetch")
 
 

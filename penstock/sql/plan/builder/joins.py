@@ -64,19 +64,6 @@ from penstock.sql.syntax.positions import attach, source_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = [
-    "INNER",
-    "from_items",
-    "join_node",
-    "lookup_node",
-    "name_outer_columns",
-    "query_conditions",
-    "scans_in",
-    "semi_join_node",
-    "temporal_node",
-]
-
-
 # --- queries in WHERE ---
 
 INNER = "__inner"

@@ -31,26 +31,6 @@ from penstock.sql.plan.logical.plan import StateHint
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.syntax.traversal import find_nodes, star_qualifier
 
-__all__ = [
-    "ColumnRef",
-    "Scope",
-    "ScopedRelation",
-    "SelectList",
-    "StateHints",
-    "aliased",
-    "function_node",
-    "has_over",
-    "is_table",
-    "named_relation",
-    "names_columns",
-    "read_select_list",
-    "scan_node",
-    "shown_columns",
-    "unnest_node",
-    "window_node",
-]
-
-
 ColumnRef = tuple[str, str]
 """A column in FROM: its relation, and its name there."""
 

@@ -9,8 +9,6 @@ from penstock.sql.plan.logical.facts import facts_of_projection
 from penstock.sql.plan.logical.nodes import Block, Node, TopN
 from penstock.sql.plan.rules.top_n import RowNumberQuery
 
-__all__ = ["shows_number", "top_n"]
-
 
 def top_n(
     numbered: RowNumberQuery,

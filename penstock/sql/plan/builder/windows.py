@@ -21,14 +21,6 @@ from penstock.sql.plan.logical.nodes import JoinType
 from penstock.sql.plan.rules.joins import is_temporal
 from penstock.sql.plan.rules.lookup_join import is_lookup
 
-__all__ = [
-    "BlockWindows",
-    "block_windows",
-    "closed_by",
-    "closed_by_name",
-    "reads_windows",
-]
-
 _START, _END, _TIME = WINDOW_COLUMNS
 
 

@@ -14,32 +14,6 @@ from penstock.sql.plan.rules.joins import is_filled_later
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = [
-    "CorrelatedQuery",
-    "Knows",
-    "QueryCondition",
-    "conjuncts",
-    "find_column",
-    "has_query",
-    "is_only_of",
-    "is_outer",
-    "join_conditions",
-    "join_type",
-    "names_in",
-    "pair_of",
-    "pairs_of",
-    "read_alias_names",
-    "read_correlated",
-    "read_join_kind",
-    "read_query_condition",
-    "read_relation_names",
-    "refuse_first",
-    "take_pairs",
-    "using_names",
-    "words_of",
-]
-
-
 _SPELLED = {
     "": JoinType.INNER,
     "INNER": JoinType.INNER,

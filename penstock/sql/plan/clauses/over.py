@@ -17,16 +17,6 @@ from penstock.sql.syntax.intervals import interval_value
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = [
-    "Call",
-    "Frame",
-    "OverWindow",
-    "over_calls",
-    "read_call",
-    "read_window",
-]
-
-
 # --- functions before OVER ---
 
 _AGGREGATES = (

@@ -15,15 +15,6 @@ from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = [
-    "expanded_items",
-    "name_value",
-    "needed_names",
-    "read_values",
-    "refuse_clauses",
-    "refuse_nondeterministic",
-]
-
 
 def refuse_clauses(select: exp.Query) -> Refusal | None:
     """Return why a SELECT, or a query in brackets, cannot be a stage: it has a clause that no stage has."""

@@ -24,17 +24,6 @@ from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = [
-    "Versions",
-    "last_by",
-    "read_last_row",
-    "read_table_versions",
-    "read_view_versions",
-    "refuse_left_without_rowtime",
-    "refuse_unversioned",
-]
-
-
 _LAST = (
     "SELECT a, b, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY ts DESC) AS n FROM t) WHERE n = 1, "
     "where ts is the rowtime of t"

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 
-__all__ = ["ExplainedOperator", "explain_query", "flink_letters"]
-
 _RUNS = {
     Engine.NATIVE: "spark",
     Engine.UPDATE: "spark update mode",

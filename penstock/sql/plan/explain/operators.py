@@ -14,8 +14,6 @@ from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.facts import Item
 from penstock.sql.plan.rules.aggregate import own_aggregates
 
-__all__ = ["OperatorWords", "operator_words", "short_table"]
-
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
 Detail = str | int | bool | None | Sequence[str]

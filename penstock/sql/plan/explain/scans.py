@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from penstock.sql.plan.analysed import TableScan
 
-__all__ = ["ExplainedScan", "explain_scan"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedScan:

@@ -28,9 +28,6 @@ from penstock.sql.plan.logical.plan import walk
 from penstock.sql.plan.placement.place import Engine, PhysicalNode
 from penstock.sql.plan.rules.flow import OperatorKind
 
-__all__ = ["OperatorState", "StageNames", "state_in_spark", "state_of_stages"]
-
-
 # --- stages of operators ---
 
 _KINDS: dict[type[nodes.Operator], OperatorKind] = {

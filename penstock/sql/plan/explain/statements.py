@@ -22,16 +22,6 @@ if TYPE_CHECKING:
 
     from penstock.sql.plan.analysed import AnalysedInsert, TableScan
 
-__all__ = [
-    "ExplainedQuery",
-    "ExplainedSet",
-    "ExplainedSink",
-    "explain_insert",
-    "plan_lines",
-    "table_writer",
-]
-
-
 # --- plans ---
 
 _INDENT = "  "

@@ -24,31 +24,6 @@ from penstock.sql.dialect.rewrites.unfold_grouping_sets import (
 )
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
 
-__all__ = [
-    "Arrival",
-    "Column",
-    "Facts",
-    "GroupKey",
-    "Item",
-    "LookupRetry",
-    "RowtimeColumn",
-    "TieBreak",
-    "Window",
-    "WindowTime",
-    "facts_of_alias",
-    "facts_of_join",
-    "facts_of_projection",
-    "facts_of_scan",
-    "facts_of_set_operation",
-    "facts_of_temporal_join",
-    "facts_of_unnest",
-    "facts_of_windowed_aggregate",
-    "facts_of_windows",
-    "own_names",
-    "unique_name",
-    "windows_of_union",
-]
-
 
 class Arrival(StrEnum):
     """The known arrival order of a table's rows."""

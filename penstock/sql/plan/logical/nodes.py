@@ -27,13 +27,6 @@ from penstock.sql.plan.logical.facts import (
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = [
-    "Aggregate", "Block", "Clause", "Distinct", "Filter", "Join", "JoinBound", "JoinType", "Limit",
-    "LookupJoin", "Node", "Opaque", "Operator", "Over", "Project", "Refused", "Scan", "SetKind", "SetOp",
-    "SubqueryAlias", "TableFunction", "TemporalJoin", "TopN", "Unnest", "Values", "WindowAssign",
-]  # fmt: skip
-
-
 _SKELETON = ("from_", "joins", "laterals", "where", "hint")
 
 

@@ -11,8 +11,6 @@ from sqlglot import exp
 from penstock.sql.binding.hints import StateTtl
 from penstock.sql.plan.logical import nodes
 
-__all__ = ["Plan", "StateHint", "inputs", "walk"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateHint:

@@ -12,8 +12,6 @@ from typing import Any
 
 from penstock.connector.source.state import SourceState, decode_state
 
-__all__ = ["BatchMetrics", "LateSplit", "TimelessSplit", "read_batch_metrics"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelessSplit:

@@ -48,8 +48,6 @@ from penstock.sql.plan.spark_text.changes import keep_distinct_of_streams
 from penstock.sql.settings import TIME_ZONE
 from penstock.sql.syntax.nodes import ScanTable
 
-__all__ = ["FrameBuilder", "group_members"]
-
 
 def group_members(
     leaves: Sequence[TableScan], views: Sequence[str], directory: Path

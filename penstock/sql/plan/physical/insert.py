@@ -41,18 +41,6 @@ from penstock.sql.plan.physical.frames import FrameBuilder
 from penstock.sql.plan.rules.inline import is_plain_projection
 from penstock.sql.plan.table_writer import place_table_writer
 
-__all__ = [
-    "IncrementalInsert",
-    "PlannedInsert",
-    "SinkCounts",
-    "by_key",
-    "run_bounded",
-    "sink_changelog_mode",
-    "to_display_rows",
-    "to_sink_rows",
-]
-
-
 # --- rows of a sink ---
 
 

@@ -38,8 +38,6 @@ from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import Select
 from penstock.sql.syntax.positions import span_of
 
-__all__ = ["Planner"]
-
 log = logging.getLogger(__name__)
 
 CONTINUOUS_LIMIT = 1_000_000  # records of a micro-batch, where the table sets no limit

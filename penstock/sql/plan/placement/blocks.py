@@ -36,19 +36,6 @@ from penstock.sql.plan.logical.plan import inputs
 from penstock.sql.plan.rules.flow import Flow, ScanFlow
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = [
-    "BlockRelation",
-    "IncrementalPlan",
-    "QueryBlock",
-    "Trait",
-    "numbering_block",
-    "query_block",
-    "remembered",
-    "rowtimes_of",
-    "scan_flow",
-]
-
-
 Answer = TypeVar("Answer")
 
 

@@ -37,17 +37,6 @@ from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = [
-    "Engine",
-    "PhysicalNode",
-    "PhysicalPlan",
-    "PlacementOptions",
-    "StagePlanner",
-    "on_spark",
-    "place_on_stages",
-    "place_operators",
-]
-
 
 class Engine(StrEnum):
     """What runs an operator."""

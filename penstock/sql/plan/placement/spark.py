@@ -46,8 +46,6 @@ from penstock.sql.plan.rules.top_n import RowNumberQuery, find_row_number
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = ["SparkTraits", "StreamedParts"]
-
 
 class SparkTraits:
     """The traits of the operators of one plan, each found once; `scans` are its tables by number."""

@@ -33,22 +33,6 @@ from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = [
-    "WHOLE",
-    "aggregate_flow",
-    "check_distinct",
-    "is_listed",
-    "is_of_any_order",
-    "is_same",
-    "is_windowed",
-    "may_delete",
-    "own_aggregates",
-    "refuse_ordered",
-    "total_type",
-    "without_filter",
-]
-
-
 _ANY_ORDER = (
     exp.Avg, exp.Count, exp.Max, exp.Min, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Sum, exp.Variance,
     exp.VariancePop,

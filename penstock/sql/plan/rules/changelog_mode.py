@@ -43,20 +43,6 @@ from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = [
-    "FromClause",
-    "JoinedFlow",
-    "check_numbered",
-    "check_over",
-    "is_aggregation",
-    "joined_flow",
-    "numbered_flow",
-    "select_flow",
-    "union_flow",
-    "windows_flow",
-]
-
-
 # --- joins under changes ---
 
 INSTEAD = (

@@ -18,19 +18,6 @@ from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes, star_qualifier
 
-__all__ = [
-    "QualifiedRelation",
-    "changes_flow",
-    "check_add_kind",
-    "constant_columns",
-    "deletes",
-    "expanded",
-    "is_computed",
-    "is_constant",
-    "output_names",
-    "rows_flow",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualifiedRelation:

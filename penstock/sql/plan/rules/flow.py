@@ -16,16 +16,6 @@ from penstock.catalog.errors import Span
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.logical.facts import Arrival
 
-__all__ = [
-    "Arrival",
-    "Flow",
-    "OperatorKind",
-    "ScanFlow",
-    "UpdatingOperator",
-    "describe_changes",
-    "renamed",
-]
-
 
 class OperatorKind(StrEnum):
     """Updating operators. Spark's update mode runs the first five: a key's newest row replaces the one before.

@@ -23,18 +23,6 @@ from penstock.sql.dialect.functions.table import FUNCTIONS
 from penstock.sql.syntax.nodes import SCAN_PARTS, ScanTable
 from penstock.sql.syntax.traversal import copy_tree, find_nodes
 
-__all__ = [
-    "Relations",
-    "TableReference",
-    "called_functions",
-    "find_relations",
-    "inline_ctes",
-    "is_plain_projection",
-    "is_stateful",
-    "number_scans",
-    "waits_for_time",
-]
-
 
 def inline_ctes(query: exp.Expr) -> exp.Expr:
     """Return `query` without WITH; a query that is named twice is copied twice. The tree is changed."""

@@ -23,25 +23,6 @@ from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = [
-    "UnequalJoins",
-    "bound_of",
-    "check_temporal",
-    "compares_windows",
-    "has_inner_query",
-    "has_temporal",
-    "in_processing_time",
-    "is_filled_later",
-    "is_null_filled",
-    "is_regular",
-    "is_regular_block",
-    "is_temporal",
-    "is_time",
-    "unequal_joins",
-    "updates",
-]
-
-
 _RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
 _TIMES = (exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMP)

@@ -20,8 +20,6 @@ from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = ["LookupRetry", "is_lookup", "retry_of", "take_lookups"]
-
 
 def take_lookups(
     query: exp.Expr,

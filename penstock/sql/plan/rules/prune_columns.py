@@ -25,20 +25,6 @@ from penstock.sql.plan.rules.inline import inline_ctes
 from penstock.sql.syntax.nodes import SCAN_PARTS, ScanTable
 from penstock.sql.syntax.traversal import all_nodes, copy_tree
 
-__all__ = [
-    "Paths",
-    "delivered_columns",
-    "field_paths",
-    "merged",
-    "narrowed",
-    "narrowed_input",
-    "path_texts",
-    "prune_projections",
-    "row_paths",
-    "wanted_columns",
-    "with_key",
-]
-
 # every part of a SELECT that does not ask for what a star in it stands for; what is not named here counts as asking
 _OPEN = {
     "expressions", "from_", "joins", "laterals", "where", "windows", "hint", "order", "limit", "fetch", "offset",

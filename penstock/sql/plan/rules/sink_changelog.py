@@ -20,16 +20,6 @@ from penstock.sql.statements.dml import Conflict, ConflictAction
 from penstock.sql.syntax.positions import attach, source_of, span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = [
-    "SinkTable",
-    "conflict_refusal",
-    "first_of_each_key",
-    "has_several_rows_of_a_key",
-    "keeps_first",
-    "last_of_each_key",
-    "sink_refusal",
-]
-
 KEYED = "write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'"
 
 WINDOW = (

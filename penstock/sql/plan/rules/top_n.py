@@ -26,24 +26,6 @@ from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 
-__all__ = [
-    "RowNumberQuery",
-    "TieBreak",
-    "arrival_carriers",
-    "carry_arrival",
-    "check_limit",
-    "check_row_number",
-    "find_row_number",
-    "in_reverse",
-    "is_descending",
-    "is_downwards",
-    "is_processing_time",
-    "take_bound",
-    "top_n_flow",
-    "winner",
-]
-
-
 # --- queries that number rows ---
 
 MAX_ROWS = 10_000

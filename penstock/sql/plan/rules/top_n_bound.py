@@ -11,8 +11,6 @@ from sqlglot import exp
 
 from penstock.sql.syntax.positions import attach, source_of
 
-__all__ = ["read_bound"]
-
 
 def read_bound(
     where: exp.Where | None, place: tuple[str, str], *, stays: bool

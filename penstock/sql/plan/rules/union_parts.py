@@ -12,8 +12,6 @@ from itertools import combinations
 
 from sqlglot import exp
 
-__all__ = ["have_other_keys", "telling_column", "union_parts"]
-
 
 def union_parts(node: exp.SetOperation) -> list[exp.Expr]:
     """Return the queries of a chain of UNION ALL, without their brackets."""

@@ -34,18 +34,6 @@ from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = [
-    "add_kind",
-    "delete",
-    "expand_stars",
-    "keep_distinct",
-    "keep_distinct_of_streams",
-    "kind_literal",
-    "project_changes",
-    "write_aggregate",
-]
-
-
 # --- projections and filters ---
 
 

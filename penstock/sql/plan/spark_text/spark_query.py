@@ -42,8 +42,6 @@ from penstock.sql.plan.spark_text.top_n import write_top_n
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import whole_copies
 
-__all__ = ["SparkQuery", "spark_query"]
-
 
 def _write_joins(select: exp.Select, joined: JoinedFlow) -> None:
     """Rewrite the joins of a SELECT over changes: the tables are broadcast, and upserts keep rows without a match."""

@@ -15,8 +15,6 @@ from penstock.sql.plan.rules.changelog_project import QualifiedRelation
 from penstock.sql.plan.rules.top_n import RowNumberQuery, in_reverse, is_descending, is_downwards
 from penstock.sql.plan.spark_text.changes import expand_stars
 
-__all__ = ["write_top_n"]
-
 BEST, RANKED, KEY, ROW, ORDER = "__best", "__ranked", "__key", "__row_of_key", "__order"
 NUMBER = "__number"
 
