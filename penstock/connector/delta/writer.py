@@ -1,6 +1,11 @@
 """Write batches to a Delta table exactly once, by `txnAppId` and `txnVersion`; create or check the table first.
 
-A commit notes the digest of its batch, by which a replay of other content is recognised. OPTIMIZE runs when it is due.
+The argument: rows and `txn` (query, batch number) are one commit, and Delta takes no second one of the same number.
+- A driver that dies before the commit leaves nothing that readers see; after it, the batch that is run again is passed.
+- A commit notes the digest of its batch, by which a replay of other content is refused, which Delta alone would pass.
+- Spark's own Delta sink, which plain appends go through (`DeltaWriter.start`), commits the same `txn`, without a note.
+- A table that was replaced or restored is found when a query starts (`checkpoint_check.py`).
+OPTIMIZE runs when it is due.
 """
 
 from __future__ import annotations

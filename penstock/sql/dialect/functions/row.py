@@ -1,8 +1,9 @@
 """The row of the table of built-in functions: what is known of one function, and how rows are written down.
 
-A form is Spark SQL text with {0}, {1}, ... for the arguments and {*} for all of them. Where an argument
-stands in a lambda, the lambda's variables begin with two underscores: a column could have their name. The rows
-themselves are in `text.py`, `numbers.py`, `time.py`, `collections.py` and `other.py`; `table.py` puts them together.
+A form is Spark SQL text with {0}, {1}, ... for the arguments, {*} for all of them, {{ and }} for braces. Where an
+argument stands in a lambda, the lambda's variables begin with two underscores: a column could have their name. The
+rows themselves are in `text.py`, `numbers.py`, `time.py`, `collections.py` and `other.py`; `table.py` puts them
+together.
 """
 
 from __future__ import annotations
