@@ -15,12 +15,13 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from setuptools import find_packages
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import Engine, create_engine, inspect
 
 from penstock.catalog import migrations
 from penstock.catalog.definitions.leases import Lease, Owner, this_process
 from penstock.catalog.errors import CatalogError
 from penstock.catalog.migrations.tables import HEAD, METADATA, MIN_READER, STEP
+from penstock.catalog.migrations.upgrade import migrate
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import DatabaseDescriptor
 from penstock.catalog.model.table import ComputedColumn, MetadataColumn, Table
@@ -166,13 +167,62 @@ def test_processes_that_take_an_older_store_over_at_once_do_it_once(store: Store
     catalog.close()
 
 
+def engine_of(store: Store) -> Engine:
+    """Return an engine past the catalog."""
+    return create_engine(store.url.replace("postgresql:", "postgresql+psycopg:"))
+
+
+def make_by_steps(store: Store) -> None:
+    """Make an empty store by the steps that bring older ones up to date."""
+    store.execute("SELECT 1")  # makes the folder
+    engine = engine_of(store)
+    with engine.begin() as connection:
+        assert migrate(connection)
+    engine.dispose()
+
+
+def shape_of(store: Store) -> dict[str, object]:
+    """Return what is to be the same in all stores that are up to date: names, types, keys, indexes, versions."""
+    engine = engine_of(store)
+    with engine.connect() as connection:
+        found = inspect(connection)
+        shape: dict[str, object] = {
+            name: (
+                [
+                    (column["name"], str(column["type"]), column["nullable"], column["default"])
+                    for column in found.get_columns(name)
+                ],
+                found.get_pk_constraint(name)["constrained_columns"],
+                found.get_unique_constraints(name),
+                found.get_indexes(name),
+            )
+            for name in found.get_table_names()
+        }
+    engine.dispose()
+    for name in ("penstock_alembic_step", "penstock_alembic_version", "penstock_schema_version"):
+        shape[f"rows of {name}"] = store.execute(f"SELECT * FROM {name}")
+    return shape
+
+
+def test_a_new_store_is_what_the_steps_would_have_made(store: Store) -> None:
+    """It is made at once, without them: its tables in their order of columns, and the numbers that others read."""
+    store.open().upgrade()
+    at_once = shape_of(store)
+    for name in METADATA.tables:
+        store.execute(f"DROP TABLE {name}")
+    make_by_steps(store)
+
+    assert at_once == shape_of(store)
+    assert at_once.keys() >= METADATA.tables.keys()
+
+
 def test_the_steps_make_the_tables_that_the_code_uses(store: Store) -> None:
     """And end at the version that the code calls up to date."""
-    store.open().create(table())
+    make_by_steps(store)
     config = Config()
     config.set_main_option("script_location", str(FOLDER))
     script = ScriptDirectory.from_config(config)
-    engine = create_engine(store.url.replace("postgresql:", "postgresql+psycopg:"))
+    engine = engine_of(store)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"version_table": STEP.name})
         differences = [
@@ -197,11 +247,10 @@ def test_a_wheel_holds_the_steps() -> None:
 
 @pytest.mark.slow
 def test_alembic_is_loaded_where_something_is_migrated_alone(sqlite_store: Store) -> None:
-    """Not by reading, and not by writing to a store that is up to date: it takes long to load."""
-    sqlite_store.open().create(table("a"))
+    """Not by reading, not by making a store, and not by writing to one that is up to date: it takes long to load."""
     code = (
         "import sys; from penstock.catalog.store.sql_catalog import SqlCatalog; from tests.catalog.examples import table; "
-        "catalog = SqlCatalog(sys.argv[1]); catalog.tables(); catalog.create(table('b')); "
+        "catalog = SqlCatalog(sys.argv[1]); catalog.tables(); catalog.create(table('a')); catalog.create(table('b')); "
         "print('alembic' in sys.modules, len(catalog.tables()))"
     )
     told = subprocess.run(

@@ -1,7 +1,7 @@
 """The store's tables, which version a store has, and how an older one is brought up to date, by Alembic.
 
-`upgrade` imports Alembic, which takes half as long to load as SQLAlchemy: where a store is made or brought up to
-date, and only there.
+`upgrade` imports Alembic, which takes half as long to load as SQLAlchemy: where an older store is brought up to date,
+and only there.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from penstock.catalog.migrations.tables import (
     STOP_REQUESTS,
     STOP_REQUESTS_SINCE,
     VERSIONS_SINCE,
+    create_store,
     version_of,
 )
 
@@ -49,5 +50,6 @@ __all__ = [
     "STOP_REQUESTS",
     "STOP_REQUESTS_SINCE",
     "VERSIONS_SINCE",
+    "create_store",
     "version_of",
 ]

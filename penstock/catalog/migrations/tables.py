@@ -1,6 +1,7 @@
 """The store's own tables as they are now, the version of a store, and the versions of Penstock that may use it.
 
-Plain SQLAlchemy, no dialect's own SQL. `versions/` makes the tables, step by step; a test holds the two together.
+Plain SQLAlchemy, no dialect's own SQL. A new store is made at once; an older one is changed by `versions/`, step by
+step; tests hold the two together.
 The version is one plain query where a store is up to date: every transaction asks.
 """
 
@@ -18,6 +19,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     func,
+    insert,
     inspect,
     select,
 )
@@ -243,6 +245,22 @@ def legacy_version(connection: Connection) -> int:
             hint="name another file; this one was not changed",
         )
     return 0
+
+
+def create_store(connection: Connection) -> bool:
+    """Make the tables of an up-to-date store, within the transaction of `connection`, which no other process does.
+
+    Returns False where there is a store, which stays as it is. Raises as `version_of`.
+    """
+    if legacy_version(connection):
+        return False
+    names = inspect(connection).get_table_names()
+    absent = [table for table in METADATA.sorted_tables if table.name not in names]
+    METADATA.create_all(connection, tables=absent, checkfirst=False)
+    connection.execute(insert(STEP).values(version_num=f"{HEAD:04}"))
+    connection.execute(insert(LOWEST_READER).values(version_num=f"{MIN_READER:04}"))
+    connection.execute(insert(LEGACY_VERSION).values(version=LEGACY_HEAD + 1))
+    return True
 
 
 def _known(version: str | None, reader: str | None) -> int:

@@ -18,7 +18,14 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from penstock.catalog.errors import CatalogError, ConfigError
-from penstock.catalog.migrations import HEAD, MIN_READER, STEPS_SINCE, VERSIONS_SINCE, version_of
+from penstock.catalog.migrations import (
+    HEAD,
+    MIN_READER,
+    STEPS_SINCE,
+    VERSIONS_SINCE,
+    create_store,
+    version_of,
+)
 from penstock.catalog.store import postgres
 from penstock.catalog.store import sqlite as sqlite_file
 
@@ -113,7 +120,7 @@ class Database:
         """Make the store, or bring it up to date."""
         with self._turn, self._explained():
             self._create_file()
-            self._migrate()
+            self._bring_up_to_date()
 
     def change(
         self,
@@ -179,7 +186,7 @@ class Database:
                 return version
             others = self._in_the_way(connection, version)
         if version == 0 or others is None:
-            self._migrate()
+            self._bring_up_to_date()
             return HEAD
         if version < since:
             raise CatalogError(
@@ -202,17 +209,24 @@ class Database:
         if self._file is not None and not self._file.exists():
             sqlite_file.create_file(self._file)
 
-    def _migrate(self) -> None:
+    def _bring_up_to_date(self) -> None:
+        if self._apply(create_store):
+            return
         # loaded before others have to wait for the transaction
         from penstock.catalog.migrations.upgrade import migrate
 
+        self._apply(migrate)
+
+    def _apply(self, step: Callable[[Connection], bool]) -> bool:
+        """Do a step that changes tables, while no other process does. Returns whether there was anything to do."""
         with self._writer().connect() as connection:
             with connection.begin():
                 self._queue_up(connection)
-                migrated = migrate(connection)
-            if migrated and self._file is not None:
+                done = step(connection)
+            if done and self._file is not None:
                 sqlite_file.write_ahead(connection, self._file)
         self._has_steps = True
+        return done
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
