@@ -11,12 +11,9 @@ import tomllib
 from pathlib import Path
 
 import penstock
+from tests.house.modules import penstock as modules
 
 ROOT = Path(__file__).resolve().parents[1]
-MODULES = sorted(
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    for path in (ROOT / "penstock").rglob("*.py")
-)
 
 
 def test_the_package_offers_one_function_and_its_version() -> None:
@@ -38,13 +35,12 @@ def test_importing_the_package_loads_no_engine_and_no_client() -> None:
 def test_every_module_has_what_it_says_it_offers() -> None:
     """Names in `__all__` exist, each once; a folder's `__init__.py` that offers names has an `__all__`."""
     wrong = {}
-    for name in MODULES:
-        module = importlib.import_module(name)
-        source = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
-        offers = str(module.__file__).endswith("__init__.py") and any(
+    for source in modules().modules:
+        name, module = source.name, importlib.import_module(source.name)
+        offers = source.path.name == "__init__.py" and any(
             (isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"))
             or (isinstance(node, ast.ImportFrom) and str(node.module).startswith("penstock."))
-            for node in source.body
+            for node in source.tree.body
         )
         offered = getattr(module, "__all__", [])
         lacking = [entry for entry in offered if not hasattr(module, entry)]

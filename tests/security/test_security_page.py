@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -13,13 +12,15 @@ NAMED = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE)
 
 def test_each_test_that_is_named_is_there() -> None:
     """A test that was renamed or removed takes its promise with it."""
-    lacking = []
-    for file, name in NAMED:
-        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-        if name not in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}:
-            lacking.append(f"{file}::{name}")
+    there = {
+        (file, name)
+        for file in {file for file, _ in NAMED}
+        for name in re.findall(
+            r"^ *def (\w+)\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE
+        )
+    }
 
-    assert not lacking
+    assert set(NAMED) - there == set()
     assert len(NAMED) > 25
 
 

@@ -30,6 +30,12 @@ CREATE FUNCTION my_function AS 'module.my_function' LANGUAGE PYTHON
 
 def new_namespace(sql: str = "") -> Namespace:
     """A namespace of its own, with what `sql` defines. It keeps its definitions as objects, as a check does."""
+    return _defined(sql).overlay()
+
+
+@cache
+def _defined(sql: str) -> Namespace:
+    """What a text defines, which stays as it is: many tests begin with the same."""
     namespace = Namespace(_no_definitions()).overlay()
     run(sql, namespace)
     return namespace

@@ -28,6 +28,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from sqlglot import exp
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError, InputErrors
@@ -119,13 +120,19 @@ def sink_of(words: str) -> SinkTable | None:
     )
 
 
+@cache
+def parsed(sql: str, tables: str) -> exp.Expr:
+    """Return the query of a case, and of those behind it that ask for it again. Raises InputError."""
+    (statement,) = parse_script(sql, "case.sql", namespace(tables))
+    assert isinstance(statement, Select)
+    return statement.query
+
+
 def planned(case: Case, tables: str) -> AnalysedQuery:
     """Plan the query of a case. Raises InputError."""
-    (statement,) = parse_script(case.sql, "case.sql", namespace(tables))
-    assert isinstance(statement, Select)
     into = sink_of(case.sink)
     return analyse(
-        statement.query,
+        parsed(case.sql, tables),
         namespace(tables),
         Path("/nowhere"),
         appends=into is not None,
