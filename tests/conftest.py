@@ -74,7 +74,7 @@ gc.disable()
 def pytest_collection_finish() -> None:
     """Keep the garbage collector from going through thousands of tests and modules from now on."""
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(100_000, 20, 20)
     gc.enable()
 
 

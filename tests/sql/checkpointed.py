@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.catalog.definitions.resolver import Namespace
-from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.check.checkpoint_assignment import name_scripts_here
 from penstock.sql.check.script_check import CheckedScript, check_scripts
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.plan.query_location import insert_fingerprint
 from penstock.sql.script.files import ScriptFile
+from tests.sql.sql_objects import new_namespace
 
 TABLES = """
 CREATE TABLE src (a BIGINT, b STRING) WITH ('connector' = 'kafka', 'topic' = 't',
@@ -46,7 +45,7 @@ class Job:
         return check_scripts(
             files,
             SessionContext(
-                namespace=Namespace(SqlCatalog("sqlite://")),
+                namespace=new_namespace(),
                 project=self.project,
                 settings=self.settings,
             ),

@@ -10,9 +10,10 @@ from typer import Typer
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
-__all__ = ["CommandRunner"]
+__all__ = ["CommandRunner", "built"]
 
-_built = cache(get_command)
+built = cache(get_command)
+"""Build the commands of an application, once."""
 
 
 class CommandRunner(CliRunner):
@@ -20,5 +21,5 @@ class CommandRunner(CliRunner):
 
     def invoke(self, app: Typer, *arguments: Any, **more: Any) -> Result:
         """Run a command, as `CliRunner.invoke`."""
-        with mock.patch("typer.testing._get_command", _built):
+        with mock.patch("typer.testing._get_command", built):
             return super().invoke(app, *arguments, **more)

@@ -17,7 +17,7 @@ import typer
 from penstock.catalog.errors import BadRecordError, InputErrors, SqlSyntaxError, UnknownObjectError
 from penstock.sql.cli.commands.app import app
 from penstock.sql.cli.output.report import OutputFormat, reporting
-from tests.sql.cli.command_runner import CommandRunner
+from tests.sql.cli.command_runner import CommandRunner, built
 
 COMMANDS = (
     ("init",),
@@ -67,7 +67,7 @@ def penstock(tmp_path, monkeypatch):
 
 def options_of(*names):
     """The options of a command, as typer holds them."""
-    command = typer.main.get_command(app)
+    command = built(app)
     for name in names:
         command = command.commands[name]
     return [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
