@@ -103,8 +103,8 @@ sim: setup ## SEEDS=100000 runs of the split runtime in a simulated world, fault
 demo: setup ## a million skewed orders: Kafka to Delta, and what Spark's own watermark loses
 	@$(PY) -m examples.demo
 
-bench: setup ## throughput beside Spark's own Kafka source and raw librdkafka
-	@$(PY) -m benchmarks.source
+bench: setup ## throughput beside Spark's own Kafka source, Flink SQL and raw librdkafka; ARGS="--rows 200000 --rounds 1"
+	@$(PY) -m benchmarks.source $(ARGS)
 
 wheel: setup ## dist/penstock-*.whl, to install Penstock into an environment of your own
 	@rm -rf build && $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist .

@@ -1,7 +1,8 @@
 """Those who read the benchmark's topic, each in a process of its own that waits for orders on standard input.
 
 An order is a line `<sink> <round>`; the answer is a line of JSON with the rows read and the seconds it took.
-`python -m benchmarks.contestants NAME BOOTSTRAP TOPIC FOLDER` starts one.
+`python -m benchmarks.contestants NAME BOOTSTRAP TOPIC FOLDER` starts one. Flink SQL is `flink_sql.py`, in an
+environment of its own.
 """
 
 from __future__ import annotations
@@ -26,16 +27,56 @@ SPARK_CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.databricks.delta.snapshotPartitions": "2",
 }
-"""The same for both Sparks."""
+"""The same for both Sparks; Penstock has its own defaults beside it."""
 
 DELTA_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
 
+TUNED_CONF = {
+    "spark.sql.adaptive.enabled": (
+        "false",
+        "the tasks of a batch are few and even: nothing to adapt",
+    ),
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": (
+        "false",
+        "half as many files of a checkpoint on a local disk",
+    ),
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        "state outside of Java's heap",
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": (
+        "true",
+        "a commit of state writes what changed",
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": (
+        "false",
+        "saves a read for each write of state",
+    ),
+    "spark.sql.streaming.numRecentProgressUpdates": ("10", "nobody looks at more"),
+}
+"""What an expert sets for Spark's own source on two cores beside `SPARK_CONF`, and why."""
+
+TUNED_SOURCE = {
+    "kafka.max.poll.records": ("20000", "500 by default: a call for each 500 records"),
+    "kafka.max.partition.fetch.bytes": ("8388608", "1 MiB by default: more answers of the broker"),
+    "kafka.fetch.max.bytes": ("67108864", "room for the above from all partitions"),
+    "kafka.receive.buffer.bytes": ("1048576", "64 KiB by default"),
+    "kafka.check.crcs": ("false", "broker and reader share a machine"),
+}
+"""Options of its Kafka source. Not set: `minPartitions`, as four partitions keep two cores busy."""
+
 SPARK_SCHEMA = """
   auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, dateTime TIMESTAMP_NTZ, extra STRING
 """
+
+TIMED_SCHEMA = SPARK_SCHEMA.replace("TIMESTAMP_NTZ", "TIMESTAMP")
+"""A watermark of Spark's is on such a time."""
+
+WINDOWED = "window_start TIMESTAMP(3), window_end TIMESTAMP(3), channel STRING, bids BIGINT"
+"""What a count of bids in windows of ten seconds, by channel, gives; both have a WATERMARK ten seconds behind."""
 
 COLUMNS = """
   auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, `dateTime` TIMESTAMP(3), extra STRING
@@ -102,8 +143,23 @@ class Raw(Contestant):
         return rows
 
 
+class Drain(Contestant):
+    """librdkafka through `penstock-native`: records become Arrow buffers, nothing is decoded."""
+
+    sinks = ("noop",)
+
+    def run(self, sink: str, target: str) -> int:  # noqa: ARG002  it makes nothing
+        """One consumer for all partitions, until it is at the end of each."""
+        assert sink == "noop", "raw consumption writes nowhere"
+        from benchmarks.drain import Topic, drained
+
+        return drained(Topic(bootstrap=self.place.bootstrap, rows=0))
+
+
 class SparkAlone(Contestant):
-    """Spark's own Kafka source and `from_json`."""
+    """Spark's own Kafka source and `from_json`, as an expert tunes them."""
+
+    sinks = ("noop", "delta", "window")
 
     def __init__(self, place: Place) -> None:
         """Start Spark."""
@@ -111,21 +167,46 @@ class SparkAlone(Contestant):
         from examples.demo.spark_alone import start_spark
         from penstock.connector.delta.connector import delta_jars
 
-        self.spark = start_spark(place.folder / "logs", delta_jars(), {**SPARK_CONF, **DELTA_CONF})
+        tuned = {key: value for key, (value, _) in TUNED_CONF.items()}
+        conf = {**SPARK_CONF, **DELTA_CONF, **tuned}
+        self.spark = start_spark(place.folder / "logs", delta_jars(), conf)
 
     def run(self, sink: str, target: str) -> int:
         """One streaming query to the end of the topic."""
-        from pyspark.sql import functions as f
+        path = self.place.folder / target
+        if sink == "window":
+            timed = spark_bids(self.spark, self.place, TIMED_SCHEMA)
+            return stream(count_in_windows(timed), "delta", path)
+        return stream(spark_bids(self.spark, self.place), sink, path)
 
-        reader = self.spark.readStream.format("kafka").option("startingOffsets", "earliest")
-        reader = reader.option("kafka.bootstrap.servers", self.place.bootstrap)
-        records = reader.option("subscribe", self.place.topic).load()
-        bid = f.from_json(f.col("value").cast("string"), SPARK_SCHEMA).alias("bid")
-        return stream(records.select(bid).select("bid.*"), sink, self.place.folder / target)
+
+def spark_bids(spark: Any, place: Place, schema: str = SPARK_SCHEMA) -> Any:
+    """Read the topic by Spark's own source, decoded."""
+    from pyspark.sql import functions as f
+
+    reader = spark.readStream.format("kafka").option("startingOffsets", "earliest")
+    for key, (value, _) in TUNED_SOURCE.items():
+        reader = reader.option(key, value)
+    reader = reader.option("kafka.bootstrap.servers", place.bootstrap)
+    records = reader.option("subscribe", place.topic).load()
+    bid = f.from_json(f.col("value").cast("string"), schema).alias("bid")
+    return records.select(bid).select("bid.*")
+
+
+def count_in_windows(bids: Any, length: str = "10 seconds", delay: str = "10 seconds") -> Any:
+    """Count bids by channel in windows, each given once it is closed."""
+    from pyspark.sql import functions as f
+
+    timed = bids.withWatermark("dateTime", delay)
+    counted = timed.groupBy(f.window("dateTime", length), "channel").agg(f.count("*").alias("bids"))
+    start, end = f.col("window.start"), f.col("window.end")
+    return counted.select(start.alias("window_start"), end.alias("window_end"), "channel", "bids")
 
 
 class Penstock(Contestant):
-    """Penstock: `SELECT` into Spark's noop sink, `INSERT` into a Delta table."""
+    """Penstock: `SELECT` into Spark's noop sink, `INSERT` into a Delta table that Spark or the reading tasks write."""
+
+    sinks = ("noop", "delta", "tasks", "window")
 
     def __init__(self, place: Place) -> None:
         """Start a session and define the sources: one without an end for streams, one with for INSERT."""
@@ -143,21 +224,42 @@ class Penstock(Contestant):
         self.session.sql(f"CREATE TABLE bids ({COLUMNS}) WITH ({common})")
         bounded = f"{common}, 'scan.bounded.mode' = 'latest-offset'"
         self.session.sql(f"CREATE TABLE all_bids ({COLUMNS}) WITH ({bounded})")
+        watermark = "WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '10' SECOND"
+        self.session.sql(f"CREATE TABLE timed_bids ({COLUMNS}, {watermark}) WITH ({bounded})")
 
     def run(self, sink: str, target: str) -> int:
         """One streaming query to the end of the topic."""
-        from penstock.sql.jobs.job import Job
-
         if sink == "noop":
             return stream(self.session.sql("SELECT * FROM bids"), sink, self.place.folder / target)
+        if sink == "window":
+            self.create(target, WINDOWED, "tasks")
+            return self.insert(target, windowed_count("timed_bids", 10))
+        self.create(target, COLUMNS, "spark" if sink == "delta" else "tasks")
+        return self.insert(target, "SELECT * FROM all_bids")
+
+    def create(self, target: str, columns: str, writer: str) -> None:
+        """Make a Delta table, written by Spark or by tasks where the query allows that."""
+        options = f"'connector' = 'delta', 'path' = '{target}', 'sink.writer' = '{writer}'"
+        self.session.sql(f"CREATE TABLE `{target}` ({columns}) WITH ({options})")
+
+    def insert(self, target: str, query: str) -> int:
+        """Run an INSERT to the end of its source; the rows it read."""
+        from penstock.sql.jobs.job import Job
+
         self.session.sql(f"SET 'pipeline.name' = '{target}'")
-        self.session.sql(
-            f"CREATE TABLE `{target}` ({COLUMNS}) WITH ('connector' = 'delta', 'path' = '{target}')"
-        )
-        job = self.session.sql(f"INSERT INTO `{target}` SELECT * FROM all_bids")
+        job = self.session.sql(f"INSERT INTO `{target}` {query}")
         assert isinstance(job, Job), "an INSERT is one job"
         job.await_termination()
         return int(job.progress.rows_in)
+
+
+def windowed_count(table: str, seconds: int) -> str:
+    """Write a count by channel in windows in Flink SQL."""
+    return (
+        "SELECT window_start, window_end, channel, COUNT(*) AS bids FROM "
+        f"TABLE(TUMBLE(TABLE {table}, DESCRIPTOR(`dateTime`), INTERVAL '{seconds}' SECOND)) "
+        "GROUP BY window_start, window_end, channel"
+    )
 
 
 def stream(frame: Any, sink: str, target: Path) -> int:
@@ -168,7 +270,12 @@ def stream(frame: Any, sink: str, target: Path) -> int:
     return sum(progress["numInputRows"] for progress in query.recentProgress)
 
 
-CONTESTANTS: dict[str, type[Contestant]] = {"raw": Raw, "spark": SparkAlone, "penstock": Penstock}
+CONTESTANTS: dict[str, type[Contestant]] = {
+    "raw": Raw,
+    "drain": Drain,
+    "spark": SparkAlone,
+    "penstock": Penstock,
+}
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
-"""`make bench`: how fast Kafka is read, by Penstock, by Spark's own source with `from_json`, and raw.
+"""`make bench`: how fast Kafka is read, by Penstock, by Spark's own source with `from_json`, by Flink SQL, and raw.
 
 One broker, one topic; everyone reads all of it in turn, a warm-up and then the rounds that count, so that a slow
-minute of the machine hits all alike. Medians go to `results/source.md`, every run to `results/source.json`.
+minute of the machine hits all alike. CPU time is that of a contestant's processes, all that it started included; the
+broker's is counted apart. Medians go to `results/source.md`, every run to `results/source.json`.
 """
 
 from __future__ import annotations
@@ -14,32 +15,78 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bids import PARTITIONS, write_bids
-from benchmarks.contestants import CONTESTANTS
+from benchmarks.contestants import SPARK_CONF, TUNED_CONF, TUNED_SOURCE
+from benchmarks.cpu import CpuTime, spent
+from benchmarks.flink_environment import flink_command, unusable
 from benchmarks.machine import describe_machine, machine
 from penstock.connector.kafka.broker.broker import EmbeddedBroker
+from penstock.connector.kafka.client.native import SWITCH, find_native
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 TOPIC = "bids"
 GOAL = 1.3
-"""Penstock over Spark's own source, on both sinks."""
+"""Penstock without penstock-native over Spark's own source, into nothing and into Delta: less is a failure."""
 
-TITLES = {
-    ("raw", "noop"): "librdkafka, nothing decoded",
-    ("spark", "noop"): "Spark's Kafka source + from_json",
-    ("penstock", "noop"): "Penstock",
-    ("spark", "delta"): "Spark's Kafka source + from_json → Delta",
-    ("penstock", "delta"): "Penstock → Delta",
-    ("before", "noop"): "Penstock as it was",
-    ("before", "delta"): "Penstock as it was → Delta",
+Key = tuple[str, str]
+"""A contestant and a sink."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A contestant: the class that serves it, the sinks it takes with what to call them, its environment."""
+
+    who: str
+    titles: Mapping[str, str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def _penstock(name: str) -> dict[str, str]:
+    return {
+        "noop": name,
+        "delta": f"{name} → Delta, written by Spark",
+        "tasks": f"{name} → Delta, written by the reading tasks",
+        "window": f"{name}, windowed count → Delta",
+    }
+
+
+ENTRIES = {
+    "raw": Entry(who="raw", titles={"noop": "librdkafka by confluent-kafka, nothing decoded"}),
+    "drain": Entry(who="drain", titles={"noop": "librdkafka by penstock-native, nothing decoded"}),
+    "spark": Entry(
+        who="spark",
+        titles={
+            "noop": "Spark's Kafka source + from_json",
+            "delta": "Spark's Kafka source + from_json → Delta",
+            "window": "Spark's Kafka source + from_json, windowed count → Delta",
+        },
+    ),
+    "flink": Entry(
+        who="flink",
+        titles={
+            "noop": "Flink SQL → blackhole",
+            "window": "Flink SQL, windowed count → blackhole",
+        },
+    ),
+    "penstock": Entry(who="penstock", titles=_penstock("Penstock"), variables={SWITCH: "0"}),
+    "native": Entry(
+        who="penstock", titles=_penstock("Penstock with penstock-native"), variables={SWITCH: "1"}
+    ),
+    "before": Entry(
+        who="penstock",
+        titles={"noop": "Penstock as it was", "delta": "Penstock as it was → Delta"},
+    ),
 }
+NEED_NATIVE = ("drain", "native")
+COMPARED = {"noop": "noop", "delta": "delta", "tasks": "delta", "window": "window"}
+"""The sinks of Penstock, and the sink of another that each is compared with."""
 
 
 @dataclass(slots=True)
@@ -67,35 +114,62 @@ class Runner:
         return result
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One read of the whole topic."""
+
+    seconds: float
+    cpu: CpuTime
+    broker: CpuTime
+
+
 @dataclass(slots=True)
 class Measured:
-    """Seconds of the rounds that count, by contestant and sink."""
+    """The rounds that count, by contestant and sink."""
 
     rows: int
-    seconds: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    turns: dict[Key, list[Turn]] = field(default_factory=dict)
 
-    def rate(self, key: tuple[str, str]) -> float:
+    def rate(self, key: Key) -> float:
         """Median rows a second."""
-        return self.rows / statistics.median(self.seconds[key])
+        return self.rows / statistics.median(turn.seconds for turn in self.turns[key])
 
-    def ratio(self, sink: str, other: str = "spark") -> float:
-        """Penstock over Spark's own, or over itself as it was."""
-        return self.rate(("penstock", sink)) / self.rate((other, sink))
+    def each_us(self, key: Key, of: Callable[[Turn], float]) -> float:
+        """Median CPU time a row, in µs."""
+        return statistics.median(of(turn) for turn in self.turns[key]) / self.rows * 1e6
+
+    def ratio(self, key: Key, other: Key) -> float | None:
+        """One rate over another; None where one was not measured."""
+        if key not in self.turns or other not in self.turns:
+            return None
+        return self.rate(key) / self.rate(other)
 
 
 def main() -> int:
-    """Exit status 0 when Penstock reaches its goal on both sinks, else 1."""
+    """Exit status 1 when Penstock without penstock-native is below its goal beside Spark's own source."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument(
+        "--contestants",
+        default="",
+        help=f"a part of them, separated by commas: {', '.join(ENTRIES)}; default: all that can run",
+    )
+    parser.add_argument(
         "--beside", type=Path, help="a checkout of an earlier Penstock, measured in the same run"
     )
+    parser.add_argument(
+        "--flink",
+        type=Path,
+        metavar="VENV",
+        help="an environment with apache-flink; made by `python -m benchmarks.flink_environment VENV`",
+    )
     arguments = parser.parse_args()
+    names = chosen(arguments.contestants, arguments.beside, arguments.flink)
     folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
-        measured = measure(folder, arguments.rows, arguments.rounds, arguments.beside)
+        measured = measure(folder, names, arguments)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     text = report(measured, arguments.rounds)
@@ -103,62 +177,95 @@ def main() -> int:
     (arguments.results / "source.md").write_text(text, encoding="utf-8")
     (arguments.results / "source.json").write_text(as_json(measured), encoding="utf-8")
     print(text)
-    return 0 if min(measured.ratio("noop"), measured.ratio("delta")) >= GOAL else 1
+    return 0 if reaches_goal(measured) else 1
 
 
-def measure(folder: Path, rows: int, rounds: int, beside: Path | None) -> Measured:
+def chosen(text: str, beside: Path | None, flink: Path | None) -> list[str]:
+    """Who takes part: those that were named, of those that can run. Says who cannot, and why."""
+    wanted = [name.strip() for name in text.split(",") if name.strip()] or list(ENTRIES)
+    if unknown := [name for name in wanted if name not in ENTRIES]:
+        raise SystemExit(
+            f"error: no contestant {', '.join(unknown)}; there are {', '.join(ENTRIES)}"
+        )
+    native = find_native()
+    missing = {name: native.text for name in NEED_NATIVE if native.package is None}
+    if beside is None:
+        missing["before"] = "it needs --beside CHECKOUT"
+    if reason := unusable(flink):
+        missing["flink"] = reason
+    for name in wanted:
+        if name in missing:
+            progress(f"left out: {name}: {missing[name]}")
+    if not (found := [name for name in wanted if name not in missing]):
+        raise SystemExit("error: nobody is left to run")
+    return found
+
+
+def measure(folder: Path, names: Sequence[str], arguments: argparse.Namespace) -> Measured:
     """Start everyone, let them read in turn, stop everyone."""
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker(folder / "kafka", heap_mb=1024))
-        written = write_bids(broker.bootstrap, TOPIC, rows)
+        written = write_bids(broker.bootstrap, TOPIC, arguments.rows)
         progress(f"{written:,} bids written; starting the contestants")
         runners = [
-            stack.enter_context(started(name, broker.bootstrap, folder)) for name in CONTESTANTS
+            stack.enter_context(
+                started(name, broker.bootstrap, folder, arguments.beside, arguments.flink)
+            )
+            for name in names
         ]
-        if beside is not None:
-            before = started("before", broker.bootstrap, folder / "before", beside.resolve())
-            runners.append(stack.enter_context(before))
+        assert broker.pid is not None, "it runs"
         measured = Measured(rows=written)
-        for number in range(rounds + 1):
+        for number in range(arguments.rounds + 1):
             for runner in runners:
-                for sink in CONTESTANTS[contestant(runner.name)].sinks:
-                    take_turn(runner, sink, number, measured)
+                for sink in ENTRIES[runner.name].titles:
+                    take_turn(runner, sink, number, measured, broker.pid)
                     shutil.rmtree(runner.folder / f"{sink}_{number}", ignore_errors=True)
     return measured
 
 
-def take_turn(runner: Runner, sink: str, number: int, measured: Measured) -> None:
+def take_turn(runner: Runner, sink: str, number: int, measured: Measured, broker_pid: int) -> None:
     """One read of the whole topic; round 0 is the warm-up and does not count."""
+    cpu, broker = spent(runner.process.pid), spent(broker_pid)
     result = runner.ask(f"{sink} {number}")
+    turn = Turn(
+        seconds=result["seconds"],
+        cpu=spent(runner.process.pid) - cpu,
+        broker=spent(broker_pid) - broker,
+    )
     if result["rows"] != measured.rows:
         raise SystemExit(f"error: {runner.name} read {result['rows']} rows of {measured.rows}")
-    rate = measured.rows / result["seconds"]
     progress(
-        f"{'warm-up' if number == 0 else f'round {number}'}  {runner.name:9} {sink:6} {rate:12,.0f} rows/s"
+        f"{'warm-up' if number == 0 else f'round {number}'}  {runner.name:9} {sink:6} "
+        f"{measured.rows / turn.seconds:12,.0f} rows/s {turn.cpu.total_s / measured.rows * 1e6:7.2f} µs"
     )
     if number > 0:
-        measured.seconds.setdefault((runner.name, sink), []).append(result["seconds"])
-
-
-def contestant(name: str) -> str:
-    """Who runs under a name: the Penstock of before is one too."""
-    return "penstock" if name == "before" else name
+        measured.turns.setdefault((runner.name, sink), []).append(turn)
 
 
 @contextmanager
-def started(name: str, bootstrap: str, folder: Path, checkout: Path = ROOT) -> Iterator[Runner]:
-    """A contestant ready for orders, of this checkout or another; it ends when its standard input does."""
-    who = contestant(name)
-    command = [sys.executable, "-m", "benchmarks.contestants", who, bootstrap, TOPIC, str(folder)]
+def started(
+    name: str, bootstrap: str, folder: Path, beside: Path | None, flink: Path | None
+) -> Iterator[Runner]:
+    """A contestant ready for orders; it ends when its standard input does."""
+    entry = ENTRIES[name]
+    checkout = beside.resolve() if name == "before" and beside is not None else ROOT
+    home = folder / name
+    home.mkdir()
+    arguments = [bootstrap, TOPIC, str(home)]
+    if name == "flink" and flink is not None:
+        command = flink_command(flink, arguments)
+    else:
+        command = [sys.executable, "-m", "benchmarks.contestants", entry.who, *arguments]
     process = subprocess.Popen(
         command,
         cwd=checkout,
-        env=os.environ | {"PYTHONPATH": str(checkout)},  # Spark's Python processes too
+        # PYTHONPATH: for Spark's Python processes too
+        env=os.environ | {"PYTHONPATH": str(checkout)} | dict(entry.variables),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-    runner = Runner(name, folder / who, process)
+    runner = Runner(name, home / entry.who, process)
     try:
         runner.answer()
         yield runner
@@ -172,42 +279,91 @@ def started(name: str, bootstrap: str, folder: Path, checkout: Path = ROOT) -> I
             process.wait()
 
 
+def reaches_goal(measured: Measured) -> bool:
+    """Whether what was measured of Penstock without penstock-native is as fast as it has to be."""
+    ratios = [
+        measured.ratio(("penstock", sink), ("spark", COMPARED[sink])) for sink in ("noop", "tasks")
+    ]
+    return all(ratio is None or ratio >= GOAL for ratio in ratios)
+
+
 def report(measured: Measured, rounds: int) -> str:
     """The result as a page."""
-    what = (
-        f"{measured.rows:,} JSON bids in {PARTITIONS} partitions, broker on the same machine; "
-        f"median of {rounds} rounds after a warm-up, all in one run of `make bench`."
-    )
-    verdict = (
-        f"Penstock over Spark's own source: **{measured.ratio('noop'):.2f}** into nothing, "
-        f"**{measured.ratio('delta'):.2f}** into Delta."
-    )
-    if ("before", "noop") in measured.seconds:
-        verdict += (
-            f" Over Penstock as it was: {measured.ratio('noop', 'before'):.2f} and "
-            f"{measured.ratio('delta', 'before'):.2f}."
-        )
     lines = [
         "# Reading Kafka",
         "",
-        what,
+        (
+            f"{measured.rows:,} JSON bids of 184 bytes in {PARTITIONS} partitions, broker on the same machine; median "
+            f"of {rounds} rounds after a warm-up, all in one run of `make bench`. CPU: user and system time of all "
+            "processes of a contestant; the broker's apart."
+        ),
         "",
-        "| | rows/s | runs, s |",
-        "|---|---:|---|",
+        "| | rows/s | CPU µs a row | of it Java | broker, µs a row | runs, s |",
+        "|---|---:|---:|---:|---:|---|",
     ]
-    for key, title in TITLES.items():
-        if key not in measured.seconds:
-            continue
-        runs = ", ".join(f"{seconds:.2f}" for seconds in measured.seconds[key])
-        lines.append(f"| {title} | {measured.rate(key):,.0f} | {runs} |")
+    for name, entry in ENTRIES.items():
+        for sink, title in entry.titles.items():
+            if (key := (name, sink)) in measured.turns:
+                lines.append(table_row(measured, key, title))
     lines += [
         "",
-        verdict,
+        *ratio_table(measured),
+        "The windowed count is one by channel in windows of ten seconds, with a watermark ten seconds behind.",
         "",
-        describe_machine(),
+        *settings_text(measured),
+        f"{describe_machine()}; {find_native().text}",
         "",
     ]
     return "\n".join(lines)
+
+
+def table_row(measured: Measured, key: Key, title: str) -> str:
+    """One contestant and sink."""
+    runs = ", ".join(f"{turn.seconds:.2f}" for turn in measured.turns[key])
+    cpu = (
+        measured.each_us(key, lambda turn: turn.cpu.total_s),
+        measured.each_us(key, lambda turn: turn.cpu.java_s),
+        measured.each_us(key, lambda turn: turn.broker.total_s),
+    )
+    shown = " | ".join(f"{one:.2f}" for one in cpu)
+    return f"| {title} | {measured.rate(key):,.0f} | {shown} | {runs} |"
+
+
+def ratio_table(measured: Measured) -> list[str]:
+    """Rates of Penstock over those of others."""
+    kinds = [name for name in ("penstock", "native") if (name, "noop") in measured.turns]
+    rows = []
+    for other, title in (
+        ("spark", "Spark's own source"),
+        ("flink", "Flink SQL"),
+        ("before", "Penstock as it was"),
+        ("drain", "librdkafka by penstock-native"),
+    ):
+        for sink, against in COMPARED.items():
+            found = [measured.ratio((kind, sink), (other, against)) for kind in kinds]
+            if any(found):
+                shown = " | ".join("" if one is None else f"{one:.2f}" for one in found)
+                rows.append(f"| {ENTRIES['penstock'].titles[sink]}, over {title} | {shown} |")
+    if not rows:
+        return []
+    titles = [ENTRIES[kind].titles["noop"] for kind in kinds]
+    return [f"| | {' | '.join(titles)} |", f"|---|{'---:|' * len(kinds)}", *rows, ""]
+
+
+def settings_text(measured: Measured) -> list[str]:
+    """What Spark's own source is tuned with."""
+    if not any(name == "spark" for name, _ in measured.turns):
+        return []
+    common = ", ".join(f"`{key}` = {value}" for key, value in SPARK_CONF.items())
+    tuned = {**TUNED_SOURCE, **TUNED_CONF}
+    return [
+        f"Both Sparks: {common}. Penstock otherwise has its defaults. Spark's own source, as an expert sets it:",
+        "",
+        "| | | why |",
+        "|---|---|---|",
+        *(f"| `{key}` | `{value}` | {why} |" for key, (value, why) in tuned.items()),
+        "",
+    ]
 
 
 def as_json(measured: Measured) -> str:
@@ -216,18 +372,22 @@ def as_json(measured: Measured) -> str:
         {
             "contestant": name,
             "sink": sink,
-            "seconds": seconds,
+            "seconds": [turn.seconds for turn in turns],
+            "cpu_s": [round(turn.cpu.total_s, 2) for turn in turns],
+            "cpu_java_s": [round(turn.cpu.java_s, 2) for turn in turns],
+            "broker_cpu_s": [round(turn.broker.total_s, 2) for turn in turns],
             "rows_per_s": measured.rate((name, sink)),
         }
-        for (name, sink), seconds in measured.seconds.items()
+        for (name, sink), turns in measured.turns.items()
     ]
-    ratios = {sink: measured.ratio(sink) for sink in ("noop", "delta")}
-    return (
-        json.dumps(
-            {"machine": machine(), "rows": measured.rows, "runs": runs, "ratios": ratios}, indent=2
-        )
-        + "\n"
-    )
+    ratios = {
+        f"{kind} {sink}": measured.ratio((kind, sink), ("spark", against))
+        for kind in ("penstock", "native")
+        for sink, against in COMPARED.items()
+        if (kind, sink) in measured.turns
+    }
+    document = {"machine": machine(), "rows": measured.rows, "runs": runs, "over_spark": ratios}
+    return json.dumps(document, indent=2) + "\n"
 
 
 def progress(text: str) -> None:
