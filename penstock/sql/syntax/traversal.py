@@ -38,6 +38,14 @@ def find_nodes(tree: exp.Expr, *kinds: type[Node]) -> list[Node]:
     return [node for node in all_nodes(tree) if isinstance(node, kinds)]
 
 
+def from_items(select: exp.Expr) -> list[exp.Expr]:
+    """Return the relations and functions in the FROM of a SELECT, from left to right."""
+    from_ = select.args.get("from_")
+    joins = [*(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
+    found = [] if from_ is None else [from_.this]
+    return found + [join.this if isinstance(join, exp.Join) else join for join in joins]
+
+
 def star_qualifier(item: exp.Expr) -> str | None:
     """Return the qualifier of a star, empty for a bare one; None for anything else."""
     if isinstance(item, exp.Star):

@@ -46,8 +46,6 @@ from penstock.sql.syntax.refusal import Refusal
 
 # --- windows ---
 
-_START, _END, _TIME = WINDOW_COLUMNS
-
 
 def with_windows(
     node: WindowAssign, window: WindowTable, rows: ChangelogRelation, stages: StageList
@@ -293,7 +291,7 @@ def plan_aggregate(
             key=key,
             mechanism=operator_at(OperatorKind.AGGREGATE, spelled, _OF_WINDOWS, place),
         )
-        return stages.waiting(stage, columns=names, origin=place)
+        return stages.waiting(stage, columns=names)
     given = StageInput(name=rows.name, key=own, measures=measures, time_to_live_ms=time_to_live_ms)
     state = kept if measures else "its rows"
     result = ChangelogRelation(
@@ -302,7 +300,6 @@ def plan_aggregate(
         key=key,
         constants=constant_columns(query),
         mechanism=operator_at(OperatorKind.AGGREGATE, spelled, state, place),
-        origin=place,
     )
     return stages.recompute(result, [given], query)
 
@@ -325,7 +322,6 @@ def plan_distinct(
         name=stages.name("distinct"),
         key=rows.columns,
         mechanism=operator_at(OperatorKind.DISTINCT, rows.columns, state, place),
-        origin=place,
     )
     given = StageInput(name=rows.name, key=rows.columns, time_to_live_ms=time_to_live_ms)
     return stages.recompute(result, [given], query)
@@ -417,7 +413,6 @@ def _compared(
         columns=one.columns,
         key=one.columns if node.args.get("distinct") else None,
         mechanism=operator_at(OperatorKind.SET, one.columns, "the rows of both sides", node),
-        origin=node,
     )
     sides = [StageInput(name=side.name, key=side.columns) for side in (one, two)]
     return stages.recompute(result, sides, query)

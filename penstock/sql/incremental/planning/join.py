@@ -129,7 +129,6 @@ class Join:
             key=self.key(names),
             inserts=self.kind in (JoinType.INNER, JoinType.SEMI) and left.inserts and right.inserts,
             mechanism=operator_at(OperatorKind.JOIN, self.keys[0], state, node),
-            origin=node,
         )
         sides = zip((left, right), self.keys, self.times_to_live_ms, strict=True)
         given = [StageInput(name=r.name, key=key, time_to_live_ms=ms) for r, key, ms in sides]

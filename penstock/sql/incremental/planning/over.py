@@ -371,7 +371,7 @@ def _add(
     )
     stages.stages.append(stage)
     columns = (*rows.columns, *(c.name for c in computed))
-    return replace(rows, name=stage.name, columns=columns, mechanism=stage.mechanism, origin=place)
+    return replace(rows, name=stage.name, columns=columns, mechanism=stage.mechanism)
 
 
 def _state(kept: OverFrameState, computed: Sequence[_Computed], one: _StageWindow) -> str:

@@ -38,7 +38,7 @@ from penstock.sql.incremental.planning.source import (
 )
 from penstock.sql.incremental.planning.stage_list import StageList, union_inputs
 from penstock.sql.incremental.planning.temporal_join import plan_temporal_join
-from penstock.sql.incremental.planning.top_n import plan_top_n, read_ties
+from penstock.sql.incremental.planning.top_n import plan_top_n
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
 from penstock.sql.plan.builder.joins import INNER
 from penstock.sql.plan.builder.relations import is_table
@@ -305,8 +305,7 @@ class _StagePlanner:
         if isinstance(found, Refusal):
             return found
         source, listed = found
-        ties = read_ties(node, source, self._tables)
-        return self._noted(node, plan_top_n(node, numbered, listed, source, self.stages, ties))
+        return self._noted(node, plan_top_n(node, numbered, listed, source, self.stages))
 
     # --- FROM and WHERE ---
 

@@ -7,25 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from sqlglot import exp
 
+from penstock.catalog.errors import Span
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_text
 from penstock.sql.plan.logical.facts import Item, unique_name
 from penstock.sql.plan.rules.aggregate import is_same
 from penstock.sql.plan.rules.flow import Flow, OperatorKind, UpdatingOperator
 from penstock.sql.syntax.positions import span_of
-from penstock.sql.syntax.refusal import Refusal
-
-Read = TypeVar("Read")
-
-
-def known(read: Read | Refusal) -> Read:
-    """Return what was read of a clause that was read before: what cannot be was refused then."""
-    assert not isinstance(read, Refusal), read.message
-    return read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +55,7 @@ class ChangelogRelation:
     """The changes of an input or a stage, under `name`.
 
     `key`: no two rows agree in these columns (None: unknown). `constants` have the same value in every row. `inserts`:
-    rows are never changed. `mechanism` is that of the nearest stage with state, `origin` its place in the query.
+    rows are never changed. `mechanism` is that of the nearest stage with state, `origin` as in a Flow.
     """
 
     name: str
@@ -73,7 +64,7 @@ class ChangelogRelation:
     constants: frozenset[str] = frozenset()
     inserts: bool = False
     mechanism: UpdatingOperator | None = None
-    origin: exp.Expr | None = field(default=None, compare=False)
+    origin: Span | None = field(default=None, compare=False)
 
     @property
     def flow(self) -> Flow:

@@ -35,6 +35,7 @@ from penstock.sql.incremental.stages import (
     input_column,
 )
 from penstock.sql.plan.rules.flow import ScanFlow
+from penstock.sql.syntax.positions import span_of
 
 
 class StageList:
@@ -126,7 +127,7 @@ class StageList:
         columns: tuple[str, ...],
         key: tuple[str, ...],
         changes: ChangelogMode,
-        origin: exp.Expr,
+        node: exp.Expr,
     ) -> ChangelogRelation:
         """Add an input of versions: changes of rows with a key, as they arrive, equal ones only once."""
         text = f"VERSIONS {to_text(query)}"
@@ -135,12 +136,12 @@ class StageList:
                 name=self._feed(query, columns, changes=changes, key=key),
                 columns=columns,
                 key=key,
-                origin=origin,
+                origin=span_of(node),
             )
         return self._known[text]
 
     def waiting(
-        self, stage: TemporalJoin | WindowAggregate, *, columns: tuple[str, ...], origin: exp.Expr
+        self, stage: TemporalJoin | WindowAggregate, *, columns: tuple[str, ...]
     ) -> ChangelogRelation:
         """Add a stage whose rows wait for the watermark, and are then append-only."""
         self.stages.append(stage)
@@ -150,7 +151,6 @@ class StageList:
             key=stage.key,
             inserts=True,
             mechanism=stage.mechanism,
-            origin=origin,
         )
 
     def _changes(self, query: exp.Query, table: ScanFlow, node: exp.Table) -> ChangelogRelation:
@@ -159,11 +159,13 @@ class StageList:
         key = table.key if known else None
         feed = self._feed(query, table.columns, changes=table.changes, key=key if upserts else None)
         if not upserts:
-            return ChangelogRelation(name=feed, columns=table.columns, key=key, origin=node)
+            return ChangelogRelation(
+                name=feed, columns=table.columns, key=key, origin=span_of(node)
+            )
         assert key is not None, "upserts have a key, and it is read"
         name = self.name("normalize")
         self.stages.append(ChangelogNormalize(name=name, input=feed, key=key))
-        return ChangelogRelation(name=name, columns=table.columns, key=key, origin=node)
+        return ChangelogRelation(name=name, columns=table.columns, key=key, origin=span_of(node))
 
     def _feed(
         self,

@@ -114,5 +114,4 @@ def _stage(joined: Join, join: nodes.TemporalJoin, time: str, node: exp.Join) ->
         key=joined.key(names),
         mechanism=operator_at(OperatorKind.TEMPORAL_JOIN, join.key, state, node),
     )
-    result = stages.waiting(stage, columns=tuple(names.values()), origin=node)
-    return joined.named(result, names)
+    return joined.named(stages.waiting(stage, columns=tuple(names.values())), names)

@@ -15,12 +15,11 @@ from penstock.sql.incremental.planning.source import AppendSource, Source
 from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.stages import INGESTION_ORDER, InputState, StageInput
 from penstock.sql.plan.clauses.select_list import name_value
-from penstock.sql.plan.logical.facts import Arrival, Item, TieBreak
+from penstock.sql.plan.logical.facts import Item, TieBreak
 from penstock.sql.plan.logical.nodes import TopN
-from penstock.sql.plan.rules.flow import OperatorKind, ScanFlow
+from penstock.sql.plan.rules.flow import OperatorKind
 from penstock.sql.plan.rules.top_n import (
     RowNumberQuery,
-    arrival_carriers,
     carry_arrival,
     check_row_number,
 )
@@ -41,15 +40,13 @@ class Ties:
     by_record: bool
 
 
-def read_ties(node: TopN, source: Source, tables: Sequence[ScanFlow]) -> Ties | None:
+def _read_ties(node: TopN, source: Source) -> Ties | None:
     """Return how ties in the order are broken, by arrival; None: by their columns. Rows of `source` carry it then."""
-    if any(table.arrival is Arrival.OPEN for table in tables):
-        return None
-    carriers = None
-    if isinstance(source, AppendSource):
-        carriers = arrival_carriers(source.skeleton, tables)
-    carry_arrival(carriers or [])
-    return None if node.tie is None else Ties(winner=node.tie, by_record=carriers is not None)
+    by_record = False
+    if node.by_record and isinstance(source, AppendSource):
+        carry_arrival(source.skeleton)
+        by_record = True
+    return None if node.tie is None else Ties(winner=node.tie, by_record=by_record)
 
 
 def plan_top_n(
@@ -58,13 +55,13 @@ def plan_top_n(
     listed: Sequence[exp.Expr],
     source: Source,
     stages: StageList,
-    ties: Ties | None = None,
 ) -> ChangelogRelation | Refusal:
     """Add the stage; `listed` is its SELECT list without stars. Returns its columns in their order, then others.
 
     Rows that are updated or deleted arrive with the batches that last added them. Ties in the order are broken by
-    `ties`, and where that does not, or for changes, by the other columns, so that the choice is deterministic.
+    arrival, and where that does not, or for changes, by the other columns, so that the choice is deterministic.
     """
+    ties = _read_ties(node, source)
     columns = [i for i in listed if i is not numbered.item]
     names = [i.alias_or_name for i in columns]
     if (refusal := _refuse(node, numbered, names)) is not None:
@@ -75,8 +72,6 @@ def plan_top_n(
     order = [_ordered(part, items) for part in node.order[1 if by_arrival else 0 :]]
     if (refusal := source.refuse(value for _, value in items)) is not None:
         return refusal
-    if by_arrival or node.ties:
-        ties = None
     if ties is not None and ties.by_record:
         items.append((ARRIVED, exp.column(ARRIVED, quoted=True)))
     rows = stages.staged(source.project(items))
@@ -106,7 +101,6 @@ def plan_top_n(
         # the first one stays
         inserts=rows.inserts and ranks.one and by_arrival and not node.order[0].args.get("desc"),
         mechanism=operator_at(OperatorKind.TOP_N, spelled, ranks.kept, numbered.item),
-        origin=numbered.item,
     )
     return stages.recompute(result, [ranks.given], ranks.query())
 

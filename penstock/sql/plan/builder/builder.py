@@ -17,7 +17,6 @@ from penstock.sql.dialect.windows.window_tables import is_windowing
 from penstock.sql.plan.builder.bounds import join_time_bounds
 from penstock.sql.plan.builder.joins import (
     INNER,
-    from_items,
     join_node,
     lookup_node,
     name_outer_columns,
@@ -87,7 +86,7 @@ from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.plan.rules.top_n import RowNumberQuery, find_row_number, winner
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import attach, source_of
-from penstock.sql.syntax.traversal import copy_tree
+from penstock.sql.syntax.traversal import copy_tree, from_items
 
 _LIMITS = ("order", "limit", "offset", "fetch")
 
@@ -289,11 +288,11 @@ class _PlanBuilder:
             proctimes=self._proctimes,
             keeps_rowtimes=not reads_windows(select),
         )
-        if best.ties or best.by_arrival or self._open:
+        if self._open:
             return best
-        alone = len(block.relations) == 1
-        by_record = alone and source.node.facts.arrival
-        return replace(best, tie=winner(numbered, self._tables), by_record=by_record)
+        tie = None if best.ties or best.by_arrival else winner(numbered, self._tables)
+        by_record = len(block.relations) == 1 and source.node.facts.arrival
+        return replace(best, tie=tie, by_record=by_record)
 
     def _source(self, select: exp.Select) -> _Source:
         source, where = self._from(select)
@@ -327,7 +326,7 @@ class _PlanBuilder:
             having = select.args.get("having")
             if having is not None:
                 given = Filter(
-                    facts=given.facts,
+                    facts=replace(given.facts, arrival=False),
                     place=having,
                     input=given,
                     condition=having.this,
@@ -456,8 +455,10 @@ def _limited(given: Node, query: exp.Expr) -> Limit | None:
     place = next((part for part in parts.values() if part is not None), None)
     if place is None:
         return None
+    # what is behind brackets, or a UNION ALL, leaves the order of arrival to the SELECTs inside
+    arrival = given.facts.arrival and not isinstance(query, exp.Select)
     return Limit(
-        facts=replace(given.facts, arrival=False, windows=()),
+        facts=replace(given.facts, arrival=arrival, windows=()),
         place=place,
         syntax=query,
         input=given,

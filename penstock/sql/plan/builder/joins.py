@@ -62,7 +62,7 @@ from penstock.sql.plan.rules.lookup_join import retry_of
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import attach, source_of
 from penstock.sql.syntax.refusal import Refusal
-from penstock.sql.syntax.traversal import find_nodes
+from penstock.sql.syntax.traversal import find_nodes, from_items
 
 # --- queries in WHERE ---
 
@@ -207,14 +207,6 @@ def name_outer_columns(query: exp.Expr, tables: Sequence[ScanFlow]) -> None:
             holders = [alias for alias, names in around.items() if column.name in names]
             if len(holders) == 1 and holders[0] not in own:
                 column.set("table", exp.to_identifier(holders[0], quoted=True))
-
-
-def from_items(select: exp.Select) -> list[exp.Expr]:
-    """Return the relations and functions in FROM, from left to right."""
-    from_ = select.args.get("from_")
-    joins = [*(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
-    found = [] if from_ is None else [from_.this]
-    return found + [join.this if isinstance(join, exp.Join) else join for join in joins]
 
 
 def _from_columns(

@@ -203,14 +203,6 @@ def names_columns(query: exp.Expr) -> bool:
     return not any(item.find(exp.Star) for item in first.expressions)
 
 
-def _alias_names(node: exp.Expr) -> tuple[str, ...]:
-    """Return the names that a relation in FROM gives its columns; none where it gives no names."""
-    alias = node.args.get("alias")
-    if not isinstance(alias, exp.TableAlias):
-        return ()
-    return tuple(column.name for column in alias.columns)
-
-
 def scan_node(index: int, table: ScanFlow, place: exp.Expr | None = None) -> nodes.Scan:
     """Return the operator that reads table number `index`."""
     by_record = table.arrival is Arrival.RECORD
@@ -266,7 +258,7 @@ def aliased(
     given: nodes.Node, node: exp.Expr, *, keeps_rowtimes: bool = False
 ) -> nodes.SubqueryAlias:
     """Return a relation under its name in FROM; `keeps_rowtimes`: rowtimes stay ones under other names."""
-    names = _alias_names(node)
+    names = tuple(node.alias_column_names)
     facts = facts_of_alias(given.facts, names, keeps_rowtimes=keeps_rowtimes)
     if isinstance(given, nodes.Values | nodes.TableFunction | nodes.Opaque) and not isinstance(
         node, exp.Subquery
@@ -282,7 +274,7 @@ def aliased(
 def unnest_node(given: nodes.Node, join: exp.Expr, block: nodes.Block) -> nodes.Unnest:
     """Return the operator of a function that unfolds each row of `given`."""
     call = join.this if isinstance(join, exp.Join) else join
-    names = _alias_names(call)
+    names = tuple(call.alias_column_names)
     return nodes.Unnest(
         facts=facts_of_unnest(given.facts, names),
         place=join,

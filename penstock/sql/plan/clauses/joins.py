@@ -13,6 +13,7 @@ from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.joins import is_filled_later
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
+from penstock.sql.syntax.traversal import from_items
 
 _SPELLED = {
     "": JoinType.INNER,
@@ -69,8 +70,7 @@ def refuse_first(select: exp.Select, places: Sequence[exp.Expr]) -> Refusal | No
 
 def read_relation_names(node: exp.Expr, columns: Sequence[str]) -> tuple[str, ...] | Refusal:
     """Name the columns of a relation in FROM, which gives `columns`; a refusal where its alias names others."""
-    alias = node.args.get("alias")
-    names = tuple(c.name for c in alias.columns) if alias is not None else ()
+    names = tuple(node.alias_column_names)
     if names and len(names) != len(columns):
         return Refusal(
             message=f"{node.alias} names {len(names)} columns, and the query behind it gives {len(columns)}",
@@ -81,8 +81,7 @@ def read_relation_names(node: exp.Expr, columns: Sequence[str]) -> tuple[str, ..
 
 def read_alias_names(node: exp.Expr) -> list[str] | Refusal:
     """Name the columns of an UNNEST, or of LATERAL; a refusal where they have no names."""
-    alias = node.args.get("alias")
-    if alias is None or not alias.columns:
+    if not node.alias_column_names:
         lateral = isinstance(node, exp.Lateral)
         example = "LATERAL TABLE(f(a.text))" if lateral else "CROSS JOIN UNNEST(a.items)"
         return Refusal(
@@ -90,7 +89,7 @@ def read_alias_names(node: exp.Expr) -> list[str] | Refusal:
             hint=f"name them: {example} AS t (item)",
             span=span_of(node),
         )
-    return [c.name for c in alias.columns]
+    return node.alias_column_names
 
 
 # --- conditions ---
@@ -294,10 +293,7 @@ def read_correlated(
 
 def names_in(select: exp.Select) -> frozenset[str]:
     """Name the relations in the FROM of an inner query."""
-    from_ = select.args.get("from_")
-    nodes = [] if from_ is None else [from_.this]
-    nodes += [j.this if isinstance(j, exp.Join) else j for j in select.args.get("joins") or []]
-    return frozenset(node.alias_or_name for node in nodes)
+    return frozenset(node.alias_or_name for node in from_items(select))
 
 
 def is_outer(node: exp.Column, own: frozenset[str]) -> bool:

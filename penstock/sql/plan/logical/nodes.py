@@ -280,7 +280,8 @@ class TopN(Operator):
 
     `function` is ROW_NUMBER, RANK or DENSE_RANK. `items` are all of the query's, with the number under the name
     `number`; its reader calls it `shown`, and `shows_number` where it reads it. `by_arrival`: rows are in order of
-    arrival. Ties are open where `tie` is None, and broken by record or by batch.
+    arrival. Ties are open where `tie` is None, and broken by record
+    or by batch; `by_record`: each row is that of a record.
     """
 
     input: Node

@@ -100,7 +100,7 @@ class SparkTraits:
             changes=table.changes,
             key=table.key,
             kinds=True,
-            origin=node.place,
+            origin=node.span,
         )
 
     def _limited(self, node: Limit) -> Trait:

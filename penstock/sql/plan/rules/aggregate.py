@@ -112,7 +112,6 @@ def aggregate_flow(
         key=keys,
         constants=constant_columns(select),
         kinds=may_delete(select, retracting=retracting),
-        origin=group or select,
         mechanism=mechanism,
     )
 

@@ -31,7 +31,7 @@ from penstock.sql.plan.rules.changelog_project import (
 )
 from penstock.sql.plan.rules.flow import Flow, ScanFlow, renamed
 from penstock.sql.plan.rules.joins import updates
-from penstock.sql.plan.rules.lookup_join import is_lookup
+from penstock.sql.plan.rules.lookup_join import compared_columns, is_lookup
 from penstock.sql.plan.rules.top_n import (
     RowNumberQuery,
     check_limit,
@@ -188,18 +188,8 @@ def _is_unique(join: exp.Join, alias: str, table: ScanFlow) -> bool:
     """Return whether at most one row of the table matches: its PRIMARY KEY is within the columns compared."""
     if table.key is None:
         return False
-    compared = {column.name for column in join.args.get("using") or []}
-    on = join.args.get("on")
-    for part in on.flatten() if isinstance(on, exp.And) else [on]:
-        test = part.unnest() if part is not None else None
-        if not isinstance(test, exp.EQ):
-            continue
-        for side, other in ((test.this, test.expression), (test.expression, test.this)):
-            own = isinstance(side, exp.Column) and side.table == alias
-            theirs = other.find_all(exp.Column)
-            if own and all(column.table != alias for column in theirs):
-                compared.add(side.name)
-    return set(table.key) <= compared
+    using = (column.name for column in join.args.get("using") or [])
+    return set(table.key) <= {*using, *compared_columns(join.args.get("on"), alias)}
 
 
 def _multiplied(flow: Flow, join: exp.Join, table: ScanFlow) -> Flow | Refusal:

@@ -116,7 +116,7 @@ class Flow:
     `columns` are None where they are unknown. `key`: no two rows at a time agree in these columns (None: unknown);
     always known for UPSERT. `constants` have the same value in every row. `kinds`: the relation has the column
     ROW_KIND, its last one; without it rows are inserts, or newest rows of their key (`mechanism`). `origin` is the
-    operator that changes come from, `stateful` an operator below that keeps state in append mode.
+    place of the table that changes come from, `stateful` an operator below that keeps state in append mode.
     """
 
     columns: tuple[str, ...] | None
@@ -124,7 +124,7 @@ class Flow:
     key: tuple[str, ...] | None = None
     constants: frozenset[str] = frozenset()
     kinds: bool = False
-    origin: exp.Expr | None = field(default=None, compare=False)
+    origin: Span | None = field(default=None, compare=False)
     stateful: exp.Expr | None = field(default=None, compare=False)
     mechanism: UpdatingOperator | None = None
 
@@ -132,6 +132,11 @@ class Flow:
     def is_changing(self) -> bool:
         """Whether rows may be updated or deleted."""
         return self.changes is not ChangelogMode.INSERT_ONLY
+
+    @property
+    def span(self) -> Span | None:
+        """The place of what changes the rows: an operator, or the table that is read."""
+        return self.origin if self.mechanism is None else self.mechanism.span
 
 
 def renamed(flow: Flow, names: list[str]) -> Flow:

@@ -21,7 +21,7 @@ from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
-from penstock.sql.syntax.traversal import find_nodes
+from penstock.sql.syntax.traversal import find_nodes, from_items
 
 _RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
@@ -205,7 +205,7 @@ def unequal_joins(query: exp.Expr, followed: frozenset[int]) -> UnequalJoins:
 
 
 def _unequal_join(select: exp.Select, followed: frozenset[int]) -> Refusal | None:
-    streams = {id(node) for node in _relations(select) if _leaves(node) & followed}
+    streams = {id(node) for node in from_items(select) if _leaves(node) & followed}
     if len(streams) < 2:
         return None
     inner = [test.unnest() for test in _tests(select)]
@@ -250,12 +250,6 @@ def in_processing_time(query: exp.Expr, tables: Sequence[ScanFlow]) -> Refusal |
 # --- relations ---
 
 
-def _relations(select: exp.Select) -> list[exp.Expr]:
-    source = select.args.get("from_")
-    joined = [join.this for join in select.args.get("joins") or []]
-    return ([source.this] if source is not None else []) + joined
-
-
 def _leaves(node: exp.Expr) -> set[int]:
     return {table.scan for table in find_nodes(node, ScanTable)}
 
@@ -289,7 +283,7 @@ def _is_compared(alias: str, tests: Sequence[exp.Expr]) -> bool:
 
 def _is_timed(join: exp.Join, select: exp.Select, tables: Sequence[ScanFlow]) -> bool:
     """Return whether ON compares processing times of both sides."""
-    named = {node.alias_or_name: _proctimes([node], tables) for node in _relations(select)}
+    named = {node.alias_or_name: _proctimes([node], tables) for node in from_items(select)}
     every = frozenset[str]().union(*named.values())
     for test in find_nodes(join.args["on"], *_RANGES) if join.args.get("on") else ():
         times = {

@@ -7,7 +7,7 @@ results that are written. Temporal joins in event time are not changed here (`in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
@@ -120,7 +120,9 @@ def _check_join(node: exp.Table, version: exp.Expr) -> None:
         raise UnsupportedError(
             f"a lookup join is INNER or LEFT, not {words}", span=span_of(version)
         )
-    if not (join.args.get("using") or _compares(join.args.get("on"), node.alias_or_name)):
+    if not (
+        join.args.get("using") or any(compared_columns(join.args.get("on"), node.alias_or_name))
+    ):
         raise UnsupportedError(
             f"a lookup join compares a column of {node.alias_or_name} for equality",
             hint=f"ON s.id = {node.alias_or_name}.id",
@@ -128,7 +130,8 @@ def _check_join(node: exp.Table, version: exp.Expr) -> None:
         )
 
 
-def _compares(on: exp.Expr | None, alias: str) -> bool:
+def compared_columns(on: exp.Expr | None, alias: str) -> Iterator[str]:
+    """Iterate over the columns of a table that ON compares for equality with values of others."""
     tests = on.flatten() if isinstance(on, exp.And) else [on]
     for test in tests:
         equal = test.unnest() if test is not None else None
@@ -137,5 +140,4 @@ def _compares(on: exp.Expr | None, alias: str) -> bool:
         for side, other in ((equal.this, equal.expression), (equal.expression, equal.this)):
             own = isinstance(side, exp.Column) and side.table == alias
             if own and all(column.table != alias for column in other.find_all(exp.Column)):
-                return True
-    return False
+                yield side.name

@@ -23,7 +23,7 @@ from penstock.sql.expressions.expression import columns_of
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.inline import inline_ctes
 from penstock.sql.syntax.nodes import SCAN_PARTS, ScanTable
-from penstock.sql.syntax.traversal import all_nodes, copy_tree
+from penstock.sql.syntax.traversal import all_nodes, copy_tree, from_items
 
 # every part of a SELECT that does not ask for what a star in it stands for; what is not named here counts as asking
 _OPEN = {
@@ -42,8 +42,7 @@ def _is_unnamed(node: exp.Expr) -> bool:
         case exp.Join():
             return bool(node.args.get("method"))
         case exp.Table():
-            alias = node.args.get("alias")
-            return alias is not None and bool(alias.columns)
+            return bool(node.alias_column_names)
         case _:
             return False
 
@@ -87,10 +86,7 @@ class _ColumnPruner:
 
     def _select(self, select: exp.Select, *, asked: bool) -> None:
         joins = select.args.get("joins") or []
-        from_ = select.args.get("from_")
-        relations = [] if from_ is None else [from_.this]
-        relations += [join.this for join in joins]
-        relations += select.args.get("laterals") or []
+        relations = from_items(select)
         stars = _stars_of(select, {relation.alias_or_name for relation in relations})
         asked |= not _is_open(select)
         # NATURAL compares the columns of one name, and USING makes one column of two
@@ -107,8 +103,7 @@ class _ColumnPruner:
         self._inner(join.args["on"] for join in joins if join.args.get("on") is not None)
 
     def _relation(self, node: exp.Expr, *, asked: bool) -> None:
-        alias = node.args.get("alias")
-        asked |= alias is not None and bool(alias.columns)  # which go by position
+        asked |= bool(node.alias_column_names)  # which go by position
         match node:
             case exp.Table() | exp.Subquery() if _has_more(node, _NAMING):
                 pass
@@ -387,10 +382,7 @@ def prune_projections(query: exp.Expr) -> exp.Expr:
         pruned
     ):  # the outer ones first: what they leave out, inner ones do not name
         if isinstance(node, exp.Select) and not _reads_by_position(node):
-            from_ = node.args.get("from_")
-            relations = [] if from_ is None else [from_.this]
-            relations += [join.this for join in node.args.get("joins") or []]
-            for relation in relations:
+            for relation in from_items(node):
                 if isinstance(relation, exp.Subquery):
                     _prune(relation, pruned)
     return pruned

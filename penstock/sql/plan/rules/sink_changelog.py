@@ -17,7 +17,7 @@ from sqlglot import exp
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.statements.dml import Conflict, ConflictAction
-from penstock.sql.syntax.positions import attach, source_of, span_of
+from penstock.sql.syntax.positions import attach, source_of
 from penstock.sql.syntax.refusal import Refusal
 
 KEYED = "write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'"
@@ -58,40 +58,37 @@ def sink_refusal(flow: Flow, sink: SinkTable) -> Refusal | None:
 
 
 def _append_only(flow: Flow, sink: SinkTable) -> Refusal:
-    place = span_of(flow.origin) if flow.origin is not None else None
     if flow.mechanism is None:
         return Refusal(
             message=f"the rows read here are updated and deleted, and {sink.name} only takes rows that stay",
             hint=KEYED,
-            span=place,
+            span=flow.span,
         )
     aggregation = flow.mechanism.operator == "aggregation"
     return Refusal(
         message=f"this {flow.mechanism.operator} updates its results as rows come, and {sink.name} only takes rows "
         "that stay",
         hint=f"{KEYED}; or {WINDOW}" if aggregation else KEYED,
-        span=flow.mechanism.span or place,
+        span=flow.span,
     )
 
 
 def _upserts(flow: Flow, sink: SinkTable) -> Refusal:
-    place = span_of(flow.origin) if flow.origin is not None else None
     return Refusal(
         message=f"each row here replaces the one before with its key, and the format of {sink.name} writes that one, "
         "too",
         hint="write into connector = 'upsert-kafka', or a Delta table with a PRIMARY KEY",
-        span=flow.mechanism.span or place if flow.mechanism is not None else place,
+        span=flow.span,
     )
 
 
 def _key_refusal(flow: Flow, sink: SinkTable) -> Refusal | None:
-    place = span_of(flow.origin) if flow.origin is not None else None
     missing = [name for name in sink.key if name not in sink.columns]
     if missing:
         return Refusal(
             message=f"the INSERT fills no {', '.join(missing)}, by which {sink.name} tells rows apart",
             hint=f"fill all of PRIMARY KEY ({', '.join(sink.key)})",
-            span=place,
+            span=flow.span,
         )
     if sink.wants_rows_before and flow.key is None:
         return None  # it writes each change with the row before, and keeps no row by its key
@@ -104,7 +101,7 @@ def _key_refusal(flow: Flow, sink: SinkTable) -> Refusal | None:
             message=f"rows of the query are updated and deleted, several may have one ({by}), and {sink.name} keeps "
             f"one for each ({', '.join(sink.key)})",
             hint=f"declare the PRIMARY KEY of the tables that are read, and select its columns; or {_one_row(by)}",
-            span=place,
+            span=flow.span,
         )
     if _fits(flow, filled):
         return None
@@ -113,7 +110,7 @@ def _key_refusal(flow: Flow, sink: SinkTable) -> Refusal | None:
         message=f"the query gives {one}, and {sink.name} keeps one for each ({', '.join(sink.key)}), which the query "
         f"fills with ({', '.join(filled)})",
         hint=_key_hint(flow, filled),
-        span=place,
+        span=flow.span,
     )
 
 

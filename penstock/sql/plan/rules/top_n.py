@@ -16,8 +16,7 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.connector.scan import ARRIVED
 from penstock.sql.dialect import to_text, window_tables
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, is_windowing
-from penstock.sql.plan.logical.facts import Arrival, TieBreak
-from penstock.sql.plan.rules.aggregate import own_aggregates
+from penstock.sql.plan.logical.facts import TieBreak
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation, expanded
 from penstock.sql.plan.rules.flow import Flow, OperatorKind, ScanFlow, UpdatingOperator
 from penstock.sql.plan.rules.joins import is_null_filled
@@ -135,15 +134,13 @@ def check_row_number(numbered: RowNumberQuery) -> Refusal | None:
 
 def _shown_name(source: exp.Subquery, select: exp.Select, item: exp.Alias) -> str:
     """Return the row number's name outside the subquery, which may rename its columns."""
-    alias = source.args.get("alias")
-    columns = [c.name for c in alias.columns] if alias is not None else []
-    items = select.expressions
+    columns, items = source.alias_column_names, select.expressions
     place = items.index(item)
     if any(other.is_star for other in items[:place]):
         if any(other.is_star for other in items[place:]):
             return item.alias  # how many columns stand before it is unknown
         place += len(columns) - len(items)
-    return str(columns[place]) if 0 <= place < len(columns) else item.alias
+    return columns[place] if 0 <= place < len(columns) else item.alias
 
 
 # --- update mode ---
@@ -183,7 +180,6 @@ def top_n_flow(
         changes=ChangelogMode.UPSERT,
         key=identity,
         constants=frozenset({numbered.name}) if one else frozenset(),
-        origin=item,
         mechanism=UpdatingOperator(way=way, key=identity, state=kept, span=span_of(item)),
     )
 
@@ -298,79 +294,28 @@ def winner(numbered: RowNumberQuery, tables: Sequence[ScanFlow]) -> TieBreak:
     return TieBreak.LAST if is_time else TieBreak.FIRST
 
 
-def arrival_carriers(select: exp.Select, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
-    """Return the tables and the SELECTs that give FROM the column ARRIVED; None where rows have no arrival order.
-
-    They have one as long as each is a row of a table: through projections, filters, windows and UNION ALL.
-    """
-    if select.args.get("from_") is None or _joins(select):
-        return None
-    return _carriers(select.args["from_"].this, tables)
-
-
-def carry_arrival(carriers: Sequence[exp.Expr]) -> None:
-    """Add the column ARRIVED to tables and SELECTs."""
-    for node in carriers:
-        if isinstance(node, exp.Select):
-            node.append("expressions", exp.column(ARRIVED, quoted=True))
-        else:
-            node.set("arrives", True)
-
-
-def _carriers(node: exp.Expr, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
-    """Return the tables and the SELECTs that have to provide the column; None where that is impossible."""
-    if _names_columns(node):
-        return None
-    match node:
-        case ScanTable():
-            return [node] if tables[node.scan].arrival is Arrival.RECORD else None
-        case exp.Table() if is_windowing(node):
-            (window, *_) = window_tables(node)
-            return _carriers(window.input, tables)
-        case exp.Subquery():
-            return _carriers(node.this, tables)
-        case exp.Union() if not node.args.get("distinct"):
-            return _of_union(node, tables)
-        case exp.Select():
-            return _of_select(node, tables)
-        case _:
-            return None
-
-
-def _of_select(select: exp.Select, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
-    clauses = ("group", "having", "distinct", "order", "limit", "offset", "qualify")
-    if any(select.args.get(clause) is not None for clause in clauses) or _joins(select):
-        return None
-    if own_aggregates(select) or any(item.find(exp.Window) for item in select.expressions):
-        return None
-    from_ = select.args.get("from_")
-    found = None if from_ is None else _carriers(from_.this, tables)
-    if found is None or any(item.find(exp.Star) for item in select.expressions):
-        return found  # a star has it with the others
-    return [*found, select]
-
-
-def _of_union(union: exp.Union, tables: Sequence[ScanFlow]) -> list[exp.Expr] | None:
-    """Carry it through both sides, as the last column; rows of one table on both would have the same."""
-    sides = [_carriers(side, tables) for side in (union.this, union.expression)]
-    if sides[0] is None or sides[1] is None:
-        return None
-    selects = [s for side in (union.this, union.expression) for s in side.find_all(exp.Select)]
-    if any(item.find(exp.Star) for select in selects for item in select.expressions):
-        return None
-    read = [
-        {n.scan for n in side if isinstance(n, ScanTable)} for side in sides if side is not None
-    ]
-    return None if read[0] & read[1] else [*sides[0], *sides[1]]
+def carry_arrival(select: exp.Select) -> None:
+    """Give FROM the column ARRIVED, in place: each of its rows is that of a record (`TopN.by_record`)."""
+    pending: list[exp.Expr] = [select.args["from_"].this]
+    while pending:
+        match pending.pop():
+            case ScanTable() as table:
+                table.set("arrives", True)
+            case exp.Table() as function:
+                pending.append(window_tables(function)[0].input)
+            case exp.Select() as inner:
+                pending.append(inner.args["from_"].this)
+                # a star has it with the others
+                if not any(item.find(exp.Star) for item in inner.expressions):
+                    inner.append("expressions", exp.column(ARRIVED, quoted=True))
+            case exp.Union() as union:
+                pending += [union.this, union.expression]
+            case query:
+                pending.append(query.this)
 
 
 def _joins(select: exp.Select) -> bool:
     return bool(select.args.get("joins") or select.args.get("laterals"))
-
-
-def _names_columns(node: exp.Expr) -> bool:
-    alias = node.args.get("alias")
-    return isinstance(alias, exp.TableAlias) and bool(alias.columns)
 
 
 # --- rowtimes ---
@@ -385,13 +330,13 @@ def _is_rowtime(
     """
     match node:
         case ScanTable():
-            return tables[node.scan].rowtime == name and not _names_columns(node)
+            return tables[node.scan].rowtime == name and not node.alias_column_names
         case exp.Table() if is_windowing(node):
             (window, *_) = window_tables(node)
             inner = window.time_column if name == WINDOW_COLUMNS[-1] else name
-            return not _names_columns(node) and _is_rowtime(window.input, inner, tables)
+            return not node.alias_column_names and _is_rowtime(window.input, inner, tables)
         case exp.Subquery():
-            return not _names_columns(node) and _is_rowtime(node.this, name, tables)
+            return not node.alias_column_names and _is_rowtime(node.this, name, tables)
         case exp.Union() if not node.args.get("distinct"):
             return all(_is_rowtime(side, name, tables) for side in (node.this, node.expression))
         case exp.Select() if node.args.get("from_") is not None and not _joins(node):

@@ -19,14 +19,12 @@ from penstock.sql.plan.placement.blocks import (
     QueryBlock,
     Trait,
     query_block,
-    scan_flow,
 )
 from penstock.sql.plan.placement.place import PhysicalPlan
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.changelog_mode import FromClause, JoinedFlow, is_aggregation
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.top_n import (
-    arrival_carriers,
     carry_arrival,
     find_row_number,
     take_bound,
@@ -93,7 +91,6 @@ class _SparkWriter:
         self.tree = pairs[0][1]
         self._copies = {id(node): copied for node, copied in pairs}
         self._traits = traits
-        self._tables = [scan_flow(scan) for scan in plan.scans]
         self.looked_up: set[int] = set()
 
     def query(self, node: Node) -> None:
@@ -171,7 +168,7 @@ class _SparkWriter:
         found = self._from(block)
         tie = node.tie if node.by_record else None
         if tie is not None:
-            carry_arrival(arrival_carriers(numbered.select, self._tables) or [])
+            carry_arrival(numbered.select)
         write_top_n(numbered, found.relations, tie)
 
     def _name_kind(self, relation: BlockRelation) -> None:
