@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from penstock.connector.jvm import class_data, jars
+from penstock.connector.jvm.java import find_java
 from penstock.connector.kafka.client import native
 from penstock.connector.kafka.client.native import Native
 from penstock.sql.cli.commands import doctor
 from penstock.sql.cli.commands.app import app
 from penstock.sql.cli.commands.doctor import Finding, Level
+from penstock.sql.spark_process import class_path
 from tests.sql.cli.command_runner import CommandRunner
 
 
@@ -91,3 +94,62 @@ def test_what_reads_kafka_is_a_finding(
 
     assert findings["native"].level is level
     assert found.text in findings["native"].text
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the archive that belongs to this Java and its jars; it is not there."""
+    file = tmp_path / "class-data" / "java.jsa"
+    made = class_data.Archive(file=file, java=find_java(), class_path=())
+    monkeypatch.delenv(class_data.SWITCH, raising=False)
+    monkeypatch.setattr(jars, "is_complete", lambda *_: True)
+    monkeypatch.setattr(class_path, "archive_for", lambda _: made)
+    file.parent.mkdir(mode=0o700)
+    return file
+
+
+def class_data_finding() -> Finding:
+    """What the doctor says of the archive."""
+    found = doctor.examine(catalog_url=None, bootstrap="127.0.0.1:1")
+    return next(one for one in found if one.subject == "class data")
+
+
+def test_no_archive_of_classes_is_well(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the command that makes one, or the switch that turned it off."""
+    none = class_data_finding()
+    monkeypatch.setenv(class_data.SWITCH, "0")
+    off = class_data_finding()
+
+    assert (none.level, off.level) == (Level.OK, Level.OK)
+    assert "penstock prepare" in none.text
+    assert f"{class_data.SWITCH}=0" in off.text
+
+
+def test_an_archive_that_others_may_write_is_a_warning(archive: Path) -> None:
+    """Spark starts without it."""
+    archive.write_bytes(b"classes")
+    archive.chmod(0o602)
+    found = class_data_finding()
+
+    assert found.level is Level.WARNING
+    assert f"{archive} is not used" in found.text
+
+
+def test_an_archive_that_java_does_not_map_is_a_warning(archive: Path) -> None:
+    """Such as one that was cut."""
+    archive.write_bytes(b"classes")
+    archive.chmod(0o600)
+    found = class_data_finding()
+
+    assert found.level is Level.WARNING
+    assert f"{archive} does not fit" in found.text
+
+
+def test_an_archive_that_java_maps_is_named(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of what `penstock prepare` is for."""
+    archive.write_bytes(b"classes")
+    archive.chmod(0o600)
+    monkeypatch.setattr(class_data, "fits", lambda _: True)
+    found = class_data_finding()
+
+    assert (found.level, found.text) == (Level.OK, f"Spark starts with {archive}")
