@@ -65,7 +65,7 @@ format: setup ## let ruff fix and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: setup ## write the pages that are made from tables: docs/flink-compatibility.md
+docs: setup ## write the pages that are made from tables: docs/flink-compatibility.md, options.md
 	$(PY) -m penstock.sql.compatibility
 
 # Two runs side by side: pytest-xdist would collect all tests in both of its workers, and be at work itself for each result.

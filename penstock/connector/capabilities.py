@@ -168,6 +168,11 @@ class Capabilities(Protocol):
         """Return the options of its tables; none: values are compared as text, and not completed."""
         return ()
 
+    @property
+    def own_formats(self) -> Mapping[str, Sequence[Option[Any]]]:
+        """Return the options of formats that only this connector has."""
+        return {}
+
     def editor(self, table: Table) -> TableEditor | None:  # noqa: ARG002  of the contract, as those below
         """Describe editing `table`; None for a kind of table that cannot be edited.
 

@@ -132,6 +132,11 @@ tables that are found in catalogs have the other two.
 """
 
 
+def built_in_names() -> tuple[str, ...]:
+    """Return the names of Penstock's own connectors, sorted."""
+    return tuple(sorted(name for name, _ in _BUILT_IN))
+
+
 def connector_names() -> tuple[str, ...]:
     """Return the names of all connectors that this installation has, sorted."""
     return tuple(

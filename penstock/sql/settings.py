@@ -54,6 +54,7 @@ CHECKPOINT_DIR = Option(
     key="execution.checkpointing.dir",
     type=STRING,
     default=".penstock/checkpoints",
+    flink="where checkpoints are kept, by the id of each job",
     doc="Where checkpoints are kept, as <dir>/<pipeline>/<sink>: a path relative to the project, or a Hadoop URL.",
 )
 
@@ -61,6 +62,7 @@ CHECKPOINT_INTERVAL = Option(
     key="execution.checkpointing.interval",
     type=DURATION,
     default=1_000,
+    flink="time between checkpoints; without it there are none",
     doc="Time between the starts of two micro-batches of a continuous query; a longer one is followed at once. "
     "0 runs one after the other: with few rows that keeps a core busy and makes many small files.",
 )
@@ -70,7 +72,8 @@ LOCAL_TIME_ZONE = Option(
     type=OptionType(name="a time zone such as 'Europe/Berlin' or '+02:00'", parse=_zone),
     default=None,
     doc="The session's time zone, for TIMESTAMP_LTZ and conversions. Default: Spark's, which is UTC where "
-    "Penstock starts it. (Flink: the machine's.)",
+    "Penstock starts it.",
+    flink="the default is the machine's",
 )
 
 STATE_PARTITIONS = Option(
@@ -78,6 +81,7 @@ STATE_PARTITIONS = Option(
     type=OptionType(name="a whole number above 0", parse=_count),
     default=None,
     doc="Number of partitions of an operator with state; fixed when a pipeline first starts.",
+    flink="tasks of every operator",
 )
 
 STATE_TTL = Option(
@@ -94,6 +98,7 @@ TARGET = Option(
     default=None,
     doc="The target of penstock.toml that statements run for, empty for the default one: given by the project, where "
     "targets have checkpoints in one folder.",
+    flink=None,
 )
 
 SETTINGS = (
@@ -260,18 +265,21 @@ MULTIPLIER = Option(
     key="restart-strategy.exponential-delay.backoff-multiplier",
     type=_FACTOR,
     default=_DEFAULT.multiplier,
+    flink="the default is 1.5",
     doc="What the time grows by from restart to restart.",
 )
 ATTEMPTS = Option(
     key="restart-strategy.exponential-delay.attempts-before-reset-backoff",
     type=_COUNT,
     default=_DEFAULT.attempts,
+    flink="without limit by default",
     doc="Restarts in a row before the job fails for good.",
 )
 RESET_AFTER = Option(
     key="restart-strategy.exponential-delay.reset-backoff-threshold",
     type=DURATION,
     default=_DEFAULT.reset_after_ms,
+    flink="the default is 1 h",
     doc="A run of this length without a failure makes time and count new, such as '10 min'.",
 )
 JITTER = Option(
@@ -371,7 +379,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
         if slip is None and key.startswith(_FLINK_FAMILIES):
             continue
         near = slip or did_you_mean(key, _KNOWN)
-        supported = f"supported are: {', '.join(sorted(_KNOWN))}"
+        supported = f"supported are: {', '.join(sorted(_KNOWN))}; docs/options.md describes them"
         raise OptionError(f"SET: unknown key {key!r}", hint=near or supported)
 
 

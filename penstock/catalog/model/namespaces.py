@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.catalog.errors import DefinitionError, OptionError, UnsupportedError, did_you_mean
-from penstock.catalog.options.option import STRING, Option, Resolved, optional, resolve
+from penstock.catalog.options.option import STRING, Option, Resolved, resolve
 from penstock.catalog.options.redaction import redact
 
 DEFAULT_CATALOG = "default_catalog"
@@ -35,7 +36,7 @@ ROOT_DATABASE = "default"
 
 _KNOWN = {
     PERSISTENT: "keeps its tables in the store",
-    IN_MEMORY: "for the session",
+    IN_MEMORY: "is kept for the session",
     DELTA_PATH: "is a folder of Delta tables",
     JDBC: "is a database server",
     SPARK: "is what Spark's catalog holds",
@@ -46,7 +47,13 @@ _OTHERS = {
     "iceberg": "Spark with Iceberg's jars has it as a catalog: WITH ('type' = 'spark', 'name' = '...')",
 }
 
-TYPE: Option[str | None] = optional(STRING, "type", "what the catalog is: " + ", ".join(_KNOWN))
+TYPE: Option[str | None] = Option(
+    key="type",
+    type=STRING,
+    default=None,
+    doc="what the catalog is: " + ", ".join(_KNOWN),
+    required=True,
+)
 PATH = Option(
     key="path",
     type=STRING,
@@ -65,14 +72,14 @@ USERNAME: Option[str | None] = Option(
     key="username",
     type=STRING,
     default=None,
-    doc="user of the database server",
+    doc="user of the database server; needs 'password'",
     references=True,
 )
 PASSWORD: Option[str | None] = Option(
     key="password",
     type=STRING,
     default=None,
-    doc="the user's password",
+    doc="password of the user",
     secret=True,
     references=True,
 )
@@ -109,6 +116,16 @@ _OPTIONS: dict[str, tuple[Option[Any], ...]] = {
     JDBC: (BASE_URL, USERNAME, PASSWORD),
     SPARK: (SPARK_NAME,),
 }
+
+
+def catalog_types() -> Mapping[str, str]:
+    """Return the types of catalogs, each with what such a catalog does."""
+    return _KNOWN
+
+
+def catalog_options(kind: str) -> tuple[Option[Any], ...]:
+    """Return the options of catalogs of a type."""
+    return (TYPE, _DATABASE[kind], *_OPTIONS[kind])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +182,7 @@ class CatalogDescriptor:
 
     @property
     def _known(self) -> tuple[Option[Any], ...]:
-        return (TYPE, self._database, *_OPTIONS[self.type])
+        return catalog_options(self.type)
 
     def __repr__(self) -> str:
         return f"CatalogDescriptor({self.name}, options={redact(self.option_map)})"

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Generic, TypeVar, cast
 
 from penstock.catalog.errors import OptionError, did_you_mean
@@ -128,12 +129,24 @@ def enum_type(*values: str) -> OptionType[str]:
 T = TypeVar("T")
 
 
+class OptionScope(StrEnum):
+    """Where an option of a table has an effect, as docs/options.md says it."""
+
+    TABLE = "source, sink"
+    SOURCE = "source"
+    SINK = "sink"
+    EXACTLY_ONCE = "sink, exactly-once"
+    LOOKUP = "lookup join"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option(Generic[T_co]):
     """One option. `aliases` are older keys that are still read; `secret` values are never shown.
 
     `references`: the value may hold some (`references.py`); whoever connects with it has to reveal it.
     An option that may be absent is an `Option[T | None]` with the default None.
+    `scope` is None where the first word of the key says it. `flink` is what Flink has under the key where that is
+    something else, None where Flink has no such key. Both are for docs/options.md.
     """
 
     key: str
@@ -144,23 +157,36 @@ class Option(Generic[T_co]):
     aliases: tuple[str, ...] = ()
     secret: bool = False
     references: bool = False
+    scope: OptionScope | None = None
+    flink: str | None = ""
 
 
-def optional(type_: OptionType[Any], key: str, doc: str) -> Option[Any]:
+def optional(
+    type_: OptionType[Any],
+    key: str,
+    doc: str,
+    *,
+    scope: OptionScope | None = None,
+    flink: str | None = "",
+) -> Option[Any]:
     """Make an option that may be absent, and is None then."""
-    return Option(key=key, type=type_, default=None, doc=doc)
+    return Option(key=key, type=type_, default=None, doc=doc, scope=scope, flink=flink)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixOption:
     """All options that begin with `prefix`, passed on as they are.
 
-    `references` are names behind the prefix whose values may hold some, as with `Option`.
+    `references` are names behind the prefix whose values may hold some, as with `Option`. `members` are the options
+    that are read from what is passed on, for docs/options.md; `scope` and `flink` are those of `Option`.
     """
 
     prefix: str
     doc: str
     references: frozenset[str] = frozenset()
+    members: tuple[Option[Any], ...] = ()
+    scope: OptionScope | None = None
+    flink: str | None = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,11 +324,15 @@ def _unknown(
     near = [did_you_mean(key, keys) for key in unknown]
     hints = [hint for hint in near if hint]
     if len(hints) < len(unknown):
-        hints.append(f"supported are: {', '.join(_in_short(keys))}")
+        shown = _in_short(keys)
+        hints.append(f"supported are: {', '.join(shown)}{_PAGE if shown != keys else ''}")
     return OptionError(
         f"{owner}: unsupported option{'s' if len(unknown) > 1 else ''} {', '.join(repr(key) for key in unknown)}",
         hint="; ".join(hints),
     )
+
+
+_PAGE = "; docs/options.md describes those of built-in connectors"
 
 
 def _in_short(keys: Sequence[str]) -> list[str]:

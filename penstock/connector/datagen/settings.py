@@ -6,7 +6,7 @@ The options of a column, `fields.<column>.*`, are read for the type that it has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -20,6 +20,7 @@ from penstock.catalog.options.option import (
     LONG,
     STRING,
     Option,
+    OptionScope,
     OptionType,
     PrefixOption,
     Resolved,
@@ -110,12 +111,7 @@ def read_field(column: PhysicalColumn, options: Mapping[str, str], *, owner: str
             f"{owner}: 'datagen' makes no values of the type {column.type} (column '{column.name}')",
             hint="declare another type, and make the value in a computed column or a view",
         )
-    kind = Option(
-        key=f"{base}kind",
-        type=enum_type("random", "sequence"),
-        default="random",
-        doc="random values, or a sequence that counts up",
-    )
+    kind = _kind(base)
     counts = options.get("kind", "").strip().lower() == "sequence"
     known = _sequence_options(base) if counts else _random_options(base, column.type)
     full = {f"{base}{key}": value for key, value in options.items()}
@@ -157,6 +153,15 @@ def _composed(column: PhysicalColumn, options: Mapping[str, str], owner: str) ->
     )
 
 
+def _kind(base: str) -> Option[Any]:
+    return Option(
+        key=f"{base}kind",
+        type=enum_type("random", "sequence"),
+        default="random",
+        doc="random values, or a sequence that counts up",
+    )
+
+
 def _parts(kind: t.LogicalType) -> list[tuple[str, t.LogicalType]]:
     """Name what a value is made of, as Flink's options do."""
     match kind:
@@ -171,7 +176,10 @@ def _parts(kind: t.LogicalType) -> list[tuple[str, t.LogicalType]]:
 
 def _null_rate(base: str) -> Option[Any]:
     return Option(
-        key=f"{base}null-rate", type=NUMBER, default=Decimal(0), doc="the share of NULLs, 0 to 1"
+        key=f"{base}null-rate",
+        type=NUMBER,
+        default=Decimal(0),
+        doc="the share of values that are NULL, 0 to 1",
     )
 
 
@@ -187,8 +195,8 @@ def _sequence_options(base: str) -> dict[str, Option[Any]]:
     return {
         name: Option(key=f"{base}{name}", type=LONG, default=None, doc=doc, required=True)
         for name, doc in (
-            ("start", "the first value"),
-            ("end", "the last value, which ends the table"),
+            ("start", "the first value of a sequence, which needs it"),
+            ("end", "the last value of a sequence, which needs it; the table ends with it"),
         )
     }
 
@@ -200,12 +208,14 @@ def _random_options(base: str, kind: t.LogicalType) -> dict[str, Option[Any]]:
         found["min"] = optional(NUMBER, f"{base}min", "the lowest value; default that of the type")
         found["max"] = optional(NUMBER, f"{base}max", "the highest value; default that of the type")
     if isinstance(kind, _VARYING):
-        found["length"] = optional(INT, f"{base}length", "characters or bytes of a value")
+        found["length"] = optional(
+            INT, f"{base}length", f"characters or bytes of a value; default {DEFAULT_LENGTH}"
+        )
         found["var-len"] = Option(
             key=f"{base}var-len",
             type=BOOLEAN,
             default=False,
-            doc="whether lengths vary, from 1 to 'length'",
+            doc="whether lengths of values vary, from 1 to 'length'",
         )
     if isinstance(kind, _TIMES):
         found["max-past"] = Option(
@@ -297,22 +307,55 @@ def _range_of(kind: t.LogicalType) -> tuple[Decimal, Decimal]:
     return Decimal(-(1 << (bits - 1))), Decimal((1 << (bits - 1)) - 1)
 
 
+def _documented() -> tuple[Option[Any], ...]:
+    """Return the options of a column, each once, whatever its type."""
+    base = f"{FIELDS}<column>."
+    random = _random_options(base, t.BigIntType()) | _random_options(base, t.TimestampType())
+    random |= _random_options(base, t.VarCharType())
+    # what a sequence needs, other columns do not have
+    sequence = (replace(option, required=False) for option in _sequence_options(base).values())
+    return tuple(
+        replace(option, scope=OptionScope.SOURCE)
+        for option in (_kind(base), *sequence, *random.values())
+    )
+
+
 FIELDS = "fields."
 ROWS_PER_SECOND = Option(
-    key="rows-per-second", type=LONG, default=10_000, doc="rows that are made each second"
+    key="rows-per-second",
+    type=LONG,
+    default=10_000,
+    doc="rows that are made each second",
+    scope=OptionScope.SOURCE,
 )
 NUMBER_OF_ROWS: Option[int | None] = optional(
     LONG,
     "number-of-rows",
     "rows in all: they are there at once, as those of the last seconds; default without end",
+    scope=OptionScope.SOURCE,
 )
-PARALLELISM: Option[int | None] = optional(INT, "scan.parallelism", "tasks of a batch; default one")
+PARALLELISM: Option[int | None] = optional(
+    INT, "scan.parallelism", "tasks of a batch; default one", flink="tasks of the source operator"
+)
 OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
-    Option(key="connector", type=STRING, default=None, doc="'datagen'", required=True),
+    Option(
+        key="connector",
+        type=STRING,
+        default=None,
+        doc="'datagen': rows that are made up",
+        required=True,
+        scope=OptionScope.SOURCE,
+    ),
     ROWS_PER_SECOND,
     NUMBER_OF_ROWS,
     PARALLELISM,
-    PrefixOption(prefix=FIELDS, doc="what a column holds: fields.<column>.kind, .min, .max, ..."),
+    PrefixOption(
+        prefix=FIELDS,
+        doc="what a column holds, by the options below; of a part of it by its name, fields.<column>.<field>.length, "
+        "or as .element, .key and .value",
+        members=_documented(),
+        scope=OptionScope.SOURCE,
+    ),
     *WATERMARK_OPTIONS,
 )
 

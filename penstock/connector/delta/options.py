@@ -20,6 +20,7 @@ from penstock.catalog.options.option import (
     MEMORY,
     STRING,
     Option,
+    OptionScope,
     PrefixOption,
     Resolved,
     enum_type,
@@ -98,7 +99,11 @@ class FileMaintenance:
 
 
 CONNECTOR: Option[str | None] = Option(
-    key="connector", type=STRING, default=None, doc="'delta'.", required=True
+    key="connector",
+    type=STRING,
+    default=None,
+    doc="'delta': a Delta table, which is made where it is not there.",
+    required=True,
 )
 
 PATH: Option[str] = Option(
@@ -116,6 +121,7 @@ STARTING_VERSION: Option[str | None] = Option(
     doc="The table's version that a stream starts at, inclusive, or 'latest' for what is appended from now on. "
     "Default: all that the table holds, then what is appended.",
     aliases=("startingVersion",),
+    flink=None,
 )
 
 STARTING_TIMESTAMP: Option[str | None] = Option(
@@ -124,6 +130,7 @@ STARTING_TIMESTAMP: Option[str | None] = Option(
     default=None,
     doc="The time of the first commit that a stream reads, such as '2026-01-01 00:00:00'.",
     aliases=("startingTimestamp",),
+    flink=None,
 )
 
 MAX_FILES: Option[int | None] = Option(
@@ -132,6 +139,7 @@ MAX_FILES: Option[int | None] = Option(
     default=None,
     doc="How many files a micro-batch of a stream reads at most. Default: Delta's 1000.",
     aliases=("maxFilesPerTrigger",),
+    flink=None,
 )
 
 SCHEMA_EVOLUTION: Option[str] = Option(
@@ -140,6 +148,7 @@ SCHEMA_EVOLUTION: Option[str] = Option(
     default="fail",
     doc="What happens at the start of a run when the table lacks declared columns: 'fail', or 'add-columns'. Types are "
     "never changed.",
+    flink=None,
 )
 
 TARGET_FILE_SIZE: Option[int | None] = Option(
@@ -149,6 +158,7 @@ TARGET_FILE_SIZE: Option[int | None] = Option(
     doc="How large files are to become, '1 mb' or more: small ones of a commit are gathered by a shuffle before they "
     "are written (Delta's optimized write), and OPTIMIZE cuts its files so. Default: a file for each task that "
     "writes, and 1 GiB from OPTIMIZE.",
+    flink=None,
 )
 
 WRITER: Option[str] = Option(
@@ -157,6 +167,7 @@ WRITER: Option[str] = Option(
     default="spark",
     doc="Who writes the files of a stream: 'spark'; or 'tasks', those that read the rows, where the query takes "
     "columns as they are and the table has nothing that only Spark's writer keeps, as EXPLAIN says.",
+    flink=None,
 )
 
 AUTO_COMPACTION: Option[bool] = Option(
@@ -166,6 +177,8 @@ AUTO_COMPACTION: Option[bool] = Option(
     doc="Whether a streaming query puts small files together as they come: after each commit that makes 50 of them in "
     "a partition, and after its first one where the table is partitioned or has 50 files already (Delta's auto "
     "compaction). 'delta.autoOptimize.autoCompact' has the last word.",
+    scope=OptionScope.SINK,
+    flink=None,
 )
 
 OPTIMIZE_INTERVAL: Option[int | None] = Option(
@@ -174,6 +187,7 @@ OPTIMIZE_INTERVAL: Option[int | None] = Option(
     default=None,
     doc="How often small files are put together by OPTIMIZE, between two micro-batches and at most this often, such as "
     "'1 h'. Default: never.",
+    flink=None,
 )
 
 CLUSTERING_COLUMNS: Option[tuple[str, ...]] = Option(
@@ -182,10 +196,15 @@ CLUSTERING_COLUMNS: Option[tuple[str, ...]] = Option(
     default=(),
     doc="One to four columns, separated by ';', by whose values OPTIMIZE lays out the rows (liquid clustering), set "
     "when the table is created.",
+    scope=OptionScope.SINK,
+    flink=None,
 )
 
 TABLE_PROPERTIES = PrefixOption(
-    prefix="delta.", doc="Delta table properties, set when the table is created."
+    prefix="delta.",
+    doc="Delta table properties, set when the table is created.",
+    scope=OptionScope.SINK,
+    flink=None,
 )
 
 OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,11 @@ from penstock.catalog.options.option import Option, PrefixOption
 from penstock.connector.capabilities import ConnectivityCheck, Publishable, TableAccess, TableEditor
 from penstock.connector.checks import counted, list_splits
 from penstock.connector.contract import Connector, Sink
-from penstock.connector.filesystem.sink.target import is_written_only, read_target
+from penstock.connector.filesystem.sink.target import (
+    is_written_only,
+    read_target,
+    written_formats,
+)
 from penstock.connector.filesystem.source.source import FilesystemSource
 from penstock.connector.filesystem.table.options import FORMAT, OPTIONS, PATH
 from penstock.connector.filesystem.table.table import read_table
@@ -44,6 +48,11 @@ class FilesystemConnector(Connector):
     def options(self) -> Sequence[Option[Any] | PrefixOption]:
         """Return the options of its tables."""
         return (*OPTIONS, *WATERMARK_OPTIONS, *BAD_RECORD_OPTIONS)
+
+    @property
+    def own_formats(self) -> Mapping[str, Sequence[Option[Any]]]:
+        """Return the formats of files that are written only."""
+        return written_formats()
 
     def check(self, table: Table) -> None:
         """Check options, format and columns, without I/O. Raises OptionError, DefinitionError."""

@@ -30,19 +30,29 @@ TABLE_NAME = Option(
     required=True,
 )
 DRIVER: Option[str | None] = optional(
-    STRING, "driver", "Java's class of the driver; checked against the URL, the driver is Python's"
+    STRING,
+    "driver",
+    "Java's class of the driver, which is checked against the URL; the driver is Python's",
+    flink="the class that is loaded",
 )
 COMPATIBLE_MODE: Option[str | None] = optional(
-    STRING, "compatible-mode", "how a database behaves that is like another"
+    STRING,
+    "compatible-mode",
+    "refused where it is set: the URL says what the database is",
+    flink="how a database behaves that is like another",
 )
 USERNAME: Option[str | None] = Option(
-    key="username", type=STRING, default=None, doc="user of the database", references=True
+    key="username",
+    type=STRING,
+    default=None,
+    doc="user of the database; needs 'password'",
+    references=True,
 )
 PASSWORD: Option[str | None] = Option(
     key="password",
     type=STRING,
     default=None,
-    doc="the user's password",
+    doc="password of the user",
     secret=True,
     references=True,
 )
@@ -56,7 +66,8 @@ MAX_ROWS = Option(
     key="sink.buffer-flush.max-rows",
     type=INT,
     default=5_000,
-    doc="rows sent together (Flink: 100); they are seen when the micro-batch is committed",
+    doc="rows that are sent together; they are seen when the micro-batch is committed",
+    flink="the default is 100, and rows are seen as they are sent",
 )
 MAX_RETRIES = Option(
     key="sink.max-retries",
@@ -65,7 +76,10 @@ MAX_RETRIES = Option(
     doc="how often the transaction of a batch is tried again after the connection was lost, or a deadlock",
 )
 PARALLELISM: Option[int | None] = optional(
-    INT, "sink.parallelism", "connections of a batch: 1, as a batch is one transaction"
+    INT,
+    "sink.parallelism",
+    "connections of a batch, of which there is one: a batch is one transaction",
+    flink="tasks of the sink operator",
 )
 PARTITION_COLUMN: Option[str | None] = optional(
     STRING, "scan.partition.column", "a column of whole numbers that tells the tasks' rows apart"
@@ -83,7 +97,7 @@ FETCH_SIZE = Option(
     key="scan.fetch-size",
     type=INT,
     default=0,
-    doc="rows of an Arrow batch; 0 leaves it to the connector",
+    doc="rows that are fetched together, as one Arrow batch; 0 leaves it to the connector",
 )
 LOOKUP_CACHE = Option(
     key="lookup.cache",
@@ -127,7 +141,8 @@ _READING: tuple[Option[Any], ...] = (
     optional(
         BOOLEAN,
         "scan.auto-commit",
-        "accepted for Flink's sake: a partition is read in one transaction",
+        "accepted without effect: a partition is read in one transaction",
+        flink="whether each statement is a transaction",
     ),
     LOOKUP_CACHE,
     LOOKUP_MAX_ROWS,
@@ -137,7 +152,13 @@ _READING: tuple[Option[Any], ...] = (
     LOOKUP_RETRIES,
 )
 OPTIONS: tuple[Option[Any], ...] = (
-    Option(key="connector", type=STRING, default="", doc="'jdbc'", required=True),
+    Option(
+        key="connector",
+        type=STRING,
+        default="",
+        doc="'jdbc': a table of a database, PostgreSQL or SQLite",
+        required=True,
+    ),
     URL,
     TABLE_NAME,
     DRIVER,
@@ -149,7 +170,8 @@ OPTIONS: tuple[Option[Any], ...] = (
     optional(
         DURATION,
         "sink.buffer-flush.interval",
-        "accepted for Flink's sake: rows do not wait, a micro-batch is written at once",
+        "accepted without effect: rows do not wait, a micro-batch is written at once",
+        flink="how long rows wait to be sent",
     ),
     MAX_RETRIES,
     PARALLELISM,

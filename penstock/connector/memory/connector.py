@@ -20,9 +20,19 @@ if TYPE_CHECKING:
 NAME = optional(
     STRING,
     "name",
-    "under which the rows are kept; tables of one name share them (default: the table's own name)",
+    "the name under which rows are kept; tables of one name share them; default the table's own name",
+    flink=None,
 )
-OPTIONS = (Option(key="connector", type=STRING, default="", doc="'memory'", required=True), NAME)
+OPTIONS = (
+    Option(
+        key="connector",
+        type=STRING,
+        default="",
+        doc="'memory': rows are kept by the process that writes them",
+        required=True,
+    ),
+    NAME,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,40 +101,45 @@ BAD_RECORDS = Option(
     key="bad-records",
     type=enum_type(*(policy.value for policy in BadRecordPolicy)),
     default=BadRecordPolicy.FAIL.value,
-    doc="what becomes of a record that cannot be decoded: fail, skip or dead-letter (Penstock's own option)",
+    doc="what becomes of a record that cannot be decoded: fail, skip or dead-letter",
+    flink=None,
 )
 MAX_RATIO = Option(
     key="bad-records.max-ratio",
     type=OptionType(name="a share such as '0.1' or '10%', at most 1", parse=_ratio),
     default=0.1,
     doc="the share of a batch's records above which bad ones stop the query, in batches of 1,000 records and more; "
-    "1 is no limit (Penstock's own option)",
+    "1 is no limit",
+    flink=None,
 )
 MAX_ROWS: Option[int | None] = Option(
     key="bad-records.max-rows",
     type=LONG,
     default=None,
-    doc="the number of bad records in a batch above which they stop the query (Penstock's own option)",
+    doc="the number of bad records in a batch above which they stop the query",
+    flink=None,
 )
 DEAD_LETTER_PATH: Option[str | None] = Option(
     key="dead-letter.path",
     type=STRING,
     default=None,
     doc="Delta table for dead letters: a path relative to the project, or a URL; default 'dead-letters' in the "
-    "query's checkpoint directory (Penstock's own option)",
+    "query's checkpoint directory",
+    flink=None,
 )
 DEAD_LETTER_TOPIC: Option[str | None] = Option(
     key="dead-letter.topic",
     type=STRING,
     default=None,
-    doc="Kafka topic for dead letters, in place of a Delta table: of the cluster that the table is read from "
-    "(Penstock's own option)",
+    doc="Kafka topic for dead letters, in place of a Delta table: of the cluster that the table is read from",
+    flink=None,
 )
 DEAD_LETTER_DELIVERY = Option(
     key="dead-letter.delivery-guarantee",
     type=enum_type(*(delivery.value for delivery in DeadLetterDelivery)),
     default=DeadLetterDelivery.EXACTLY_ONCE.value,
-    doc="what a failure may do to dead letters in a Kafka topic: exactly-once or at-least-once (Penstock's own option)",
+    doc="what a failure may do to dead letters in a Kafka topic: exactly-once or at-least-once",
+    flink=None,
 )
 BAD_RECORD_OPTIONS: tuple[Option[Any], ...] = (
     BAD_RECORDS,

@@ -64,6 +64,12 @@ _Take = Callable[[str, str, str], None]
 _CACHED = {"lookup.partial-cache.max-rows", "lookup.partial-cache.expire-after-write"}
 
 
+def older_keys(key: str) -> tuple[str, ...]:
+    """Return the keys that older releases of Flink had for an option; not those that only lost `connector.`."""
+    old = [written for written, today in _RENAMED.items() if today == key]
+    return tuple(sorted([*old, *(_DISCOVERY_MS if key == _DISCOVERY else ())]))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatedOptions:
     """Options in today's words. `sources` are the keys that changed ones were written as, `dropped` what is gone."""

@@ -30,13 +30,14 @@ EMIT_STRATEGY = Option(
     key="scan.watermark.emit.strategy",
     type=enum_type("on-periodic", "on-event"),
     default="on-periodic",
-    doc="accepted for Flink's sake: here a watermark comes with every batch",
+    doc="accepted without effect: a watermark comes with every batch",
+    flink="when watermarks are emitted",
 )
 ALIGNMENT_GROUP: Option[str | None] = Option(
     key="scan.watermark.alignment.group",
     type=STRING,
     default=None,
-    doc="tables that are to advance together",
+    doc="name that tables share which are to advance together",
 )
 ALIGNMENT_DRIFT: Option[int | None] = Option(
     key="scan.watermark.alignment.max-drift",
@@ -60,21 +61,23 @@ MAX_FUTURE = Option(
     key="scan.watermark.max-future",
     type=DURATION,
     default=DAY_MS,
-    doc="how far ahead of the clock a record's watermark may be before the record counts as bad; 0 is no limit "
-    "(Penstock's own option)",
+    doc="how far ahead of the clock a record's watermark may be before the record counts as bad; 0 is no limit",
+    flink=None,
 )
 ON_FUTURE = Option(
     key="scan.watermark.on-future",
     type=enum_type(*(choice.value for choice in OnFuture)),
     default=OnFuture.FAIL.value,
-    doc="what to do with such a record: fail, skip or dead-letter (Penstock's own option)",
+    doc="what becomes of a record too far in the future: fail, skip or dead-letter",
+    flink=None,
 )
 SCAN_DEAD_LETTER_PATH: Option[str | None] = Option(
     key="scan.dead-letter.path",
     type=STRING,
     default=None,
     doc="deprecated, in place of 'bad-records' = 'dead-letter' and its 'dead-letter.path': directory for JSON lines of "
-    "records that are too far in the future, a path relative to the project or a URL (Penstock's own option)",
+    "records that are too far in the future, a path relative to the project or a URL",
+    flink=None,
 )
 WATERMARK_OPTIONS: tuple[Option[Any], ...] = (
     EMIT_STRATEGY,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import Table
-from penstock.catalog.options.option import STRING, Option, PrefixOption, resolve
+from penstock.catalog.options.option import STRING, Option, OptionScope, PrefixOption, resolve
 from penstock.connector.capabilities import ConnectivityCheck
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.checks import check_nothing, check_written_metadata
@@ -30,7 +30,16 @@ if TYPE_CHECKING:
     from penstock.connector.contract import MicroBatch
 
 
-OPTIONS = (Option(key="connector", type=STRING, default="", doc="'blackhole'", required=True),)
+OPTIONS = (
+    Option(
+        key="connector",
+        type=STRING,
+        default="",
+        doc="'blackhole': rows are taken and none is kept",
+        required=True,
+        scope=OptionScope.SINK,
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from penstock.catalog.options.option import (
     INT,
     STRING,
     Option,
+    OptionScope,
     PrefixOption,
     Resolved,
     optional,
@@ -27,14 +28,31 @@ IDENTIFIER = Option(
     key="print-identifier",
     type=STRING,
     default="",
-    doc="stands before each line, as in 'orders> +I[1]'",
+    doc="text that stands before each line, as in 'orders> +I[1]'",
+    scope=OptionScope.SINK,
 )
 STANDARD_ERROR = Option(
-    key="standard-error", type=BOOLEAN, default=False, doc="whether lines go to stderr"
+    key="standard-error",
+    type=BOOLEAN,
+    default=False,
+    doc="whether lines go to standard error, else to standard output",
+    scope=OptionScope.SINK,
 )
-PARALLELISM = optional(INT, "sink.parallelism", "accepted for Flink's sake: one process prints")
+PARALLELISM = optional(
+    INT,
+    "sink.parallelism",
+    "accepted without effect: one process prints",
+    flink="tasks of the sink operator",
+)
 OPTIONS = (
-    Option(key="connector", type=STRING, default="", doc="'print'", required=True),
+    Option(
+        key="connector",
+        type=STRING,
+        default="",
+        doc="'print': rows are printed by the process that runs the query",
+        required=True,
+        scope=OptionScope.SINK,
+    ),
     IDENTIFIER,
     STANDARD_ERROR,
     PARALLELISM,

@@ -1,8 +1,9 @@
-"""Write docs/flink-compatibility.md; run from the root of a checkout."""
+"""Write docs/flink-compatibility.md and docs/options.md; run from the root of a checkout."""
 
 from __future__ import annotations
 
-from penstock.sql.compatibility.page import PAGE, ROWS, write_page
+from penstock.sql.compatibility import options_page, page
 
 if __name__ == "__main__":
-    PAGE.write_text(write_page(ROWS), encoding="utf-8")
+    page.PAGE.write_text(page.write_page(page.ROWS), encoding="utf-8")
+    options_page.PAGE.write_text(options_page.write_page(), encoding="utf-8")

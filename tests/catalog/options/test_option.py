@@ -162,7 +162,8 @@ def test_an_unknown_key_that_is_like_none_is_refused_with_all_families() -> None
         resolve({"topic": "t", "qqq": "x"}, (*KNOWN, *more), owner="table t")
 
     assert caught.value.hint == (
-        "supported are: interval, json.*, pin, properties.*, scan.startup.mode, topic"
+        "supported are: interval, json.*, pin, properties.*, scan.startup.mode, topic; "
+        "docs/options.md describes those of built-in connectors"
     )
 
 

@@ -14,7 +14,15 @@ from penstock.catalog.errors import DefinitionError, OptionError, UnsupportedErr
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quote
 from penstock.catalog.model.table import Schema, Table
-from penstock.catalog.options.option import BOOLEAN, STRING, Option, Resolved, enum_type, optional
+from penstock.catalog.options.option import (
+    BOOLEAN,
+    STRING,
+    Option,
+    OptionScope,
+    Resolved,
+    enum_type,
+    optional,
+)
 from penstock.connector.filesystem.table import options as o
 from penstock.connector.filesystem.table.location import is_hidden
 from penstock.connector.filesystem.table.table import partitioning_of, read_settings
@@ -30,26 +38,69 @@ _TIMES = {
     "ISO-8601-WITH-OFFSET": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'",
 }
 _ZONE = "'Z'"
-_DELIMITER = Option(key="csv.field-delimiter", type=STRING, default=",", doc="one character")
-_QUOTE = Option(key="csv.quote-character", type=STRING, default='"', doc="one character")
+_DELIMITER = Option(
+    key="csv.field-delimiter",
+    type=STRING,
+    default=",",
+    doc="the one character between two values",
+    scope=OptionScope.SINK,
+)
+_QUOTE = Option(
+    key="csv.quote-character",
+    type=STRING,
+    default='"',
+    doc="the one character around a value that needs it",
+    scope=OptionScope.SINK,
+)
 _NO_QUOTE = Option(
-    key="csv.disable-quote-character", type=BOOLEAN, default=False, doc="values are never quoted"
+    key="csv.disable-quote-character",
+    type=BOOLEAN,
+    default=False,
+    doc="whether values are never quoted; true is refused, as a value with a delimiter would become two",
+    scope=OptionScope.SINK,
+    flink="true, too",
 )
 _ESCAPE: Option[str | None] = optional(
-    STRING, "csv.escape-character", "stands before a quote inside a value; default: it is doubled"
+    STRING,
+    "csv.escape-character",
+    "the one character before a quote inside of a value; default: the quote is doubled",
+    scope=OptionScope.SINK,
 )
-_NULL = Option(key="csv.null-literal", type=STRING, default="", doc="the text for NULL")
+_NULL = Option(
+    key="csv.null-literal",
+    type=STRING,
+    default="",
+    doc="the text that is written for NULL",
+    scope=OptionScope.SINK,
+)
+_OF_READING = "accepted without effect: files of csv are written only"
 _READING = (
-    optional(BOOLEAN, "csv.allow-comments", "of reading"),
-    optional(BOOLEAN, "csv.ignore-parse-errors", "of reading"),
+    optional(
+        BOOLEAN,
+        "csv.allow-comments",
+        _OF_READING,
+        scope=OptionScope.SINK,
+        flink="an option of reading",
+    ),
+    optional(
+        BOOLEAN,
+        "csv.ignore-parse-errors",
+        _OF_READING,
+        scope=OptionScope.SINK,
+        flink="an option of reading",
+    ),
 )
 _PARQUET_CODEC: Option[str | None] = optional(
     enum_type("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4", "LZ4_RAW"),
     "parquet.compression",
-    "default SNAPPY",
+    "how written files are compressed; default SNAPPY",
+    scope=OptionScope.SINK,
 )
 _ORC_CODEC: Option[str | None] = optional(
-    enum_type("NONE", "SNAPPY", "ZLIB", "LZ4", "ZSTD"), "orc.compress", "default ZSTD"
+    enum_type("NONE", "SNAPPY", "ZLIB", "LZ4", "ZSTD"),
+    "orc.compress",
+    "how written files are compressed; default ZSTD",
+    scope=OptionScope.SINK,
 )
 _OPTIONS: Mapping[str, tuple[Option[Any], ...]] = {
     "csv": (_DELIMITER, _QUOTE, _NO_QUOTE, _ESCAPE, _NULL, *_READING),
@@ -68,6 +119,11 @@ class FileFormat:
 
     source: str
     options: Mapping[str, str]
+
+
+def written_formats() -> Mapping[str, tuple[Option[Any], ...]]:
+    """Return the formats that are written only, with their options."""
+    return _OPTIONS
 
 
 def written_options(name: str) -> tuple[Option[Any], ...]:

@@ -15,15 +15,23 @@ from penstock.catalog.options.option import (
     MEMORY,
     STRING,
     Option,
+    OptionScope,
     PrefixOption,
     enum_type,
     optional,
 )
 
 MIB = 1 << 20
+_REFUSED = "refused in a table that is written"
 
 
-CONNECTOR = Option(key="connector", type=STRING, default=None, doc="'filesystem'", required=True)
+CONNECTOR = Option(
+    key="connector",
+    type=STRING,
+    default=None,
+    doc="'filesystem': the files of a folder, local or of a cloud store",
+    required=True,
+)
 PATH = Option(
     key="path",
     type=STRING,
@@ -31,7 +39,13 @@ PATH = Option(
     doc="folder of the files, or a single file: a path relative to the project, an absolute one, or a URL",
     required=True,
 )
-FORMAT = Option(key="format", type=STRING, default="", doc="format of a line", required=True)
+FORMAT = Option(
+    key="format",
+    type=STRING,
+    default="",
+    doc="format of a line, or of written files",
+    required=True,
+)
 DEFAULT_PARTITION = Option(
     key="partition.default-name",
     type=STRING,
@@ -50,19 +64,30 @@ PATH_PATTERN: Option[str | None] = Option(
     default=None,
     doc="Java regular expression for the whole absolute path of a file, as in '/data/.*[.]json'",
 )
-PARALLELISM = optional(INT, "scan.parallelism", "tasks of a batch; default one per file")
+PARALLELISM = optional(
+    INT,
+    "scan.parallelism",
+    "tasks of a batch; default one per file",
+    flink="tasks of the source operator",
+)
 MAX_BYTES = Option(
     key="source.max-bytes-per-batch",
     type=MEMORY,
     default=256 * MIB,
-    doc="read limit of a batch; of a compressed file, which is read as a whole, a byte counts "
-    "(Penstock's own option)",
+    doc="most bytes that a batch reads; of a compressed file, which is read as a whole, a byte counts",
+    flink=None,
 )
-SINK_PARALLELISM = optional(INT, "sink.parallelism", "tasks of a write; default those of the query")
+SINK_PARALLELISM = optional(
+    INT,
+    "sink.parallelism",
+    "tasks of a write; default those of the query",
+    flink="tasks of the sink operator",
+)
 MAX_ROWS_PER_FILE = optional(
     INT,
     "sink.max-rows-per-file",
-    "rows after which a task begins another file (Penstock's own option); default no limit",
+    "rows after which a task begins another file; default no limit",
+    flink=None,
 )
 SHUFFLE_BY_PARTITION = Option(
     key="sink.shuffle-by-partition.enable",
@@ -74,18 +99,21 @@ COMMIT_TRIGGER = Option(
     key="sink.partition-commit.trigger",
     type=enum_type("process-time", "partition-time"),
     default="process-time",
-    doc="what a folder's end is told by",
+    doc="what the end of a folder is known by; partition-time is refused",
+    flink="partition-time, too",
 )
 COMMIT_DELAY = Option(
     key="sink.partition-commit.delay",
     type=DURATION,
     default=0,
-    doc="how long a folder stays open",
+    doc="how long a folder stays open before its end is made known; above 0 is refused",
+    flink="above 0, too",
 )
 COMMIT_POLICY: Option[str | None] = optional(
     STRING,
     "sink.partition-commit.policy.kind",
-    "how a folder's end is made known: 'success-file'; default not at all",
+    "how the end of a folder is made known: 'success-file'; default not at all",
+    flink="metastore and custom, too",
 )
 SUCCESS_FILE = Option(
     key="sink.partition-commit.success-file.name",
@@ -97,26 +125,93 @@ AUTO_COMPACTION = Option(
     key="auto-compaction",
     type=BOOLEAN,
     default=False,
-    doc="whether written files are merged",
+    doc="whether written files are merged; true is refused, as a Delta table does it",
+    scope=OptionScope.SINK,
+    flink="files are merged before they are committed",
 )
-FILE_SIZE = optional(MEMORY, "sink.rolling-policy.file-size", "size of a written file")
+FILE_SIZE = optional(
+    MEMORY,
+    "sink.rolling-policy.file-size",
+    f"size at which a file ends; {_REFUSED}",
+    flink="in effect, with the default 128 mb",
+)
 ROLLING_TIMES: tuple[Option[Any], ...] = (
-    optional(DURATION, "sink.rolling-policy.rollover-interval", "age of a written file"),
-    optional(DURATION, "sink.rolling-policy.check-interval", "how often ages are looked at"),
-    optional(DURATION, "sink.rolling-policy.inactivity-interval", "silence that ends a file"),
+    optional(
+        DURATION,
+        "sink.rolling-policy.rollover-interval",
+        f"age at which a file ends; {_REFUSED}",
+        flink="in effect, with the default 30 min",
+    ),
+    optional(
+        DURATION,
+        "sink.rolling-policy.check-interval",
+        f"how often ages of files are checked; {_REFUSED}",
+        flink="in effect, with the default 1 min",
+    ),
+    optional(
+        DURATION,
+        "sink.rolling-policy.inactivity-interval",
+        f"time without rows at which a file ends; {_REFUSED}",
+        flink="in effect, with the default 30 min",
+    ),
 )
 PARTITION_TIME: tuple[Option[Any], ...] = (
-    optional(STRING, "sink.partition-commit.watermark-time-zone", "zone of the folders' times"),
-    optional(STRING, "partition.time-extractor.kind", "how a folder's time is found"),
-    optional(STRING, "partition.time-extractor.class", "class that does so"),
-    optional(STRING, "partition.time-extractor.timestamp-pattern", "where the time stands"),
-    optional(STRING, "partition.time-extractor.timestamp-formatter", "how the time is written"),
+    optional(
+        STRING,
+        "sink.partition-commit.watermark-time-zone",
+        f"time zone of the times in names of folders; {_REFUSED}",
+        flink="in effect, with the default UTC",
+    ),
+    optional(
+        STRING,
+        "partition.time-extractor.kind",
+        f"how the time of a folder is found; {_REFUSED}",
+        scope=OptionScope.SINK,
+        flink="in effect, default or custom",
+    ),
+    optional(
+        STRING,
+        "partition.time-extractor.class",
+        f"Java class that finds the time of a folder; {_REFUSED}",
+        scope=OptionScope.SINK,
+        flink="in effect",
+    ),
+    optional(
+        STRING,
+        "partition.time-extractor.timestamp-pattern",
+        f"where names of folders have the time; {_REFUSED}",
+        scope=OptionScope.SINK,
+        flink="in effect",
+    ),
+    optional(
+        STRING,
+        "partition.time-extractor.timestamp-formatter",
+        f"how names of folders write the time; {_REFUSED}",
+        scope=OptionScope.SINK,
+        flink="in effect",
+    ),
 )
 COMMIT_CLASS: tuple[Option[Any], ...] = (
-    optional(STRING, "sink.partition-commit.policy.class", "class that makes it known"),
-    optional(STRING, "sink.partition-commit.policy.class.parameters", "what it is made with"),
+    optional(
+        STRING,
+        "sink.partition-commit.policy.class",
+        f"Java class that makes the end of a folder known; {_REFUSED}",
+        flink="in effect",
+    ),
+    optional(
+        STRING,
+        "sink.partition-commit.policy.class.parameters",
+        f"arguments of that class; {_REFUSED}",
+        flink="in effect",
+    ),
 )
-COMPACTION_SIZE = optional(MEMORY, "compaction.file-size", "size of a merged file")
+COMPACTION_SIZE = optional(
+    MEMORY,
+    "compaction.file-size",
+    f"size of a merged file; {_REFUSED}",
+    scope=OptionScope.SINK,
+    flink="in effect, with the default of the rolling policy",
+)
 SINK_OPTIONS: tuple[Option[Any], ...] = (
     SINK_PARALLELISM,
     MAX_ROWS_PER_FILE,
@@ -143,7 +238,8 @@ OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
         key="source.report-statistics",
         type=enum_type("ALL", "NONE"),
         default="ALL",
-        doc="accepted for Flink's sake",
+        doc="accepted without effect: files are planned without statistics",
+        flink="which statistics planning reads",
     ),
     PARALLELISM,
     MAX_BYTES,

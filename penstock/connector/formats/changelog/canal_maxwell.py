@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.catalog.model import types as t
 from penstock.catalog.options.option import STRING as TEXT
-from penstock.catalog.options.option import Option, Resolved, optional
+from penstock.catalog.options.option import Option, OptionScope, Resolved, optional
 from penstock.connector.formats.changelog.decoder import (
     ChangeRows,
     EnvelopeDecoder,
@@ -317,6 +317,7 @@ def _include(base: str, field: str) -> Option[str | None]:
         TEXT,
         f"{base}{field}.include",
         f"Java regular expression for the whole name of the {field} whose changes are read; default every one.",
+        scope=OptionScope.SOURCE,
     )
 
 

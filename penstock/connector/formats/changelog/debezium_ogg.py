@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.catalog.model import types as t
-from penstock.catalog.options.option import BOOLEAN, Option, Resolved
+from penstock.catalog.options.option import BOOLEAN, Option, OptionScope, Resolved
 from penstock.connector.formats.changelog.decoder import (
     EnvelopeDecoder,
     EnvelopeRows,
@@ -167,6 +167,7 @@ def _schema_include(base: str) -> Option[bool]:
         type=BOOLEAN,
         default=False,
         doc="Whether records hold their schema beside the payload (value.converter.schemas.enable of Kafka Connect).",
+        scope=OptionScope.SOURCE,
     )
 
 

@@ -10,7 +10,14 @@ from functools import cache
 from typing import Any
 
 from penstock.catalog.errors import OptionError
-from penstock.catalog.options.option import BOOLEAN, STRING, Option, Resolved, enum_type
+from penstock.catalog.options.option import (
+    BOOLEAN,
+    STRING,
+    Option,
+    OptionScope,
+    Resolved,
+    enum_type,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +71,15 @@ def json_options(prefix: str) -> tuple[Option[Any], ...]:
             type=BOOLEAN,
             default=False,
             doc="Whether NULL fields are left out when writing.",
+            scope=OptionScope.SINK,
         ),
         Option(
             key=f"{base}decode.json-parser.enabled",
             type=BOOLEAN,
             default=True,
-            doc="Which of Flink's two parsers to use; here there is one, which gives the same with both.",
+            doc="Accepted without effect: there is one parser, which gives the same as Flink's two.",
+            scope=OptionScope.SOURCE,
+            flink="which of two parsers reads",
         ),
     )
 
@@ -114,18 +124,21 @@ def _writing(base: str) -> tuple[Option[Any], ...]:
             type=enum_type("FAIL", "DROP", "LITERAL"),
             default="FAIL",
             doc="What writing does with a NULL key of a map; reading meets none.",
+            scope=OptionScope.SINK,
         ),
         Option(
             key=f"{base}map-null-key.literal",
             type=STRING,
             default="null",
             doc="The text written for a NULL key where map-null-key.mode is LITERAL.",
+            scope=OptionScope.SINK,
         ),
         Option(
             key=f"{base}encode.decimal-as-plain-number",
             type=BOOLEAN,
             default=False,
             doc="Whether decimals are written without an exponent.",
+            scope=OptionScope.SINK,
         ),
     )
 
@@ -137,6 +150,7 @@ def _fail_on_missing_field(base: str) -> Option[bool]:
         type=BOOLEAN,
         default=False,
         doc="Whether a record without one of the fields is a bad record; else the field is NULL.",
+        scope=OptionScope.SOURCE,
     )
 
 
@@ -147,6 +161,7 @@ def _ignore_parse_errors(base: str) -> Option[bool]:
         type=BOOLEAN,
         default=False,
         doc="Whether a malformed field becomes NULL and a malformed record is skipped and counted; else both fail.",
+        scope=OptionScope.SOURCE,
     )
 
 

@@ -15,6 +15,7 @@ from penstock.catalog.options.option import (
     LONG,
     STRING,
     Option,
+    OptionScope,
     PrefixOption,
     enum_type,
     optional,
@@ -24,9 +25,24 @@ from penstock.connector.kafka.client.properties import REFERENCES
 MODES = ("earliest-offset", "latest-offset", "group-offsets", "timestamp", "specific-offsets")
 
 
-CONNECTOR = Option(key="connector", type=STRING, default=None, doc="'kafka'", required=True)
-TOPIC = optional(LIST, "topic", "topics to read, separated by ';'")
-TOPIC_PATTERN = optional(STRING, "topic-pattern", "Java regular expression for names of topics")
+CONNECTOR = Option(
+    key="connector",
+    type=STRING,
+    default=None,
+    doc="'kafka': the records of topics, each of them an added row",
+    required=True,
+)
+TOPIC = optional(
+    LIST,
+    "topic",
+    "topics to read, separated by ';', or the one topic that is written; this or 'topic-pattern' is set",
+)
+TOPIC_PATTERN = optional(
+    STRING,
+    "topic-pattern",
+    "Java regular expression for whole names of topics to read; new ones are found as they come",
+    scope=OptionScope.SOURCE,
+)
 BOOTSTRAP_SERVERS = Option(
     key="properties.bootstrap.servers",
     type=STRING,
@@ -36,14 +52,30 @@ BOOTSTRAP_SERVERS = Option(
     references=True,
 )
 GROUP_ID = optional(
-    STRING, "properties.group.id", "consumer group, for start and committed offsets"
+    STRING,
+    "properties.group.id",
+    "consumer group, for the start and for committed offsets; needed by 'scan.startup.mode' = 'group-offsets'",
+    scope=OptionScope.SOURCE,
 )
 PROPERTIES = PrefixOption(
-    prefix="properties.", doc="options of the Kafka client", references=REFERENCES
+    prefix="properties.",
+    doc="options of the Kafka client, by the names of Java's clients or librdkafka's",
+    references=REFERENCES,
+    flink="options of Java's clients",
 )
-FORMAT = optional(STRING, "format", "format of the value")
-VALUE_FORMAT = optional(STRING, "value.format", "format of the value, in place of 'format'")
-KEY_FORMAT = optional(STRING, "key.format", "format of the key")
+FORMAT = optional(
+    STRING, "format", "format of the record's value; this or 'value.format' is needed"
+)
+VALUE_FORMAT = optional(
+    STRING,
+    "value.format",
+    "format of the record's value, in place of 'format'; its options begin with 'value.'",
+)
+KEY_FORMAT = optional(
+    STRING,
+    "key.format",
+    "format of the record's key; its options begin with 'key.', and 'key.fields' are needed",
+)
 KEY_FIELDS = Option(
     key="key.fields", type=LIST, default=(), doc="physical columns that the key holds, in order"
 )
@@ -51,7 +83,7 @@ KEY_FIELDS_PREFIX = Option(
     key="key.fields-prefix",
     type=STRING,
     default="",
-    doc="prefix that the key's columns have in the table only",
+    doc="prefix that the names of the key's columns have in the table, and not in the record",
 )
 VALUE_FIELDS_INCLUDE = Option(
     key="value.fields-include",
@@ -63,10 +95,12 @@ STARTUP_MODE = Option(
     key="scan.startup.mode",
     type=enum_type(*MODES),
     default="group-offsets",
-    doc="where the scan starts",
+    doc="where a query without a checkpoint starts to read",
 )
 STARTUP_OFFSETS = optional(
-    STRING, "scan.startup.specific-offsets", "'partition:0,offset:42;partition:1,offset:300'"
+    STRING,
+    "scan.startup.specific-offsets",
+    "where each partition starts, as 'partition:0,offset:42;partition:1,offset:300'",
 )
 STARTUP_TIMESTAMP = optional(
     LONG, "scan.startup.timestamp-millis", "epoch ms of the first record to read"
@@ -75,10 +109,12 @@ BOUNDED_MODE = Option(
     key="scan.bounded.mode",
     type=enum_type("unbounded", *MODES[1:]),
     default="unbounded",
-    doc="where the scan ends",
+    doc="where reading ends; unbounded is never",
 )
 BOUNDED_OFFSETS = optional(
-    STRING, "scan.bounded.specific-offsets", "'partition:0,offset:42;partition:1,offset:300'"
+    STRING,
+    "scan.bounded.specific-offsets",
+    "where each partition ends, exclusive, as 'partition:0,offset:42;partition:1,offset:300'",
 )
 BOUNDED_TIMESTAMP = optional(
     LONG, "scan.bounded.timestamp-millis", "epoch ms of the first record not to read"
@@ -87,52 +123,71 @@ DISCOVERY_INTERVAL: Option[int | None] = Option(
     key="scan.topic-partition-discovery.interval",
     type=DURATION,
     default=None,
-    doc="how often new partitions and topics are looked for; 0 never; default 1 s, with 'topic-pattern' 10 s "
-    "(Flink: 5 min)",
+    doc="how often new partitions and topics are looked for; 0 never; default 1 s, with 'topic-pattern' 10 s",
+    flink="the default is 5 min",
 )
-PARALLELISM = optional(INT, "scan.parallelism", "tasks of a batch; default one per partition")
+PARALLELISM = optional(
+    INT,
+    "scan.parallelism",
+    "tasks of a batch; default one per partition",
+    flink="tasks of the source operator",
+)
 ON_DATA_LOSS = Option(
     key="scan.on-data-loss",
     type=enum_type("fail", "continue"),
     default="fail",
-    doc="what to do when records were deleted before they were read (Penstock's own option)",
+    doc="what to do when records were deleted before they were read",
+    flink=None,
 )
 MAX_RECORDS = optional(
-    LONG, "scan.max-records-per-batch", "read limit of a batch (Penstock's own option)"
+    LONG, "scan.max-records-per-batch", "most records that a batch reads", flink=None
 )
-SINK_PARALLELISM = optional(INT, "sink.parallelism", "tasks of a write; of exactly-once, its slots")
+SINK_PARALLELISM = optional(
+    INT,
+    "sink.parallelism",
+    "tasks of a write; of exactly-once, its slots",
+    flink="tasks of the sink operator",
+)
 PARTITIONER = Option(
     key="sink.partitioner",
     type=STRING,
     default="default",
-    doc="'default', 'fixed' or 'round-robin'",
+    doc="how records find their partitions: 'default' (by key, as Kafka's own), 'fixed' or 'round-robin'",
+    flink="the name of a Java class, too",
 )
 DELIVERY_GUARANTEE = Option(
     key="sink.delivery-guarantee",
     type=enum_type("none", "at-least-once", "exactly-once"),
     default="at-least-once",
-    doc="what a failure may do to written records",
+    doc="what a failure may do to written records: none (lose, repeat), at-least-once (repeat) or exactly-once",
 )
 TRANSACTIONAL_ID_PREFIX = optional(
-    STRING, "sink.transactional-id-prefix", "names transactions of exactly-once"
+    STRING,
+    "sink.transactional-id-prefix",
+    "first part of the names of transactions; needed by exactly-once, and no other pipeline's",
+    scope=OptionScope.EXACTLY_ONCE,
 )
 NAMING_STRATEGY = Option(
     key="sink.transaction-naming-strategy",
     type=enum_type("INCREMENTING", "POOLING"),
     default="INCREMENTING",
-    doc="accepted for Flink's sake: a slot has one transactional id here, for good",
+    doc="accepted without effect: a slot has one transactional id here, for good",
+    scope=OptionScope.EXACTLY_ONCE,
+    flink="how the names of transactions are made",
 )
 SEMANTIC = optional(
     enum_type("none", "at-least-once", "exactly-once"),
     "sink.semantic",
-    "deprecated name of 'sink.delivery-guarantee'",
+    "deprecated, and read where 'sink.delivery-guarantee' is not set",
 )
 STAGING = Option(
     key="sink.staging",
     type=enum_type("auto", "always", "never"),
     default="auto",
     doc="whether exactly-once keeps the rows of a batch in the checkpoint before it publishes them: where a replay "
-    "may give other rows (auto), always, or never, which refuses such queries (Penstock's own option)",
+    "may give other rows (auto), always, or never, which refuses such queries",
+    scope=OptionScope.EXACTLY_ONCE,
+    flink=None,
 )
 SINK_OPTIONS: tuple[Option[Any], ...] = (
     SINK_PARALLELISM,
@@ -147,13 +202,16 @@ BUFFER_ROWS = Option(
     key="sink.buffer-flush.max-rows",
     type=INT,
     default=0,
-    doc="changes that are kept back to write the last one of each key only; 0 writes all",
+    doc="above 0, the last change of each key in a micro-batch is written; 0 writes all changes",
+    flink="changes that are kept back at most",
 )
 BUFFER_INTERVAL = Option(
     key="sink.buffer-flush.interval",
     type=DURATION,
     default=0,
-    doc="how long changes are kept back to write the last one of each key only; 0 writes all",
+    doc="set together with 'sink.buffer-flush.max-rows': above 0, the last change of each key in a micro-batch is "
+    "written",
+    flink="how long changes are kept back at most",
 )
 UPSERT_SINK_OPTIONS: tuple[Option[Any], ...] = (
     *(option for option in SINK_OPTIONS if option.key not in ("sink.partitioner", "sink.semantic")),
@@ -188,14 +246,18 @@ OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
 )
 
 UPSERT_OPTIONS: tuple[Option[Any] | PrefixOption, ...] = (
-    replace(CONNECTOR, doc="'upsert-kafka'"),
+    replace(
+        CONNECTOR, doc="'upsert-kafka': topics whose records set, or delete, the row of their key"
+    ),
     TOPIC,
     TOPIC_PATTERN,
     BOOTSTRAP_SERVERS,
     GROUP_ID,
     PROPERTIES,
-    replace(KEY_FORMAT, required=True),
-    replace(VALUE_FORMAT, required=True, doc="format of the value"),
+    replace(
+        KEY_FORMAT, required=True, doc="format of the record's key, which holds the PRIMARY KEY"
+    ),
+    replace(VALUE_FORMAT, required=True, doc="format of the record's value"),
     KEY_FIELDS_PREFIX,
     VALUE_FIELDS_INCLUDE,
     BOUNDED_MODE,
