@@ -1,6 +1,7 @@
 """What tests share: a real Kafka broker, a Spark with Delta, a PostgreSQL server, each started when first asked for.
 
-A test that asks for `kafka` or `topic` is marked `broker`, one that asks for `spark` is marked `spark`.
+A test that asks for `kafka` or `topic` is marked `broker`, one that asks for `spark` is marked `spark`, one that asks
+for `postgres` is marked `slow`.
 Pure tests run first, so that a simple mistake shows before a JVM has started; then the longest files, as a worker that
 begins one of them last would be at work alone.
 """
@@ -91,6 +92,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.broker)
         if "spark" in names:
             item.add_marker(pytest.mark.spark)
+        if "postgres" in names:
+            item.add_marker(pytest.mark.slow)
     items.sort(key=place_of)
 
 

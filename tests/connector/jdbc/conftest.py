@@ -66,7 +66,7 @@ def postgresql_database(postgres: PostgresServer) -> Iterator[TestDatabase]:
         )
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def database(request: pytest.FixtureRequest) -> TestDatabase:
     """Each kind in turn."""
     made: TestDatabase = request.getfixturevalue(f"{request.param}_database")

@@ -28,6 +28,8 @@ from penstock.connector.jvm.class_data import (
 from penstock.connector.jvm.jars import ivy_jar
 from penstock.connector.jvm.java import find_java
 
+pytestmark = pytest.mark.slow
+
 
 def run(archive: Archive, options: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run the program with options of Java."""

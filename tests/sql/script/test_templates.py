@@ -351,8 +351,8 @@ def test_a_template_without_an_end_is_stopped_and_told_by_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     """Time, memory and depth have bounds; the process that asked has lost neither."""
-    monkeypatch.setattr(template_limits, "LONGEST_S", 0.5)
-    monkeypatch.setattr(template_limits, "_GRACE_S", 0.5)
+    monkeypatch.setattr(template_limits, "LONGEST_S", 0.2)
+    monkeypatch.setattr(template_limits, "_GRACE_S", 0.2)
     (tmp_path / "circle.sql").write_text("{% include 'circle.sql' %}")
 
     with pytest.raises(TemplateError) as caught:

@@ -55,6 +55,7 @@ def test_pem_files_make_a_context(pem: PemFiles) -> None:
     assert server_context(None) is None
 
 
+@pytest.mark.slow
 def test_a_keystore_makes_a_context(pem: PemFiles, tmp_path: Path) -> None:
     """A client that trusts its certificate connects."""
     key = serialization.load_pem_private_key(pem.key.read_bytes(), None)
@@ -87,6 +88,7 @@ def greet(listener: socket.socket, context: ssl.SSLContext) -> None:
         secured.sendall(b"hello")
 
 
+@pytest.mark.slow
 def test_a_keystore_with_another_password_is_refused(pem: PemFiles, tmp_path: Path) -> None:
     """What keytool says is told, and no password is in it."""
     store = Keystore(path=tmp_path / "keys.p12", password="wrong password")

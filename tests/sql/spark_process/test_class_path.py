@@ -63,6 +63,7 @@ def test_options_of_the_user_come_last() -> None:
     assert with_java_options({"a": "b"}, ()) == {"a": "b"}
 
 
+@pytest.mark.slow
 def test_the_archive_is_of_the_class_path_that_sparks_launcher_builds() -> None:
     """Java takes classes from it only where all jars are in the same order."""
     settings = class_path_settings(delta_jars(), {}, in_process=True)
