@@ -1,6 +1,7 @@
 """Those who read the benchmark's topic, each in a process of its own that waits for orders on standard input.
 
-An order is a line `<sink> <round>`; the answer is a line of JSON with the rows read and the seconds it took.
+An order is a line `<sink> <round>`; the answer is a line of JSON with the rows read and the seconds it took, or with
+an error.
 `python -m benchmarks.contestants NAME BOOTSTRAP TOPIC FOLDER` starts one. Flink SQL is `flink_sql.py`, in an
 environment of its own.
 """
@@ -20,6 +21,9 @@ FETCH = 20_000
 
 TIMEOUT_S = 30
 """For one answer of the broker."""
+
+LONGEST_ERROR = 1_000
+"""Characters of an answer."""
 
 SPARK_CONF = {
     "spark.driver.memory": "4g",
@@ -291,9 +295,12 @@ def main() -> None:
     for line in sys.stdin:
         sink, target = line.split()
         start = time.perf_counter()
-        rows = contestant.run(sink, f"{sink}_{target}")
-        seconds = time.perf_counter() - start
-        answer.write(json.dumps({"rows": rows, "seconds": seconds}) + "\n")
+        try:
+            rows = contestant.run(sink, f"{sink}_{target}")
+            found: dict[str, Any] = {"rows": rows, "seconds": time.perf_counter() - start}
+        except Exception as error:  # noqa: BLE001  what goes wrong with one sink must not cost the others
+            found = {"error": str(error)[:LONGEST_ERROR]}
+        answer.write(json.dumps(found) + "\n")
         answer.flush()
 
 
