@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.catalog.definitions.leases import JobReport, this_process
+from penstock.catalog.migrations import HEAD
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.catalog.conftest import Store
-from tests.catalog.test_migrations import make_fourth
+from tests.catalog.test_migrations import make_fifth, make_fourth
 
 BROKEN = JobReport(
     status="restarting",
@@ -13,6 +16,8 @@ BROKEN = JobReport(
     last_error="the disk is full",
     waiting_for="Kafka at b:9092 (Connection refused)",
     waiting_since_ms=1_700_000_000_000,
+    late_rows=12,
+    bad_records=3,
 )
 
 
@@ -27,6 +32,32 @@ def test_the_last_report_of_a_runner_is_kept(catalog: SqlCatalog) -> None:
     assert found == ("job/t", BROKEN)
     assert found[1].since_ms == lease.since_ms
     assert 0 <= found[1].age_ms < 600_000
+
+
+def test_rows_left_out_are_not_known_of_a_runner_of_the_version_before(catalog: SqlCatalog) -> None:
+    """Its rows have no such columns, which is not the same as none left out."""
+    lease = catalog.leases.acquire("job/t", this_process())
+    catalog.leases.report_job(lease, JobReport(status="running"))
+    (found,) = catalog.leases.job_reports().values()
+
+    assert (found.late_rows, found.bad_records) == (None, None)
+
+
+def test_a_store_of_the_version_before_keeps_reports_without_rows_left_out(store: Store) -> None:
+    """A runner changes no tables; what such a store has columns for is kept."""
+    make_fifth(store)
+    catalog = store.open()
+    lease = catalog.leases.acquire("job/t", this_process())
+    catalog.leases.report_job(lease, BROKEN)
+    before = catalog.version(), catalog.leases.job_reports()["job/t"]
+    catalog.upgrade()
+    catalog.leases.report_job(lease, BROKEN)
+    after = catalog.version(), catalog.leases.job_reports()["job/t"]
+    catalog.close()
+
+    if store.is_server:
+        assert before == (5, replace(BROKEN, late_rows=None, bad_records=None))
+    assert after == (HEAD, BROKEN)
 
 
 def test_a_report_is_of_one_grant(catalog: SqlCatalog) -> None:

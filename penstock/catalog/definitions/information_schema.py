@@ -131,6 +131,8 @@ _TABLES: dict[str, tuple[str, _Columns]] = {
             ("last_error", _TEXT, "what it failed of last, before a restart or for good"),
             ("waiting_for", _TEXT, "what does not answer, and why"),
             ("waiting_since", _TIME, "since when it does not"),
+            ("late_rows", t.BigIntType(), "rows dropped as late since then; NULL if not known"),
+            ("bad_records", t.BigIntType(), "bad records left out since then; NULL if not known"),
         ),
     ),
     "checkpoints": (

@@ -194,8 +194,9 @@ class JobReport:
     """The state of a job at a moment. `status` is a `JobStatus`, `restarts` a sum since the job started.
 
     `waiting_for` names what does not answer and why, since `waiting_since_ms` by the runner's clock, epoch ms.
-    `since_ms` is when the lease was granted and `age_ms` how long ago this was said, both by the database's clock and
-    no part of the value.
+    `late_rows` and `bad_records` were left out since the job started, None where its runner, or the store, does not
+    count them. `since_ms` is when the lease was granted and `age_ms` how long ago this was said, both by the database's
+    clock and no part of the value.
     """
 
     status: str
@@ -203,5 +204,7 @@ class JobReport:
     last_error: str | None = None
     waiting_for: str | None = None
     waiting_since_ms: int | None = None
+    late_rows: int | None = None
+    bad_records: int | None = None
     since_ms: int = field(default=0, compare=False)
     age_ms: int = field(default=0, compare=False)

@@ -29,7 +29,7 @@ from penstock.catalog.errors import CatalogError
 
 METADATA = MetaData()
 
-HEAD = 5
+HEAD = 6
 """The version of a store that is up to date: the number of the last file in `versions/`."""
 MIN_READER = 4
 """The oldest Penstock, by its HEAD, that may use a store that is up to date.
@@ -53,6 +53,8 @@ STEPS_SINCE = 5
 """The first version of a store whose version and lowest reader are recorded separately."""
 JOB_STATES_SINCE = 5
 """The first version of a store with job reports."""
+LEFT_OUT_SINCE = 6
+"""The first version of a store whose job reports have the rows that were left out."""
 
 STEP = Table(
     "penstock_alembic_step",
@@ -185,6 +187,9 @@ JOB_STATES = Table(
     Column("waiting_for", Text, nullable=True),
     Column("waiting_since_ms", BigInteger, nullable=True),  # epoch ms by the runner's clock
     Column("changed_ms", BigInteger, nullable=False),  # epoch ms by the database's clock
+    # null: of a runner that does not count them
+    Column("late_rows", BigInteger, nullable=True),
+    Column("bad_records", BigInteger, nullable=True),
 )
 SECRETS = Table(
     "penstock_secrets",

@@ -28,6 +28,7 @@ from penstock.catalog.migrations import (
     JOB_STATES_SINCE,
     LEASES,
     LEASES_SINCE,
+    LEFT_OUT_SINCE,
     STOP_REQUESTS,
     STOP_REQUESTS_SINCE,
 )
@@ -202,15 +203,28 @@ def _report_job(connection: Connection, lease: Lease, report: JobReport) -> None
             waiting_for=report.waiting_for,
             waiting_since_ms=report.waiting_since_ms,
             changed_ms=now_ms(connection),
+            **{name: getattr(report, name) for name in _left_out(connection)},
         )
     )
+
+
+_LEFT_OUT = (JOB_STATES.c.late_rows.name, JOB_STATES.c.bad_records.name)
+
+
+def _left_out(connection: Connection) -> tuple[str, ...]:
+    """Return the columns of rows that were left out, which stores before LEFT_OUT_SINCE lack."""
+    return _LEFT_OUT if stored_version(connection) >= LEFT_OUT_SINCE else ()
 
 
 def _job_reports(connection: Connection) -> dict[str, JobReport]:
     """Return the last job report of each pipeline, by pipeline."""
     now = now_ms(connection)
     same = (LEASES.c.pipeline == JOB_STATES.c.pipeline) & (LEASES.c.fence == JOB_STATES.c.fence)
-    rows = connection.execute(select(JOB_STATES, LEASES.c.since_ms).join(LEASES, same))
+    left_out = _left_out(connection)
+    read = [
+        column for column in JOB_STATES.c if column.name in left_out or column.name not in _LEFT_OUT
+    ]
+    rows = connection.execute(select(*read, LEASES.c.since_ms).join(LEASES, same))
     return {
         row.pipeline: JobReport(
             status=row.status,
@@ -220,6 +234,7 @@ def _job_reports(connection: Connection) -> dict[str, JobReport]:
             waiting_since_ms=row.waiting_since_ms,
             since_ms=row.since_ms,
             age_ms=now - row.changed_ms,
+            **{name: getattr(row, name) for name in left_out},
         )
         for row in rows
     }

@@ -42,6 +42,7 @@ TITLES = (
     "last error",
     "waiting for",
     "late rows",
+    "bad records",
 )
 
 FAILED_MS = 86_400_000
@@ -136,17 +137,18 @@ def _job_row(job: Job) -> _Row:
         status,
         start,
         "this session",
-        *_state(report_of(progress), late_rows=progress.rows_dropped),
+        *_state(report_of(progress)),
     )
 
 
-def _state(report: JobReport, late_rows: int | None = None) -> _Row:
-    """Return the state of a job. Other runners do not report their late rows."""
+def _state(report: JobReport) -> _Row:
     waiting = None
     if report.waiting_for is not None and report.waiting_since_ms is not None:
         waiting = f"{report.waiting_for} since {_time(report.waiting_since_ms)}"
-    late = None if late_rows is None else str(late_rows)
-    return (str(report.restarts), report.last_error, waiting, late)
+    left_out = (
+        None if rows is None else str(rows) for rows in (report.late_rows, report.bad_records)
+    )
+    return (str(report.restarts), report.last_error, waiting, *left_out)
 
 
 def _time(epoch_ms: int) -> str:

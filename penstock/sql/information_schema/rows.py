@@ -274,9 +274,10 @@ def _folder_of(
 def _state(report: JobReport | None) -> Row:
     """Return what the runner said of its job, which one of an earlier Penstock never does."""
     if report is None:
-        return (None, None, None, None)
+        return (None,) * 6
     waiting_since = _time(report.waiting_since_ms)
-    return (report.restarts, report.last_error, report.waiting_for, waiting_since)
+    what = (report.restarts, report.last_error, report.waiting_for, waiting_since)
+    return (*what, report.late_rows, report.bad_records)
 
 
 def _names(lease: str) -> tuple[str, str | None]:

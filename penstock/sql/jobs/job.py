@@ -32,7 +32,7 @@ LONGEST_ERROR = 2_000
 
 
 def report_of(progress: JobProgress) -> JobReport:
-    """Return the report: what changes with every batch is not in it, and no secret that this process knows."""
+    """Return the report: no count that grows with every batch is in it, and no secret that this process knows."""
     error, outage = progress.last_error, progress.outage
     return JobReport(
         status=progress.status.value,
@@ -40,6 +40,8 @@ def report_of(progress: JobProgress) -> JobReport:
         last_error=None if error is None else without_secrets(error)[:LONGEST_ERROR],
         waiting_for=None if outage is None else without_secrets(str(outage))[:LONGEST_ERROR],
         waiting_since_ms=None if outage is None else outage.since_ms,
+        late_rows=None if progress.refreshes else progress.rows_dropped,
+        bad_records=None if progress.refreshes else progress.bad_records,
     )
 
 

@@ -186,7 +186,18 @@ def live_line(view: LiveView) -> str:
     )
 
 
-JOB_HEADS = ("job", "status", "rows/s", "read", "written", "watermark", "lag", "behind", "late")
+JOB_HEADS = (
+    "job",
+    "status",
+    "rows/s",
+    "read",
+    "written",
+    "watermark",
+    "lag",
+    "behind",
+    "late",
+    "bad",
+)
 
 
 def _jobs(view: JobsView) -> str:
@@ -220,6 +231,7 @@ def job_texts(job: JobProgress, now_ms: int) -> tuple[str, ...]:
         lag_text(job.watermark_ms, now_ms),
         count_text(job.lag_records),
         count_text(job.rows_dropped),
+        count_text(job.bad_records),
     )
 
 

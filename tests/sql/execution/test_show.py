@@ -55,6 +55,8 @@ class ScriptedJob:
             last_error=None,
             outage=None,
             rows_dropped=12,
+            bad_records=3,
+            refreshes=False,
         )
 
     def request_stop(self) -> None:
@@ -183,6 +185,7 @@ def test_jobs_are_those_of_the_session_and_of_the_catalog() -> None:
     assert [(row[0], row[2]) for row in rows] == [("etl/a", "RUNNING"), ("other/b", "RUNNING")]
     assert rows[0][4] == "this session"
     assert [row[columns.index("late rows")] for row in rows] == ["12", None]
+    assert [row[columns.index("bad records")] for row in rows] == ["3", None]
     assert asked("DESCRIBE JOB 'other/b'", where) == (columns, [rows[1]])
     assert asked("DESCRIBE JOB 'etl/a'", where) == (
         (*columns, "last commit", "activity"),
@@ -191,13 +194,17 @@ def test_jobs_are_those_of_the_session_and_of_the_catalog() -> None:
 
 
 def test_the_state_of_a_job_is_seen_from_elsewhere() -> None:
-    """Its restarts, what it failed of and what it waits for; one that failed is listed after its end, for a day."""
+    """Its restarts, what it failed of, what it waits for and left out; one that failed is listed for a day."""
     where = context()
     catalog = where.namespace.catalog
     broken = JobReport(status="restarting", restarts=7, last_error="the disk is full")
     catalog.leases.report_job(catalog.leases.acquire("etl/a", this_process()), broken)
     waiting = JobReport(
-        status="running", waiting_for="Kafka at b:9092 (refused)", waiting_since_ms=0
+        status="running",
+        waiting_for="Kafka at b:9092 (refused)",
+        waiting_since_ms=0,
+        late_rows=12,
+        bad_records=0,
     )
     catalog.leases.report_job(catalog.leases.acquire("etl/b", this_process()), waiting)
     for name, status in (("etl/c", "failed"), ("etl/d", "stopped")):
@@ -206,10 +213,18 @@ def test_the_state_of_a_job_is_seen_from_elsewhere() -> None:
         catalog.leases.release(lease)
     _, rows = asked("SHOW JOBS", where)
 
-    assert [(row[0], row[2], *row[5:-1]) for row in rows] == [
-        ("etl/a", "RESTARTING", "7", "the disk is full", None),
-        ("etl/b", "RUNNING", "0", None, "Kafka at b:9092 (refused) since 1970-01-01T00:00:00"),
-        ("etl/c", "FAILED", "0", "no such topic", None),
+    assert [(row[0], row[2], *row[5:]) for row in rows] == [
+        ("etl/a", "RESTARTING", "7", "the disk is full", None, None, None),
+        (
+            "etl/b",
+            "RUNNING",
+            "0",
+            None,
+            "Kafka at b:9092 (refused) since 1970-01-01T00:00:00",
+            "12",
+            "0",
+        ),
+        ("etl/c", "FAILED", "0", "no such topic", None, None, None),
     ]
 
 

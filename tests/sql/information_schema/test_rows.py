@@ -228,7 +228,14 @@ def test_pipelines_have_the_state_that_their_runners_tell(names: Namespace, proj
     lease = catalog.leases.acquire("job/waits", this_process())
     catalog.leases.report_job(
         lease,
-        JobReport(status="restarting", restarts=3, waiting_for="Kafka at b:1", waiting_since_ms=0),
+        JobReport(
+            status="restarting",
+            restarts=3,
+            waiting_for="Kafka at b:1",
+            waiting_since_ms=0,
+            late_rows=12,
+            bad_records=3,
+        ),
     )
     waits, failed = rows(names, project, "pipelines")
     catalog.leases.acquire("job/failed", this_process())
@@ -239,6 +246,8 @@ def test_pipelines_have_the_state_that_their_runners_tell(names: Namespace, proj
         "Kafka at b:1",
         datetime(1970, 1, 1, tzinfo=UTC),
     )
+    assert (waits["late_rows"], waits["bad_records"]) == (12, 3)
+    assert (failed["late_rows"], failed["bad_records"]) == (None, None)
     assert (failed["status"], failed["restarts"], failed["last_error"]) == (
         "FAILED",
         10,

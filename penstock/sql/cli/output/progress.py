@@ -111,6 +111,7 @@ def progress_table(jobs: list[JobProgress], now_ms: int) -> Table:
         "lag",
         "behind",
         "dropped",
+        "bad",
         "last commit",
     ):
         table.add_column(header, justify="right", no_wrap=True)
@@ -126,6 +127,7 @@ def progress_table(jobs: list[JobProgress], now_ms: int) -> Table:
             lag_text(job.watermark_ms, now_ms),
             count_text(job.lag_records),
             Text(dropped, style="red" if job.rows_dropped else ""),
+            Text(count_text(job.bad_records), style="red" if job.bad_records else ""),
             _commit_text(job, now_ms),
             Text(_activity_text(job, now_ms)),
         )

@@ -53,13 +53,22 @@ def drawn(*jobs, width=140):
 
 
 def test_a_line_has_every_figure_that_matters():
-    """Batch, speed, output, watermark with its lag, records behind, rows dropped, last commit."""
-    header, line = drawn(progress(rows_dropped=7)).splitlines()
+    """Batch, speed, output, watermark with its lag, records behind, rows dropped, bad records, last commit."""
+    header, line = drawn(progress(rows_dropped=7, bad_records=4)).splitlines()
 
     assert header.split("  ")[0] == "query"
-    for column in ("batch", "rows/s in", "rows out", "watermark", "lag", "behind", "dropped"):
+    for column in (
+        "batch",
+        "rows/s in",
+        "rows out",
+        "watermark",
+        "lag",
+        "behind",
+        "dropped",
+        "bad",
+    ):
         assert column in header
-    figures = "revenue 12 45,210 3,456 2026-01-01 00:00:55 1 min 5 s 340,000 7 2 s ago"
+    figures = "revenue 12 45,210 3,456 2026-01-01 00:00:55 1 min 5 s 340,000 7 4 2 s ago"
     assert " ".join(line.split()) == figures
 
 
