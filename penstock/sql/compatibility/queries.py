@@ -266,6 +266,20 @@ WINDOWS: tuple[Row, ...] = (
          "INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)) GROUP BY auction, window_start, window_end) GROUP BY starttime, "
          "endtime) AS m ON c.starttime = m.starttime AND c.endtime = m.endtime AND c.num >= m.maxn",
          Status.TRANSLATE, CLOSED),
+    _row("window semi join",
+         "SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) AS l WHERE EXISTS (SELECT 1 "
+         "FROM TABLE(TUMBLE(TABLE auctions, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) AS r WHERE l.auction = r.id AND "
+         "l.window_start = r.window_start AND l.window_end = r.window_end)", Status.OWN,
+         "a row comes with its first match; rows of both sides are kept, without limit or for table.exec.state.ttl, "
+         "where Flink keeps those of open windows"),
+    _row("window anti join",
+         "SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) AS l WHERE NOT EXISTS (SELECT "
+         "1 FROM TABLE(TUMBLE(TABLE auctions, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) AS r WHERE l.auction = r.id AND "
+         "l.window_start = r.window_start AND l.window_end = r.window_end)", Status.OWN, IN_WINDOWS),
+    _row("aggregation of SESSION windows, their bounds under other names",
+         "SELECT s, MAX(n) AS m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM "
+         "TABLE(SESSION(TABLE bids PARTITION BY auction, DESCRIPTOR(ts), INTERVAL '5' MINUTE)) GROUP BY auction, "
+         "window_start, window_end) GROUP BY s, e", Status.OWN, UPDATING),
     _row("window Top-N",
          "SELECT auction, price, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end "
          "ORDER BY price DESC) AS rn FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) "
