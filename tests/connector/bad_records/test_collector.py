@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,14 @@ def test_too_many_stop_the_task() -> None:
     few = BadRecordSettings(policy=BadRecordPolicy.SKIP, max_rows=1)
     with pytest.raises(BadRecordError, match="2 of 2"):
         run(None, [fetch([bad(12), bad(13)], read=2, finished=False)], few)
+
+
+def test_records_without_a_value_are_within_the_limit_of_no_bad_record() -> None:
+    """They are among those skipped, which are counted, and not among the bad ones, the first of which stops the task."""
+    none = BadRecordSettings(policy=BadRecordPolicy.SKIP, max_rows=0)
+    run(None, [replace(fetch([], read=5), skipped=5)], none)
+    with pytest.raises(BadRecordError, match="1 of 6"):
+        run(None, [replace(fetch([bad(12)], read=6), skipped=6)], none)
 
 
 def test_a_task_that_does_not_see_the_drivers_folder_says_so(tmp_path: Path) -> None:

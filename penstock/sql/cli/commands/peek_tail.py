@@ -156,7 +156,7 @@ def _closing_lines(end: _End, rows: int, status: LocalJobStatus, timeout_ms: int
     if not rows and at_end:
         lines.append("help: the table starts at its end; --from earliest reads what is there")
     if status.skipped:
-        lines.append(f"{count_text(status.skipped)} bad records skipped")
+        lines.append(f"{count_text(status.skipped)} bad or empty records skipped")
     return lines
 
 
@@ -219,7 +219,7 @@ def tail(  # noqa: PLR0917  typer passes options by name
             skipped = job.status.skipped
         say(f"{count_text(writer.written)} row{'' if writer.written == 1 else 's'}")
         if skipped:
-            say(f"{count_text(skipped)} bad records skipped")
+            say(f"{count_text(skipped)} bad or empty records skipped")
 
 
 def _settings(scan: SplitScan, watermarks: bool) -> JobSettings:
