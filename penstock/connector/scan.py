@@ -13,6 +13,11 @@ from penstock.catalog.model.table import Table
 from penstock.catalog.model.types import LogicalType, TinyIntType
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.contract import SourceKind, SplitSource
+from penstock.connector.expression import (
+    Expression,
+    expression_from_json,
+    expression_to_json,
+)
 from penstock.connector.file_output import FileOutput, output_from_json, output_to_json
 from penstock.connector.registry import connector_of
 
@@ -87,7 +92,8 @@ class Scan:
     and `seen_files` a third, where planning keeps which files it has seen.
     `outage_file` is a local file of a streaming query, where its planning says what it waits for. `input` is the place
     of the table among those of the query, set where the query asks for the order in which rows came (ARRIVED).
-    `output` is set where tasks write the rows into files of the target, and give Spark these files only.
+    `output` is set where tasks write the rows into files of the target, and give Spark these files only. `condition` is
+    set where tasks leave out the rows for which it is not TRUE; Spark may do so again.
     """
 
     table: Table
@@ -103,6 +109,7 @@ class Scan:
     seen_files: str | None = None
     input: int | None = None
     output: FileOutput | None = None
+    condition: Expression | None = None
 
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
@@ -142,6 +149,7 @@ def write_scan(scan: Scan, path: Path) -> None:
         "seen_files": scan.seen_files,
         "input": scan.input,
         "output": None if scan.output is None else output_to_json(scan.output),
+        "condition": None if scan.condition is None else expression_to_json(scan.condition),
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -152,7 +160,7 @@ def read_scan(path: Path) -> Scan:
     value = json.loads(path.read_text(encoding="utf-8"))
     table = table_from_json(value["table"])
     assert isinstance(table, Table), "a scan is of a table"
-    rowtime, member = value["rowtime"], value["member"]
+    rowtime, member, condition = value["rowtime"], value["member"], value["condition"]
     return Scan(
         table=table,
         columns=tuple(value["columns"]),
@@ -167,6 +175,7 @@ def read_scan(path: Path) -> Scan:
         seen_files=value["seen_files"],
         input=value["input"],
         output=None if value["output"] is None else output_from_json(value["output"]),
+        condition=None if condition is None else expression_from_json(condition),
     )
 
 

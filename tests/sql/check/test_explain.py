@@ -57,6 +57,7 @@ write a (delta), takes [I]
       Scan clicks (kafka) [spark] [I]
       - columns: id, url, twice
       - computed: twice AS id * 2
+      - filter: id > 3, by the tasks that read
       - watermark: at AS at - INTERVAL '1' SECOND (not followed: nothing waits for it)
       - splits: a task for each, at most 100 records in a batch, new ones are looked for every 1 s
       - end: none"""

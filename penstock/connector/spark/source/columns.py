@@ -3,6 +3,7 @@
     __watermark         TIMESTAMP           the batch's watermark, the same in every row
     __watermark_before  type of the rowtime the watermark before this batch; NULL in a heartbeat row
     __skipped           INT                 only in a marker row: bad records that a task left out
+    __filtered          BIGINT              only in a marker row: rows that the scan's condition left out
     __row_kind          TINYINT             the kind of a change, where the scan asks for it (ROW_KIND)
     __arrived           STRUCT of integers  which row came first, where the query asks for that (ARRIVED)
     __row               BOOLEAN             stands in where a query asks for no column at all (COUNT(*))
@@ -38,6 +39,7 @@ from penstock.connector.spark.types import spark_type
 WATERMARK = "__watermark"
 WATERMARK_BEFORE = "__watermark_before"
 SKIPPED = "__skipped"
+FILTERED = "__filtered"
 ROW = "__row"
 FILE = "__file"
 FILE_SIZE = "__file_size"
@@ -45,6 +47,7 @@ FILE_ROWS = "__file_rows"
 FILE_STATISTICS = "__file_statistics"
 
 _SKIPPED = StructField(SKIPPED, IntegerType(), True)
+_FILTERED = StructField(FILTERED, LongType(), True)
 FILES = (
     StructField(FILE, StringType(), True),
     StructField(FILE_SIZE, LongType(), True),
@@ -59,8 +62,10 @@ A file's path in the table (NULL: its rows were only counted), its bytes, rows a
 
 def scan_schema(scan: Scan, *, counts_skipped: bool) -> StructType:
     """Return the schema of the frame that Spark gets from the data source, hidden columns included."""
+    markers = [_SKIPPED] if counts_skipped else []
+    markers += [_FILTERED] if scan.condition is not None else []
     if scan.output is not None:
-        return StructType([*FILES, *([_SKIPPED] if counts_skipped else [])])
+        return StructType([*FILES, *markers])
     fields = [
         StructField(name, spark_type(logical), True) for name, logical in scan.typed_columns()
     ]
@@ -73,8 +78,7 @@ def scan_schema(scan: Scan, *, counts_skipped: bool) -> StructType:
     if scan.input is not None:
         order = [StructField(name, LongType(), False) for name in ARRIVED_FIELDS]
         fields.append(StructField(ARRIVED, StructType(order), True))
-    if counts_skipped:
-        fields.append(_SKIPPED)
+    fields += markers
     return StructType(fields or [StructField(ROW, BooleanType(), True)])
 
 
@@ -124,13 +128,14 @@ class RowFramer:
             lambda field: constants(field) if field.name == WATERMARK else pa.nulls(1, field.type)
         )
 
-    def skipped(self, count: int) -> pa.RecordBatch:
-        """Make the row with the number of bad records that the task left out."""
+    def left_out(self, skipped: int, filtered: int) -> pa.RecordBatch:
+        """Make the row with the numbers of bad records, and of rows without the scan's condition, that are left out."""
         constants = self._constants(1)
+        counts = {SKIPPED: skipped, FILTERED: filtered}
 
         def column(field: pa.Field) -> pa.Array:
-            if field.name == SKIPPED:
-                return pa.array([count], field.type)
+            if field.name in counts:
+                return pa.array([counts[field.name]], field.type)
             if field.name in (WATERMARK, WATERMARK_BEFORE):
                 return constants(field)
             return pa.nulls(1, field.type)

@@ -11,13 +11,22 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.scan import ARRIVED, Scan, write_scan
-from penstock.connector.spark.source.columns import FILE_ROWS, ROW, SKIPPED, WATERMARK_BEFORE
+from penstock.connector.spark.source.columns import (
+    FILE_ROWS,
+    FILTERED,
+    ROW,
+    SKIPPED,
+    WATERMARK_BEFORE,
+)
 from penstock.connector.spark.source.data_source import SCAN_OPTION, ScanDataSource
 from penstock.connector.spark.source.watermark import carry_watermark, mark
 
+_LEFT_OUT = {SKIPPED: "skipped", FILTERED: "filtered"}
+"""Columns of rows that only say how many others a task left out, and the names of the sums."""
+
 
 def skipped_metric(view: str) -> str:
-    """Return the name of the observed metric that counts the bad records left out by the source behind `view`."""
+    """Return the name of the observed metric that counts the rows left out by the source behind `view`."""
     return f"penstock_skipped_{view}"
 
 
@@ -63,21 +72,21 @@ def read_file_frame(spark: SparkSession, scan: Scan, *, view: str, workdir: Path
 def _loaded(
     spark: SparkSession, scan: Scan, *, view: str, workdir: Path, streaming: bool
 ) -> DataFrame:
-    """Load a scan by its data source; bad records that were left out are counted, and their markers dropped."""
+    """Load a scan by its data source; what tasks left out is counted, and the rows that say so are dropped."""
     path = workdir / f"{view}.json"
     write_scan(scan, path)
     spark.dataSource.register(ScanDataSource)
     reader = spark.readStream if streaming else spark.read
     frame: DataFrame = reader.format(ScanDataSource.name()).option(SCAN_OPTION, str(path)).load()
-    if SKIPPED not in frame.columns:
+    counts = {name: of for name, of in _LEFT_OUT.items() if name in frame.columns}
+    if not counts:
         return frame
+    marker, *_ = counts  # a row that has one of them has all
     if streaming:
-        frame = frame.observe(
-            skipped_metric(view),
-            F.coalesce(F.sum(SKIPPED), F.lit(0)).alias("skipped"),
-            F.count(SKIPPED).alias("markers"),
-        )
-    return frame.filter(F.col(SKIPPED).isNull()).drop(SKIPPED)
+        sums = [F.coalesce(F.sum(name), F.lit(0)).alias(of) for name, of in counts.items()]
+        markers = F.count(marker).alias("markers")
+        frame = frame.observe(skipped_metric(view), *sums, markers)
+    return frame.filter(F.col(marker).isNull()).drop(*counts)
 
 
 def _with_computed(frame: DataFrame, scan: Scan, computed: Mapping[str, str]) -> DataFrame:

@@ -20,6 +20,7 @@ from penstock.connector.event_time.future_timestamps import FutureTimestampFilte
 from penstock.connector.event_time.reports import RangeReporter
 from penstock.connector.failpoints import reach
 from penstock.connector.file_output import FileOutput, WrittenFile
+from penstock.connector.fragments import RowFilter
 from penstock.connector.options.bad_records import bad_record_settings
 from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.scan import Scan
@@ -42,12 +43,14 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task's ranges as record batches of `schema`; in split order within each range.
 
-    A scan with an output yields the file that they were written to instead.
+    A scan with an output yields the file that they were written to instead. Event times are those of all rows that are
+    read, whether the scan's condition holds for them or not.
     """
     framer = RowFramer(schema, partition.watermarks)
     arrivals = None if scan.input is None else _Arrivals(partition, scan, scan.input)
     if partition.heartbeat and scan.output is None:
         yield framer.heartbeat()
+    passed = RowFilter(scan.condition)
     with readable_by_spark(), closing(TaskFile(scan.output)) as output:
         bad = _bad_record_collector(partition, scan, source.watermark)
         guard = FutureTimestampFilter(
@@ -75,17 +78,20 @@ def read_partition(
                 bad.finish(records.finished)
                 for split_id, batch in delivered:
                     reach("read")
-                    if output.takes(batch):
+                    rows = passed.passing(batch)
+                    if output.takes(rows):
                         continue
-                    came = None if arrivals is None else arrivals.next(split_id, batch.num_rows)
-                    yield framer.rows(batch, came)
+                    came = None if arrivals is None else arrivals.next(split_id, rows.num_rows)
+                    if rows.num_rows or not batch.num_rows:
+                        yield framer.rows(rows, came)
             for file in output.files():
                 reach("file-written")
                 yield framer.file(file)
             reach("read-to-end")
             skipped = reader.skipped if source.skips_bad_records else 0
-    if skipped + guard.left_out:
-        yield framer.skipped(skipped + guard.left_out)
+    left_out = skipped + guard.left_out
+    if left_out or passed.left_out:
+        yield framer.left_out(left_out, passed.left_out)
 
 
 class TaskFile:

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, assert_never
 
+from sqlglot import exp
+
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import Source, SourceKind, SplitSource
 from penstock.connector.registry import connector_of
+from penstock.sql.plan.explain.operators import plain_text
 from penstock.sql.plan.lookup_keys import (
     FullScanLookup,
     KeyLookup,
@@ -19,8 +22,6 @@ from penstock.sql.plan.rules.prune_columns import path_texts
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from sqlglot import exp
 
     from penstock.sql.plan.analysed import TableScan
 
@@ -78,6 +79,9 @@ def explain_scan(
         facts[name] = (*facts.get(name, ()), text)
     if leaf.computed:
         facts["computed"] = [f"{name} AS {text}" for name, text in leaf.computed.items()]
+    if leaf.filter is not None:
+        parts = " AND ".join(map(_part, leaf.filter.parts))
+        facts["filter"] = [f"{parts}, by the tasks that read"]
     watermark: dict[str, str | bool] | None = None
     if (declared := table.schema.watermark) is not None:
         followed = leaf.rowtime is not None
@@ -102,6 +106,11 @@ def explain_scan(
         facts=facts,
         watermark=watermark,
     )
+
+
+def _part(condition: exp.Expr) -> str:
+    text = plain_text(condition)
+    return f"({text})" if isinstance(condition, exp.Or) else text
 
 
 def _type(leaf: TableScan, name: str) -> str | None:

@@ -60,7 +60,8 @@ class BatchMetrics:
 def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | None) -> BatchMetrics:
     """Read a progress event, as a dict of its JSON.
 
-    `rows_out_metric` names the observed metric that counts the rows sent; None where each row in is one row out.
+    `rows_out_metric` names the observed metric that counts the rows sent; None where each row that tasks deliver is one
+    row out.
     """
     observed: Mapping[str, Mapping[str, Any]] = progress.get("observedMetrics") or {}
     sources = progress.get("sources") or ()
@@ -72,13 +73,13 @@ def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | No
         o.get("numRowsDroppedByWatermark", 0) for o in progress.get("stateOperators") or ()
     )
     duration = int(progress.get("batchDuration") or 0)
-    rows_in = max(0, int(progress.get("numInputRows") or 0) - extra)
+    delivered = max(0, int(progress.get("numInputRows") or 0) - extra)
     if any("written" in row for row in observed.values()):
-        rows_in = _sum(observed, "written")  # Spark counted the files that tasks wrote
+        delivered = _sum(observed, "written")  # Spark counted the files that tasks wrote
     return BatchMetrics(
         batch_id=int(progress["batchId"]),
-        rows_in=rows_in,
-        rows_out=rows_in
+        rows_in=delivered + _sum(observed, "filtered"),
+        rows_out=delivered
         if rows_out_metric is None
         else int((observed.get(rows_out_metric) or {}).get("rows", 0)),
         rows_dropped=_sum(observed, "late") + dropped_by_spark,

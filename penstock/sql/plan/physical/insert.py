@@ -292,6 +292,16 @@ class PlannedInsert(LocatedQuery):
         return self.analysed.maintained is None and is_plain_projection(self.analysed.query)
 
     @property
+    def _sends_on_what_is_delivered(self) -> bool:
+        """Whether rows out are as many as those that reading tasks give to Spark."""
+        if self.sends_on_each_row:
+            return True
+        filtered = [leaf.filter for leaf in self.analysed.leaves if leaf.filter is not None]
+        if not any(pushed.whole for pushed in filtered):
+            return False
+        return is_plain_projection(self.analysed.query, filtered=True)
+
+    @property
     def kept(self) -> IncrementalInsert | None:
         """The incremental query that computes the results; None where Spark does that, or rows are only added."""
         if self.analysed.maintained is None:
@@ -371,7 +381,7 @@ class PlannedInsert(LocatedQuery):
             if self.kept is not None:
                 return self.kept.start(frame, settings)
             frame = self._result_of(frame)
-            if not self.sends_on_each_row:
+            if not self._sends_on_what_is_delivered:
                 frame = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
             return self.target.start(frame, settings)
 
@@ -397,7 +407,7 @@ class PlannedInsert(LocatedQuery):
                 rows_out=sum(self.counts.of(metrics.batch_id).values()),
                 rows_dropped=metrics.rows_dropped + sum(self.late.of(metrics.batch_id).values()),
             )
-        metric = None if self.sends_on_each_row else ROWS_OUT
+        metric = None if self._sends_on_what_is_delivered else ROWS_OUT
         return read_batch_metrics(progress, rows_out_metric=metric)
 
     def shaped(self, frame: DataFrame) -> DataFrame:

@@ -163,18 +163,21 @@ _NAMING = {"this", "db", "catalog", "alias", "hints", *SCAN_PARTS}
 _GENERATORS = (exp.UDTF, exp.Explode, exp.Inline, exp.AggFunc, exp.Window, exp.Query)
 
 
-def is_plain_projection(query: exp.Expr) -> bool:
-    """Return whether a query without views gives exactly one row for each row of the one table that it reads."""
+def is_plain_projection(query: exp.Expr, *, filtered: bool = False) -> bool:
+    """Return whether a query without views gives exactly one row for each row of the one table that it reads.
+
+    `filtered`: for each row for which its conditions hold.
+    """
     if not isinstance(query, exp.Select):
         return False
     parts = {name for name, value in query.args.items() if value}
-    if not parts <= _HARMLESS or "from_" not in parts:
+    if not parts <= (_HARMLESS | {"where"} if filtered else _HARMLESS) or "from_" not in parts:
         return False
     if not all(_is_scalar(projection) for projection in query.expressions):
         return False
     source = query.args["from_"].this
     if isinstance(source, exp.Subquery):
-        return is_plain_projection(source.this)
+        return is_plain_projection(source.this, filtered=filtered)
     if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
         return False
     return {name for name, value in source.args.items() if value} <= _NAMING

@@ -7,7 +7,13 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from penstock.connector.spark.source.columns import SKIPPED, WATERMARK, WATERMARK_BEFORE, RowFramer
+from penstock.connector.spark.source.columns import (
+    FILTERED,
+    SKIPPED,
+    WATERMARK,
+    WATERMARK_BEFORE,
+    RowFramer,
+)
 from penstock.connector.spark.source.offsets import BatchWatermarks
 
 PLAIN = StructType([StructField("id", LongType()), StructField("name", StringType())])
@@ -60,4 +66,13 @@ def test_the_watermark_is_in_every_row_and_alone_in_a_heartbeat() -> None:
 def test_a_marker_row_carries_a_count_alone() -> None:
     schema = StructType([StructField("id", LongType()), StructField(SKIPPED, LongType())])
 
-    assert RowFramer(schema, None).skipped(3).to_pylist() == [{"id": None, SKIPPED: 3}]
+    assert RowFramer(schema, None).left_out(3, 4).to_pylist() == [{"id": None, SKIPPED: 3}]
+
+
+def test_rows_without_the_condition_are_counted_beside_bad_records() -> None:
+    """In one marker row."""
+    kinds = {"id": LongType(), SKIPPED: LongType(), FILTERED: LongType()}
+    schema = StructType([StructField(name, kind) for name, kind in kinds.items()])
+
+    (row,) = RowFramer(schema, None).left_out(3, 4).to_pylist()
+    assert row == {"id": None, SKIPPED: 3, FILTERED: 4}

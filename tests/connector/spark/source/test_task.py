@@ -11,13 +11,16 @@ import pytest
 
 from penstock.catalog.errors import SinkError
 from penstock.catalog.model.table import Watermark
+from penstock.catalog.model.types import BigIntType, BooleanType
 from penstock.connector.event_time.future_timestamps import filters_future_rows
+from penstock.connector.event_time.reports import MARK, ReportFolder
+from penstock.connector.expression import Constant, Expression, FieldValue, FunctionCall
 from penstock.connector.filesystem.connector import FilesystemConnector
 from penstock.connector.scan import ARRIVED, Rowtime, Scan
 from penstock.connector.source.split import Split
 from penstock.connector.spark.errors import SparkReadableError
 from penstock.connector.spark.source import task
-from penstock.connector.spark.source.columns import SKIPPED, scan_schema
+from penstock.connector.spark.source.columns import FILTERED, SKIPPED, scan_schema
 from penstock.connector.spark.source.offsets import BatchWatermarks, TaskPartition
 from penstock.connector.spark.source.task import read_partition
 from tests.connector.filesystem.tables import file_table, planned, planning, write
@@ -33,7 +36,13 @@ ROWTIME = Rowtime(column="ts", inputs=("ts",), expression='"ts"', instant=False)
 
 
 def run(
-    folder: Path, columns: tuple[str, ...], *, bound: bool = True, **options: str | None
+    folder: Path,
+    columns: tuple[str, ...],
+    *,
+    bound: bool = True,
+    condition: Expression | None = None,
+    reports: ReportFolder | None = None,
+    **options: Any,
 ) -> list[dict[str, Any]]:
     """The rows of one task over all files of a folder."""
     given = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
@@ -41,7 +50,14 @@ def run(
     table = file_table(folder / "in", given, columns={"id": "BIGINT", "ts": "TIMESTAMP(3)"})
     watermark = Watermark(column="ts", expression="ts")
     table = replace(table, schema=replace(table.schema, watermark=watermark))
-    scan = Scan(table=table, columns=columns, rowtime=ROWTIME, time_zone="UTC", project=str(folder))
+    scan = Scan(
+        table=table,
+        columns=columns,
+        rowtime=ROWTIME,
+        time_zone="UTC",
+        project=str(folder),
+        condition=condition,
+    )
     source = FilesystemConnector(project=folder).source(table)
     planner = planning(source)
     splits: list[Split] = [planner.split(i, *at) for i, at in planned(planner).items()]
@@ -50,6 +66,7 @@ def run(
         watermarks=BatchWatermarks(now_ms=0, before_ms=0),
         heartbeat=False,
         not_after_ms=BOUND_MS if bound else None,
+        reports=reports,
     )
     counts = source.skips_bad_records or filters_future_rows(scan, source.watermark)
     schema = scan_schema(scan, counts_skipped=counts)
@@ -102,6 +119,46 @@ def test_dead_letters_are_written_once_however_often_the_task_runs(folder: Path)
     assert (letter["split"], letter["position"], letter["value"]) == ("a", 36, LINES[1])
 
 
+def above(number: int) -> Expression:
+    """`id > number`."""
+    sides = (Constant(value=number, type=BigIntType()), FieldValue(path=("id",), type=BigIntType()))
+    return FunctionCall(function="less", arguments=sides, type=BooleanType())
+
+
+def test_rows_without_the_condition_are_counted_and_do_not_come(folder: Path) -> None:
+    """Beside those that are bad; a task that leaves out none tells nothing."""
+    rows = run(folder, ("id",), condition=above(2), scan__watermark__on_future="skip")
+    all_rows = run(folder, ("id",), condition=above(0), scan__watermark__on_future="skip")
+    whole = run(folder, ("id",), condition=above(0), bound=False)
+
+    assert [(row["id"], row[SKIPPED], row[FILTERED]) for row in rows] == [
+        (3, None, None),
+        (None, 1, 1),
+    ]
+    assert [(row["id"], row[FILTERED]) for row in all_rows] == [(1, None), (3, None), (None, 0)]
+    assert [row["id"] for row in whole] == [1, 2, 3]
+
+
+def test_a_condition_hides_no_record_of_the_future(folder: Path) -> None:
+    """It would make later rows late all the same, were it accepted."""
+    with pytest.raises(SparkReadableError, match=r"/in/a, byte 36: the watermark of this record"):
+        run(folder, ("id",), condition=above(2))
+
+
+def test_event_times_are_those_of_all_rows(folder: Path) -> None:
+    """Whether the condition holds for them or not: the watermark is the table's."""
+    told = []
+    for number in (0, 100):
+        place = folder / f"times-{number}"
+        place.mkdir()
+        (place / MARK).touch()
+        reports = ReportFolder(folder=str(place), batch="b")
+        run(folder, ("id",), condition=above(number), bound=False, reports=reports)
+        told.append(sorted(path.name for path in (place / "b").iterdir()))
+
+    assert told[0] == told[1] != []
+
+
 def test_without_a_bound_all_rows_come(folder: Path) -> None:
     """The option is off, or the offset is of before there was one."""
     rows = run(folder, ("id",), bound=False)
@@ -112,7 +169,10 @@ def test_without_a_bound_all_rows_come(folder: Path) -> None:
 def test_a_record_of_the_future_may_be_kept_with_the_other_bad_records(folder: Path) -> None:
     """Without a directory of its own it goes where they go; in a SELECT, which keeps none, it is counted."""
     write(folder / "in" / "a", "\n".join(LINES))
-    options = {"scan__watermark__on_future": "dead-letter", "bad_records": "dead-letter"}
+    options: dict[str, Any] = {
+        "scan__watermark__on_future": "dead-letter",
+        "bad_records": "dead-letter",
+    }
     rows = run(folder, ("id",), scan__dead_letter__path=None, **options)
 
     assert [row[SKIPPED] for row in rows] == [None, None, 2]
@@ -121,7 +181,10 @@ def test_a_record_of_the_future_may_be_kept_with_the_other_bad_records(folder: P
 def test_both_kinds_of_bad_records_stop_a_task_together(folder: Path) -> None:
     """The limit is one of records, whatever is wrong with them."""
     write(folder / "in" / "a", "\n".join(LINES))
-    options = {"scan__watermark__on_future": "dead-letter", "bad_records": "dead-letter"}
+    options: dict[str, Any] = {
+        "scan__watermark__on_future": "dead-letter",
+        "bad_records": "dead-letter",
+    }
     with pytest.raises(SparkReadableError, match="2 of 4"):
         run(folder, ("id",), scan__dead_letter__path=None, bad_records__max_rows="1", **options)
 

@@ -62,6 +62,22 @@ def test_files_that_tasks_wrote_count_by_their_rows() -> None:
     assert (empty.rows_in, empty.rows_out) == (0, 0)
 
 
+def test_rows_that_tasks_left_out_by_a_condition_are_rows_in() -> None:
+    """Of three, one is a marker and one moved the watermark; files count by their rows."""
+    told = {"skipped": 0, "filtered": 90, "markers": 1}
+    counted = read_batch_metrics(event(rows=3, skipped=told), rows_out_metric=None)
+    observed = read_batch_metrics(
+        event(rows=3, skipped=told, out={"rows": 0}), rows_out_metric="out"
+    )
+    written = read_batch_metrics(
+        event(rows=3, skipped=told, files={"written": 700}), rows_out_metric=None
+    )
+
+    assert (counted.rows_in, counted.rows_out) == (91, 1)
+    assert (observed.rows_in, observed.rows_out) == (91, 0)
+    assert (written.rows_in, written.rows_out) == (790, 700)
+
+
 def test_late_rows_of_windows_and_of_state_operators_add_up() -> None:
     batch = read_batch_metrics(event(late={"late": 2}), rows_out_metric=None)
     assert batch.rows_dropped == 3

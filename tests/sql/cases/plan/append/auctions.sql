@@ -37,6 +37,7 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --     Project auction, price [spark] [I]
 --       Filter price > 3 [spark] [I]
 --         Scan bid (kafka) [spark] [I]
+--         - filter: price > 3, by the tasks that read
 --   flow: insert-only, columns (auction, price), key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -49,6 +50,7 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --     Project auction, price [spark] [I]
 --       Filter price > 3 [spark] [I]
 --         Scan bid (kafka) [spark] [I]
+--         - filter: price > 3, by the tasks that read
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -196,6 +198,7 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --         Project auction, price [spark] [I]
 --           Filter price > 3 [spark] [I]
 --             Scan bid (kafka) [spark] [I]
+--             - filter: price > 3 AND auction > 1, by the tasks that read
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -210,6 +213,7 @@ SELECT id, w FROM nowm, LATERAL TABLE(STRING_SPLIT(k, ',')) AS t(w)
 --         Project auction, price [spark] [I]
 --           Filter price > 3 [spark] [I]
 --             Scan bid (kafka) [spark] [I]
+--             - filter: price > 3 AND auction > 1, by the tasks that read
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), marked

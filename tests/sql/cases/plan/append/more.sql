@@ -71,6 +71,7 @@ SELECT 1 FROM nowhere
 --             Project auction, price [spark] [I]
 --               Filter price > 1 [spark] [I]
 --                 Scan bid (kafka) [spark] [I]
+--                 - filter: price > 1, by the tasks that read
 --   flow: insert-only, columns (x), key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -87,6 +88,7 @@ SELECT 1 FROM nowhere
 --             Project auction, price [spark] [I]
 --               Filter price > 1 [spark] [I]
 --                 Scan bid (kafka) [spark] [I]
+--                 - filter: price > 1, by the tasks that read
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -102,6 +104,7 @@ SELECT 1 FROM nowhere
 --           Project auction, price [spark] [I]
 --             Filter price > 100 [spark] [I]
 --               Scan bid (kafka) [spark] [I]
+--               - filter: price > 100 AND p > 200, by the tasks that read
 --   flow: insert-only, columns (a), key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -117,6 +120,7 @@ SELECT 1 FROM nowhere
 --           Project auction, price [spark] [I]
 --             Filter price > 100 [spark] [I]
 --               Scan bid (kafka) [spark] [I]
+--               - filter: price > 100 AND p > 200, by the tasks that read
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), marked

@@ -15,6 +15,7 @@ SELECT id FROM events UNION ALL SELECT id FROM events
 --     Project id, x [spark] [I]
 --       Filter x > 1 [spark] [I]
 --         Scan events (kafka) [spark] [I]
+--         - filter: x > 1, by the tasks that read
 --   flow: insert-only, columns (id, x), key unknown
 --   reads:
 --     events (id, x), marked

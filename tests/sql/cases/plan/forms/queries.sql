@@ -298,6 +298,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     Project auction, price [spark] [I]
 --       Filter price > 100 [spark] [I]
 --         Scan bids (kafka) [spark] [I]
+--         - filter: price > 100, by the tasks that read
 --   flow: insert-only, columns (auction, price), key unknown
 --   reads:
 --     bids (auction, price), marked
@@ -442,6 +443,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --         Project auction, price, ts [spark] [I]
 --           Filter price > 100 [spark] [I]
 --             Scan bids (kafka) [spark] [I]
+--             - filter: price > 100, by the tasks that read
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bids (auction, price), marked
@@ -707,6 +709,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     Project auction [spark] [I]
 --       Filter channel IN ('a', 'b') [spark] [I]
 --         Scan bids (kafka) [spark] [I]
+--         - filter: channel IN ('a', 'b'), by the tasks that read
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bids (auction, channel), marked

@@ -77,6 +77,7 @@ SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, 
 --     Project auction [spark] [I]
 --       Filter price > 1 [spark] [I]
 --         Scan bid (kafka) [spark] [I]
+--         - filter: price > 1, by the tasks that read
 --   flow: insert-only, columns (auction), key unknown
 --   reads:
 --     bid (auction, price), marked

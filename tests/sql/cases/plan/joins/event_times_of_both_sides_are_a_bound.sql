@@ -77,6 +77,7 @@ SELECT id FROM events WHERE x > 1
 --     Project id [spark] [I]
 --       Filter x > 1 [spark] [I]
 --         Scan events (kafka) [spark] [I]
+--         - filter: x > 1, by the tasks that read
 --   flow: insert-only, columns (id), key unknown
 --   reads:
 --     events (id, x), marked

@@ -344,6 +344,7 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --           Project auction, price [spark] [I]
 --             Filter price > 100 [spark] [I]
 --               Scan bid (kafka) [spark] [I]
+--               - filter: price > 100, by the tasks that read
 --   flow: upsert, columns (auction), key (auction), first row
 --   reads:
 --     bid (auction, price)

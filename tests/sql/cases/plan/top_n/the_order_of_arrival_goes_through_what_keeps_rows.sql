@@ -209,6 +209,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --         Project * [spark] [I]
 --           Filter x > 1 [spark] [I]
 --             Scan events (kafka) [spark] [I]
+--             - filter: x > 1, by the tasks that read
 --   flow: upsert, columns (rn, k, id), key (k), last row
 --   reads:
 --     events (id, k, x, ts)

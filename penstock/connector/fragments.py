@@ -1,0 +1,145 @@
+"""Compute expressions on Arrow batches, and filter these, as Spark does: what fails there fails here.
+
+Called in reading tasks. Each function has one meaning for the types that planning gives it: arguments of a comparison
+are of one type, so that Arrow casts nothing by itself. A fixed cost a batch of some microseconds for each function, and
+no Python for a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import assert_never
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.catalog.model import types as t
+from penstock.connector.arrow import arrow_type
+from penstock.connector.expression import Constant, Expression, FieldValue, FunctionCall
+
+__all__ = ["FUNCTIONS", "RowFilter", "evaluate"]
+
+
+class RowFilter:
+    """The filter of a scan in one task; without a condition it lets all rows pass. `left_out` counts the others."""
+
+    def __init__(self, condition: Expression | None) -> None:
+        self.left_out = 0
+        self._condition = condition
+
+    def passing(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows for which the condition is TRUE."""
+        if self._condition is None:
+            return batch
+        holds = pc.fill_null(evaluate(self._condition, batch), fill_value=False)
+        if holds.true_count == batch.num_rows:
+            return batch
+        passed = batch.filter(holds)
+        self.left_out += batch.num_rows - passed.num_rows
+        return passed
+
+
+def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
+    """Return the value for each row. Raises pyarrow.ArrowInvalid for what fails in Spark, too."""
+    value = _value(expression, batch)
+    if isinstance(value, pa.Scalar):
+        return pa.repeat(value, batch.num_rows)
+    return value
+
+
+def _value(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
+    match expression:
+        case FieldValue(path=path, type=kind):
+            return _field(batch, path, arrow_type(kind))
+        case Constant(value=value, type=kind):
+            return _constant(value, kind)
+        case FunctionCall(function=function, arguments=arguments, type=kind):
+            values = [_value(argument, batch) for argument in arguments]
+            return FUNCTIONS[function](values, arrow_type(kind))
+        case _:
+            assert_never(expression)
+
+
+def _field(batch: pa.RecordBatch, path: tuple[str, ...], kind: pa.DataType) -> pa.Array:
+    array = batch.column(path[0])
+    if len(path) > 1:
+        # of a row that is NULL all fields are
+        array = pc.struct_field(array, list(path[1:]))
+    return array if array.type.equals(kind) else array.cast(kind)
+
+
+def _constant(value: bool | float | str | None, kind: t.LogicalType) -> pa.Scalar:
+    if isinstance(kind, t.DecimalType) and value is not None:
+        return pa.scalar(Decimal(str(value)), arrow_type(kind))
+    return pa.scalar(value, arrow_type(kind))
+
+
+# --- comparisons ---
+
+
+def _is_fraction(value: pa.Array) -> bool:
+    return bool(pa.types.is_floating(value.type))
+
+
+def _equal(values: list[pa.Array], _: pa.DataType) -> pa.Array:
+    left, right = values
+    found = pc.equal(left, right)
+    if not _is_fraction(left):
+        return found
+    # NaN is equal to itself in Spark
+    return pc.or_(found, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+
+
+def _less(values: list[pa.Array], _: pa.DataType) -> pa.Array:
+    left, right = values
+    found = pc.less(left, right)
+    if not _is_fraction(left):
+        return found
+    # NaN is larger than any other number in Spark
+    return pc.or_(found, pc.and_not(pc.is_nan(right), pc.is_nan(left)))
+
+
+def _less_equal(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    left, right = values
+    if not _is_fraction(left):
+        return pc.less_equal(left, right)
+    return pc.invert(_less([right, left], kind))
+
+
+def _distinct(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    left, right = values
+    missing = [pc.is_null(left), pc.is_null(right)]
+    differ = pc.fill_null(pc.invert(_equal(values, kind)), fill_value=False)
+    return pc.or_(differ, pc.xor(*missing))
+
+
+def _in(values: list[pa.Array], _: pa.DataType) -> pa.Array:
+    value, *members = values
+    found = pc.is_in(value, value_set=pa.array([m.as_py() for m in members], value.type))
+    return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
+
+
+def _like(values: list[pa.Array], _: pa.DataType) -> pa.Array:
+    value, pattern = values
+    return pc.match_like(value, pattern.as_py())
+
+
+FUNCTIONS: Mapping[str, Callable[[list[pa.Array], pa.DataType], pa.Array]] = {
+    "cast": lambda v, kind: v[0].cast(kind, safe=False),
+    "equal": _equal,
+    "less": _less,
+    "less_equal": _less_equal,
+    "distinct": _distinct,
+    "in": _in,
+    "like": _like,
+    "is_null": lambda v, _: pc.is_null(v[0]),
+    "is_true": lambda v, _: pc.fill_null(v[0], fill_value=False),
+    "and": lambda v, _: pc.and_kleene(*v),
+    "or": lambda v, _: pc.or_kleene(*v),
+    "not": lambda v, _: pc.invert(v[0]),
+}
+"""What planning may call, by name; the type is that of the result.
+
+The arguments are the values of the rows of a batch, or a scalar, which is the value of all of them.
+"""

@@ -1,0 +1,176 @@
+"""Find the conditions of a query that reading tasks check on the rows of a table, before Spark gets them.
+
+Spark checks them again, so nothing else of the plan depends on it. A condition is taken where it stands over one table
+that is read once, without anything in between but columns by whatever name; of several parts of it, those in front, as
+Spark does not look at the others for a row that fails one of these.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import assert_never
+
+from sqlglot import exp
+
+from penstock.catalog.model.table import ComputedColumn, Schema
+from penstock.catalog.model.types import BooleanType
+from penstock.connector.expression import Expression, FieldValue, FunctionCall
+from penstock.sql.expressions.expression import find_nondeterministic, parse_expression
+from penstock.sql.expressions.fragments import compile_expression, field_of
+from penstock.sql.plan.logical import nodes
+from penstock.sql.plan.logical.plan import Plan, walk
+from penstock.sql.syntax.nodes import ScanTable
+from penstock.sql.syntax.traversal import find_nodes
+
+__all__ = ["PushedFilter", "find_pushed_filters"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushedFilter:
+    """A condition that tasks check, over the columns that the source delivers.
+
+    `parts` are those parts of the query's conditions, as they are written there. `whole`: there are no others, and no
+    operator of the query but projections.
+    """
+
+    condition: Expression
+    parts: tuple[exp.Expr, ...]
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """The rows of an operator that are rows of one table.
+
+    `columns` are theirs in order, with what they are; None is known to Spark alone. `pushed` are the parts of
+    conditions that tasks check, `open`: Spark checks others before these rows come.
+    """
+
+    scan: int
+    columns: tuple[tuple[str, Expression | None], ...]
+    pushed: tuple[tuple[exp.Expr, Expression], ...] = ()
+    open: bool = False
+
+
+def find_pushed_filters(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, PushedFilter]:
+    """Return the conditions that tasks check, by the number of the table in `schemas`."""
+    named = Counter(node.scan for node in find_nodes(plan.inlined, ScanTable))
+    every: dict[int, _Rows] = {}
+    found: dict[int, _Rows] = {}
+    for node in walk(plan.root):
+        rows = _rows(node, every, schemas)
+        if rows is None:
+            continue
+        every[id(node)] = rows
+        # what stands above has checked more
+        found[rows.scan] = rows
+    top = every.get(id(plan.root))
+    return {
+        scan: PushedFilter(
+            condition=reduce(_and, (condition for _, condition in rows.pushed)),
+            parts=tuple(part for part, _ in rows.pushed),
+            whole=top is not None and not top.open,
+        )
+        for scan, rows in found.items()
+        if rows.pushed and named[scan] == 1
+    }
+
+
+def _and(left: Expression, right: Expression) -> Expression:
+    return FunctionCall(function="and", arguments=(left, right), type=BooleanType())
+
+
+def _rows(node: nodes.Node, every: Mapping[int, _Rows], schemas: Sequence[Schema]) -> _Rows | None:
+    match node:
+        case nodes.Scan(index=index):
+            return _Rows(scan=index, columns=tuple(_columns(schemas[index])))
+        case nodes.SubqueryAlias(input=below, names=names):
+            rows = every.get(id(below))
+            if rows is None or not names:
+                return rows
+            if len(names) != len(rows.columns):
+                return None
+            values = (value for _, value in rows.columns)
+            return replace(rows, columns=tuple(zip(names, values, strict=True)))
+        case nodes.Project(input=below, items=items, block=block):
+            rows = every.get(id(below))
+            if rows is None or any(_is_open(value) for _, value in items):
+                return None
+            known = _Names(rows=rows, relations=block.relations)
+            columns = tuple((name, known.value(value.unalias())) for name, value in items)
+            return replace(rows, columns=columns)
+        case nodes.Filter(input=below, condition=condition, clause=clause, block=block):
+            rows = every.get(id(below))
+            if rows is None or clause is not nodes.Clause.WHERE:
+                return None
+            return _filtered(rows, condition, _Names(rows=rows, relations=block.relations))
+        case (
+            nodes.Values() | nodes.TableFunction() | nodes.Opaque() | nodes.Refused()
+            | nodes.WindowAssign() | nodes.Unnest() | nodes.Aggregate() | nodes.Distinct() | nodes.TopN()
+            | nodes.Over() | nodes.Limit() | nodes.Join() | nodes.LookupJoin() | nodes.TemporalJoin() | nodes.SetOp()
+        ):  # fmt: skip
+            return None
+        case _:
+            assert_never(node)
+
+
+def _columns(schema: Schema) -> Iterator[tuple[str, Expression | None]]:
+    delivered = {
+        column.name: FieldValue(path=(column.name,), type=column.type)
+        for column in schema.columns
+        if not isinstance(column, ComputedColumn)
+    }
+    for column in schema.columns:
+        if isinstance(column, ComputedColumn):
+            tree = parse_expression(column.expression)
+            yield column.name, compile_expression(tree, lambda e: _path(delivered, e.parts))
+        else:
+            yield column.name, delivered[column.name]
+
+
+def _is_open(value: exp.Expr) -> bool:
+    """Return whether a value is not one of its row alone, or several columns."""
+    many = isinstance(value, exp.Star) or value.find(exp.Star, exp.Query) is not None
+    return many or any(True for _ in find_nondeterministic(value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Names:
+    """What names in a SELECT are, whose FROM has these relations."""
+
+    rows: _Rows
+    relations: Sequence[str]
+
+    def value(self, tree: exp.Expr) -> Expression | None:
+        return compile_expression(tree, self._column)
+
+    def _column(self, column: exp.Column) -> Expression | None:
+        names = Counter(name for name, _ in self.rows.columns)
+        known = {name: value for name, value in self.rows.columns if names[name] == 1}
+        first, *rest = column.parts
+        if rest and first.name in self.relations:
+            # a name that may be both is for Spark to decide
+            return None if first.name in names else _path(known, rest)
+        return _path(known, column.parts)
+
+
+def _path(known: Mapping[str, Expression | None], parts: Sequence[exp.Expr]) -> Expression | None:
+    first, *rest = parts
+    value = known.get(first.name)
+    return None if value is None else field_of(value, [part.name for part in rest])
+
+
+def _filtered(rows: _Rows, condition: exp.Expr, names: _Names) -> _Rows:
+    if rows.open:
+        return rows
+    parts = list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+    pushed = list(rows.pushed)
+    for part in parts:
+        value = names.value(part)
+        if value is None or not isinstance(value.type, BooleanType):
+            return replace(rows, pushed=tuple(pushed), open=True)
+        pushed.append((part, value))
+    return replace(rows, pushed=tuple(pushed))
