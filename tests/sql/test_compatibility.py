@@ -50,7 +50,7 @@ def statement(row: Row) -> str:
 
 def check(row: Row) -> None:
     """Take an example through all that is checked before anything runs. Raises InputError."""
-    script = f"{row.given}\n{statement(row)}"
+    script = f"{row.setup}\n{statement(row)}"
     for one in parse_script(script, "row.sql", namespace()):
         if row.kind == Kind.FORMAT:
             check_connector(one, ROOT)

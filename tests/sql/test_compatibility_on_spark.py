@@ -94,7 +94,7 @@ def planner(
     for key, value in QUICK.items():
         spark.conf.set(key, value)
     (tmp_path / "texts.py").write_text(TEXTS, encoding="utf-8")
-    given = "".join({row.given for row in QUERIES})
+    given = "".join({row.setup for row in QUERIES})
     tables = define_tables(stream=BOUNDED.format, rest=BOUNDED.format) + given
     yield Planner(namespace=new_namespace(tables), project=tmp_path)
     for key, old in before.items():

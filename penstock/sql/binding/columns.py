@@ -200,7 +200,7 @@ def _unknown_columns(scopes: Iterable[Scope], checking: CheckedQuery) -> list[In
             error = _unknown_column(column, scope, known, checking)
             if error is not None and error.span is not None:
                 errors.setdefault((error.span.line, error.span.column), error)
-    return [errors[place] for place in sorted(errors)]
+    return [errors[position] for position in sorted(errors)]
 
 
 def _sources(scope: Scope, checking: CheckedQuery) -> dict[str, list[str]] | None:
@@ -260,7 +260,7 @@ def _unknown_column(
     elif table:
         names, message = known[table], f"'{table}' has no column '{name}'"
         if names.count(name) > 1:
-            return _given_twice(column, table, checking)
+            return _ambiguous_output(column, table, checking)
     elif name in _aliases(scope.expression):
         return None  # ORDER BY, GROUP BY, HAVING of an alias
     else:
@@ -268,7 +268,7 @@ def _unknown_column(
         if len(holders) > 1 and not _merges(scope.expression):
             return _ambiguous(column, holders, checking)
         if holders and known[holders[0]].count(name) > 1:
-            return _given_twice(column, holders[0], checking)
+            return _ambiguous_output(column, holders[0], checking)
         names = list(dict.fromkeys(c for columns in known.values() for c in columns))
         message = f"there is no column '{name}'"
     if name in names or not names:
@@ -334,7 +334,7 @@ def _ambiguous(column: exp.Column, holders: list[str], checking: CheckedQuery) -
     )
 
 
-def _given_twice(column: exp.Column, source: str, checking: CheckedQuery) -> InputError | None:
+def _ambiguous_output(column: exp.Column, source: str, checking: CheckedQuery) -> InputError | None:
     span = checking.span(column.this)
     if span is None:
         return None

@@ -86,13 +86,13 @@ def lookup_options(pairs: Mapping[str, str]) -> LookupOptions:
     if options.get(_ASYNC):
         options.at_least_one(_CAPACITY, owner=owner)
     table = options.get(_TABLE)
-    given = [option.key for option in _RETRY if options.is_set(option)]
-    if not given:
+    present = [option.key for option in _RETRY if options.is_set(option)]
+    if not present:
         return LookupOptions(table=table)
     missing = [option.key for option in _RETRY if not options.is_set(option)]
     if missing:
         raise OptionError(
-            f"{owner}: '{given[0]}' needs {', '.join(repr(key) for key in missing)} too",
+            f"{owner}: '{present[0]}' needs {', '.join(repr(key) for key in missing)} too",
             hint="asking again takes all four: 'retry-predicate' = 'lookup_miss', 'retry-strategy' = 'fixed_delay', "
             "'fixed-delay' = '10 s', 'max-attempts' = '3'",
         )

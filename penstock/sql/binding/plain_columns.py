@@ -168,13 +168,13 @@ def _holds(source: Columns | _Plain, name: str) -> bool:
 
 def _hides(plain: _Plain) -> bool:
     """Return whether a name is ambiguous between a column and an alias of the SELECT itself."""
-    given = {
+    aliases = {
         item.alias
         for item in plain.select.selects
         if isinstance(item, exp.Alias)
         and not (isinstance(item.this, exp.Column) and item.this.name == item.alias)
     }
-    return any(column.name in given and not column.table for column, _ in plain.columns)
+    return any(column.name in aliases and not column.table for column, _ in plain.columns)
 
 
 # --- its types ---

@@ -79,7 +79,7 @@ class _Table:
     """
 
     wanted: dict[int, WantedQuery]
-    places: Sequence[str]
+    names: Sequence[str]
     known: list[KnownCheckpoint]
     of_sets: Collection[str] = ()
     found: dict[int, KnownCheckpoint] = field(default_factory=dict)
@@ -93,11 +93,11 @@ class _Table:
         """Return the name of the query; of an old checkpoint by its folder."""
         if known.name is not None:
             return known.name
-        named = (p for p in self.places if known.folder in {folder_name(p), old_folder_name(p)})
+        named = (p for p in self.names if known.folder in {folder_name(p), old_folder_name(p)})
         return next(named, known.folder)
 
 
-def _in_places(wanted: Sequence[WantedQuery], taken: Collection[str]) -> list[str]:
+def _default_names(wanted: Sequence[WantedQuery], taken: Collection[str]) -> list[str]:
     """Name queries by their targets, in order: t, t-2, t-3."""
     names: list[str] = []
     for one in wanted:
@@ -122,7 +122,7 @@ def choose_checkpoints(
     """
     texts = {one.text for one in wanted}
     others, taken = taken, {*taken, *running}
-    places = _in_places(wanted, taken)
+    names = _default_names(wanted, taken)
     found = _fixed(wanted, known)
     known = [
         k for k in known if k.name not in others and (k.name not in running or k.text in texts)
@@ -135,13 +135,13 @@ def choose_checkpoints(
         }
         state = _Table(
             wanted=mine,
-            places=[places[i] for i in mine],
-            known=_of(mine, places, known),
+            names=[names[i] for i in mine],
+            known=_of(mine, names, known),
             of_sets={one.text for one in wanted if not one.keeps},
         )
         # what else is in the pipeline is not asked for: a statement that is not known may be any of that
-        several = bool(taken) and any(places[i] != one.base for i, one in mine.items())
-        _match(state, places, in_order=in_order, several=several)
+        several = bool(taken) and any(names[i] != one.base for i, one in mine.items())
+        _match(state, names, in_order=in_order, several=several)
         if state.wanted and state.known:
             raise _not_clear(state, pipeline)
         found |= {index: (state.name_of(one), one) for index, one in state.found.items()}
@@ -156,11 +156,11 @@ def choose_checkpoints(
             name, checkpoint = found[index]
             chosen.append(CheckpointChoice(name=name, known=checkpoint))
         elif one.keeps and not one.fixed:
-            name = places[index] if places[index] not in used else _free(one.base, used)
+            name = names[index] if names[index] not in used else _free(one.base, used)
             used.add(name)
             chosen.append(CheckpointChoice(name=name))
         else:
-            chosen.append(CheckpointChoice(name=places[index]))
+            chosen.append(CheckpointChoice(name=names[index]))
     return chosen
 
 
@@ -181,22 +181,22 @@ def _fixed(
 
 
 def _of(
-    mine: Mapping[int, WantedQuery], places: Sequence[str], known: Sequence[KnownCheckpoint]
+    mine: Mapping[int, WantedQuery], names: Sequence[str], known: Sequence[KnownCheckpoint]
 ) -> list[KnownCheckpoint]:
     """Return the checkpoints of the table that queries write into; an unreadable one is known by its folder."""
     tables = {one.table for one in mine.values()}
-    folders = {f for i in mine for f in (folder_name(places[i]), old_folder_name(places[i]))}
+    folders = {f for i in mine for f in (folder_name(names[i]), old_folder_name(names[i]))}
     return [k for k in known if k.table in tables or (k.table is None and k.folder in folders)]
 
 
-def _match(state: _Table, places: Sequence[str], *, in_order: bool, several: bool) -> None:
+def _match(state: _Table, names: Sequence[str], *, in_order: bool, several: bool) -> None:
     _by_text(state)
     state.known = [
         one
         for one in state.known
         if not (one.elsewhere or one.by_text or one.text in state.of_sets)
     ]
-    _by_place(state, places)
+    _by_name(state, names)
     # the statement of a file that is gone may be one of these, or none
     if not several and not any(one.gone for one in state.known):
         if len(state.wanted) == len(state.known) == 1:
@@ -215,14 +215,14 @@ def _by_text(state: _Table) -> None:
             state.pair(index, min(same, key=lambda k: k.elsewhere))
 
 
-def _by_place(state: _Table, places: Sequence[str]) -> None:
+def _by_name(state: _Table, names: Sequence[str]) -> None:
     """Bring checkpoints that hold no statement to the queries in their places, where all fit together."""
     if any(one.text is not None for one in state.known):
         return
     by_name = {state.name_of(one): one for one in state.known}
-    if {places[index] for index in state.wanted} != set(by_name):
+    if {names[index] for index in state.wanted} != set(by_name):
         return
-    pairs = [(index, one, by_name[places[index]]) for index, one in state.wanted.items()]
+    pairs = [(index, one, by_name[names[index]]) for index, one in state.wanted.items()]
     if len(pairs) == 1 or all(one.fits(k) for _, one, k in pairs):
         for index, _, known in pairs:
             state.pair(index, known)

@@ -68,8 +68,8 @@ class QueryFingerprint:
 
     def to_text(self) -> str:
         """Write the shape as JSON for the checkpoint."""
-        kept = {"sources": self.sources, "sink": self.sink, "state": self.state}
-        return json.dumps({"version": VERSION} | kept, indent=2)
+        compared = {"sources": self.sources, "sink": self.sink, "state": self.state}
+        return json.dumps({"version": VERSION} | compared, indent=2)
 
     @classmethod
     def from_value(cls, value: Mapping[str, Any]) -> QueryFingerprint:

@@ -249,8 +249,8 @@ class LocalFiles:
 
     def names(self, folder: str) -> Sequence[str]:
         """List what is in a folder; empty where there is none."""
-        place = self.folder / folder
-        return sorted(each.name for each in place.iterdir()) if place.is_dir() else []
+        directory = self.folder / folder
+        return sorted(each.name for each in directory.iterdir()) if directory.is_dir() else []
 
     def text(self, path: str) -> str | None:
         """Read a file; None where there is none. Raises StateMismatchError."""

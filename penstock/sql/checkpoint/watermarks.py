@@ -32,10 +32,10 @@ class Watermarks:
 
     def span(self, sources: Iterable[int]) -> EventTimeSpan:
         """Return what the lowest of some sources' watermarks passes."""
-        places = tuple(sources)
+        indices = tuple(sources)
         return EventTimeSpan(
-            before_ms=_lowest([self.before_ms[place] for place in places]),
-            now_ms=_lowest([self.now_ms[place] for place in places]),
+            before_ms=_lowest([self.before_ms[index] for index in indices]),
+            now_ms=_lowest([self.now_ms[index] for index in indices]),
         )
 
 

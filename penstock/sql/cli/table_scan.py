@@ -127,8 +127,8 @@ def _starting_at(table: Table, modes: ScanModes | None, start: ScanStart | None)
 
 
 def _without(table: Table, prefix: str) -> Table:
-    kept = tuple((key, value) for key, value in table.options if not key.startswith(prefix))
-    return replace(table, options=kept)
+    remaining = tuple((key, value) for key, value in table.options if not key.startswith(prefix))
+    return replace(table, options=remaining)
 
 
 def _describe(table: Table, source: SplitSource, time_zone: str) -> SplitScan:

@@ -60,12 +60,12 @@ SCRATCH = "CREATE CATALOG scratch WITH ('type' = 'generic_in_memory');"
 IN_BRACKETS = "in brackets or without"
 
 
-def _own(name: str, example: str, note: str = "", given: str = "") -> Row:
-    return Row(Kind.STATEMENT, name, example, Status.OWN, note, given)
+def _own(name: str, example: str, note: str = "", setup: str = "") -> Row:
+    return Row(Kind.STATEMENT, name, example, Status.OWN, note, setup)
 
 
-def _refused(name: str, example: str, note: str, given: str = "") -> Row:
-    return Row(Kind.STATEMENT, name, example, Status.REFUSE, note, given)
+def _refused(name: str, example: str, note: str, setup: str = "") -> Row:
+    return Row(Kind.STATEMENT, name, example, Status.REFUSE, note, setup)
 
 
 TABLES: tuple[Row, ...] = (
@@ -156,7 +156,7 @@ TABLES: tuple[Row, ...] = (
     _own(
         "DROP TEMPORARY TABLE",
         "DROP TEMPORARY TABLE t",
-        given="CREATE TEMPORARY TABLE t (id BIGINT) WITH ('connector' = 'blackhole');",
+        setup="CREATE TEMPORARY TABLE t (id BIGINT) WITH ('connector' = 'blackhole');",
     ),
 )
 
@@ -167,7 +167,7 @@ ALTERED: tuple[Row, ...] = (
         "refused while a view reads the table",
         BARE,
     ),
-    _own("ALTER TABLE SET", "ALTER TABLE bare SET ('connector' = 'print')", given=BARE),
+    _own("ALTER TABLE SET", "ALTER TABLE bare SET ('connector' = 'print')", setup=BARE),
     _own("ALTER TABLE RESET", "ALTER TABLE bids RESET ('scan.startup.mode')"),
     _own("ALTER TABLE IF EXISTS", "ALTER TABLE IF EXISTS nothing SET ('a' = 'b')"),
     _own(
@@ -176,37 +176,37 @@ ALTERED: tuple[Row, ...] = (
         f"{IN_BRACKETS}; the definition changes, data that is there does not",
         BARE,
     ),
-    _own("ALTER TABLE ADD WATERMARK", "ALTER TABLE bare ADD WATERMARK FOR ts AS ts", given=BARE),
+    _own("ALTER TABLE ADD WATERMARK", "ALTER TABLE bare ADD WATERMARK FOR ts AS ts", setup=BARE),
     _own(
         "ALTER TABLE ADD PRIMARY KEY",
         "ALTER TABLE bare ADD PRIMARY KEY (id) NOT ENFORCED",
-        given=BARE,
+        setup=BARE,
     ),
     _own(
         "ALTER TABLE ADD CONSTRAINT",
         "ALTER TABLE bare ADD CONSTRAINT k PRIMARY KEY (id) NOT ENFORCED",
-        given=BARE,
+        setup=BARE,
     ),
-    _own("ALTER TABLE ADD DISTRIBUTION", "ALTER TABLE bare ADD DISTRIBUTION BY (id)", given=BARE),
+    _own("ALTER TABLE ADD DISTRIBUTION", "ALTER TABLE bare ADD DISTRIBUTION BY (id)", setup=BARE),
     _own(
         "ALTER TABLE MODIFY column",
         "ALTER TABLE bare MODIFY (name STRING COMMENT 'long' FIRST)",
-        given=BARE,
+        setup=BARE,
     ),
     _own(
         "ALTER TABLE MODIFY WATERMARK",
         "ALTER TABLE made MODIFY WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE",
-        given=MADE,
+        setup=MADE,
     ),
     _own(
         "ALTER TABLE MODIFY PRIMARY KEY",
         "ALTER TABLE made MODIFY PRIMARY KEY (name) NOT ENFORCED",
-        given=MADE,
+        setup=MADE,
     ),
     _own(
         "ALTER TABLE MODIFY DISTRIBUTION",
         "ALTER TABLE made MODIFY DISTRIBUTION INTO 2 BUCKETS",
-        given=MADE,
+        setup=MADE,
     ),
     _own(
         "ALTER TABLE DROP column",
@@ -214,11 +214,11 @@ ALTERED: tuple[Row, ...] = (
         "not one that a computed column, the watermark, a key or a view uses",
         BARE,
     ),
-    _own("ALTER TABLE DROP PRIMARY KEY", "ALTER TABLE made DROP PRIMARY KEY", given=MADE),
-    _own("ALTER TABLE DROP CONSTRAINT", "ALTER TABLE made DROP CONSTRAINT made_key", given=MADE),
-    _own("ALTER TABLE DROP WATERMARK", "ALTER TABLE made DROP WATERMARK", given=MADE),
-    _own("ALTER TABLE DROP DISTRIBUTION", "ALTER TABLE made DROP DISTRIBUTION", given=MADE),
-    _own("ALTER TABLE RENAME column", "ALTER TABLE bare RENAME name TO label", given=BARE),
+    _own("ALTER TABLE DROP PRIMARY KEY", "ALTER TABLE made DROP PRIMARY KEY", setup=MADE),
+    _own("ALTER TABLE DROP CONSTRAINT", "ALTER TABLE made DROP CONSTRAINT made_key", setup=MADE),
+    _own("ALTER TABLE DROP WATERMARK", "ALTER TABLE made DROP WATERMARK", setup=MADE),
+    _own("ALTER TABLE DROP DISTRIBUTION", "ALTER TABLE made DROP DISTRIBUTION", setup=MADE),
+    _own("ALTER TABLE RENAME column", "ALTER TABLE bare RENAME name TO label", setup=BARE),
     _refused(
         "ALTER TABLE ADD PARTITION",
         "ALTER TABLE bare ADD IF NOT EXISTS PARTITION (id = 1) WITH ('a' = 'b')",
@@ -239,35 +239,35 @@ VIEWS: tuple[Row, ...] = (
         "CREATE TEMPORARY VIEW IF NOT EXISTS",
         "CREATE TEMPORARY VIEW IF NOT EXISTS v AS SELECT auction FROM bids",
     ),
-    _own("ALTER VIEW RENAME TO", "ALTER VIEW cheap RENAME TO dear", given=VIEWED),
+    _own("ALTER VIEW RENAME TO", "ALTER VIEW cheap RENAME TO dear", setup=VIEWED),
     _own(
         "ALTER VIEW AS",
         "ALTER VIEW cheap AS SELECT bidder FROM bids",
         "refused where a view over it would break",
         VIEWED,
     ),
-    _own("DROP VIEW", "DROP VIEW IF EXISTS cheap", given=VIEWED),
+    _own("DROP VIEW", "DROP VIEW IF EXISTS cheap", setup=VIEWED),
     _own(
         "DROP TEMPORARY VIEW",
         "DROP TEMPORARY VIEW v",
-        given="CREATE TEMPORARY VIEW v AS SELECT 1 AS a;",
+        setup="CREATE TEMPORARY VIEW v AS SELECT 1 AS a;",
     ),
 )
 
-PLACES: tuple[Row, ...] = (
+NAMESPACES: tuple[Row, ...] = (
     _own(
         "CREATE DATABASE",
         "CREATE DATABASE IF NOT EXISTS sales COMMENT 'of all' WITH ('owner' = 'x')",
     ),
-    _own("ALTER DATABASE SET", "ALTER DATABASE sales SET ('owner' = 'y')", given=SALES),
-    _own("DROP DATABASE", "DROP DATABASE IF EXISTS sales RESTRICT", given=SALES),
+    _own("ALTER DATABASE SET", "ALTER DATABASE sales SET ('owner' = 'y')", setup=SALES),
+    _own("DROP DATABASE", "DROP DATABASE IF EXISTS sales RESTRICT", setup=SALES),
     _own(
         "DROP DATABASE CASCADE",
         "DROP DATABASE sales CASCADE",
         "definitions are removed, data stays",
         SALES,
     ),
-    _own("USE", "USE sales", given=SALES),
+    _own("USE", "USE sales", setup=SALES),
     _own(
         "CREATE CATALOG, in the store",
         "CREATE CATALOG warehouse COMMENT 'kept' WITH ('type' = 'penstock')",
@@ -288,19 +288,19 @@ PLACES: tuple[Row, ...] = (
         "the type 'hive' is not supported",
     ),
     _own("ALTER CATALOG SET", "ALTER CATALOG default_catalog SET ('type' = 'penstock')"),
-    _own("ALTER CATALOG RESET", "ALTER CATALOG scratch RESET ('nothing')", given=SCRATCH),
-    _own("ALTER CATALOG COMMENT", "ALTER CATALOG scratch COMMENT 'gone tomorrow'", given=SCRATCH),
+    _own("ALTER CATALOG RESET", "ALTER CATALOG scratch RESET ('nothing')", setup=SCRATCH),
+    _own("ALTER CATALOG COMMENT", "ALTER CATALOG scratch COMMENT 'gone tomorrow'", setup=SCRATCH),
     _own(
         "DROP CATALOG",
         "DROP CATALOG IF EXISTS scratch",
         "one of the type 'penstock' has to be empty",
         SCRATCH,
     ),
-    _own("USE CATALOG", "USE CATALOG scratch", given=SCRATCH),
-    _own("SHOW CREATE CATALOG", "SHOW CREATE CATALOG scratch", given=SCRATCH),
+    _own("USE CATALOG", "USE CATALOG scratch", setup=SCRATCH),
+    _own("SHOW CREATE CATALOG", "SHOW CREATE CATALOG scratch", setup=SCRATCH),
     _own("SHOW CREATE TABLE", "SHOW CREATE TABLE bids", "secrets are left out"),
     _own("SHOW CREATE VIEW", "SHOW CREATE VIEW expensive"),
 )
 
-DEFINITIONS: tuple[Row, ...] = (*TABLES, *ALTERED, *VIEWS, *PLACES)
+DEFINITIONS: tuple[Row, ...] = (*TABLES, *ALTERED, *VIEWS, *NAMESPACES)
 """Every form of CREATE, ALTER and DROP of these, and what shows them again."""

@@ -152,7 +152,7 @@ JSON = """'{"a": {"b": [1, 2]}}'"""
 TEXTS = (
     "NULL inside is NULL; refused where the types of the parts are not known (a user's function)"
 )
-KEPT_DECIMALS = "zeros at the end of a decimal number are left out; a key that comes twice makes the text no JSON"
+TRAILING_ZEROS = "zeros at the end of a decimal number are left out; a key that comes twice makes the text no JSON"
 
 
 def _function_row(
@@ -238,12 +238,12 @@ SYNTAX: tuple[Row, ...] = (
     _function_row(
         "JSON_VALUE",
         f"JSON_VALUE({JSON}, 'lax $.a.c' RETURNING INT DEFAULT 7 ON EMPTY)",
-        f"the path is written out; {KEPT_DECIMALS}",
+        f"the path is written out; {TRAILING_ZEROS}",
     ),
     _function_row(
         "JSON_QUERY",
         f"JSON_QUERY({JSON}, '$.a.b' WITH CONDITIONAL ARRAY WRAPPER)",
-        f"the path is written out; {KEPT_DECIMALS}",
+        f"the path is written out; {TRAILING_ZEROS}",
     ),
     _function_row("JSON_OBJECT", "JSON_OBJECT('K1' VALUE 'V1', 'K2' VALUE 2)"),
     _function_row("JSON_ARRAY", "JSON_ARRAY(1, '2')"),

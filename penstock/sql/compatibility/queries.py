@@ -10,7 +10,7 @@ LAST_STAYS = f"{UPDATING}; of rows with equal times the one that came last stays
 IN_WINDOWS = f"{UPDATING}; Flink gives them when the watermark closes the window"
 BOUNDED = "for bounded tables"
 MAINTAINED = "state is kept beside the checkpoint; the sink has to take updates"
-KEPT = (
+INCREMENTAL = (
     "on a stream its results are maintained incrementally, with state beside the checkpoint: the sink has to take "
     "updates"
 )
@@ -28,8 +28,8 @@ CLOSED = "rows are emitted when the watermark closes the window, and never chang
 WORDS = "CREATE FUNCTION words AS 'texts.words' LANGUAGE PYTHON;"
 
 
-def _row(name: str, example: str, status: Status, note: str = "", given: str = "") -> Row:
-    return Row(Kind.QUERY, name, example, status, note, given)
+def _row(name: str, example: str, status: Status, note: str = "", setup: str = "") -> Row:
+    return Row(Kind.QUERY, name, example, status, note, setup)
 
 
 def _hint(name: str, example: str, status: Status, note: str = "") -> Row:
@@ -67,15 +67,15 @@ BLOCKS: tuple[Row, ...] = (
     _row("OFFSET", "SELECT id FROM people ORDER BY id LIMIT 5 OFFSET 2", Status.NATIVE, BOUNDED),
     _row("FETCH", "SELECT id FROM people ORDER BY id OFFSET 1 ROWS FETCH NEXT 2 ROWS ONLY", Status.NATIVE, BOUNDED),
     _row("UNION ALL", "SELECT auction FROM bids UNION ALL SELECT id FROM auctions", Status.NATIVE),
-    _row("UNION", "SELECT id FROM people UNION SELECT 1", Status.OWN, KEPT),
-    _row("INTERSECT", "SELECT id FROM people INTERSECT SELECT 1", Status.OWN, KEPT),
-    _row("INTERSECT ALL", "SELECT id FROM people INTERSECT ALL SELECT 1", Status.OWN, KEPT),
-    _row("EXCEPT", "SELECT id FROM people EXCEPT SELECT 1", Status.OWN, KEPT),
-    _row("EXCEPT ALL", "SELECT id FROM people EXCEPT ALL SELECT 1", Status.OWN, KEPT),
+    _row("UNION", "SELECT id FROM people UNION SELECT 1", Status.OWN, INCREMENTAL),
+    _row("INTERSECT", "SELECT id FROM people INTERSECT SELECT 1", Status.OWN, INCREMENTAL),
+    _row("INTERSECT ALL", "SELECT id FROM people INTERSECT ALL SELECT 1", Status.OWN, INCREMENTAL),
+    _row("EXCEPT", "SELECT id FROM people EXCEPT SELECT 1", Status.OWN, INCREMENTAL),
+    _row("EXCEPT ALL", "SELECT id FROM people EXCEPT ALL SELECT 1", Status.OWN, INCREMENTAL),
     _row("IN (list)", "SELECT auction FROM bids WHERE channel IN ('a', 'b')", Status.NATIVE),
-    _row("IN (query)", "SELECT name FROM people WHERE id IN (SELECT 1)", Status.OWN, KEPT),
+    _row("IN (query)", "SELECT name FROM people WHERE id IN (SELECT 1)", Status.OWN, INCREMENTAL),
     _row("EXISTS", "SELECT name FROM people AS p WHERE EXISTS (SELECT 1 FROM people AS q WHERE q.id = p.id)",
-         Status.OWN, KEPT),
+         Status.OWN, INCREMENTAL),
     _row("QUALIFY",
          "SELECT id, name FROM people QUALIFY ROW_NUMBER() OVER (PARTITION BY name ORDER BY id) = 1",
          Status.NATIVE, BOUNDED),
@@ -297,11 +297,11 @@ JOINS: tuple[Row, ...] = (
     _row("INNER JOIN without an equality", "SELECT b.auction FROM bids AS b JOIN auctions AS a ON b.auction > a.id",
          Status.REFUSE, "a join of streams without an equality between their columns is not supported"),
     _row("LEFT JOIN", "SELECT p.name, q.since FROM people AS p LEFT OUTER JOIN people AS q ON p.id = q.id",
-         Status.OWN, KEPT),
+         Status.OWN, INCREMENTAL),
     _row("RIGHT JOIN", "SELECT p.name, q.since FROM people AS p RIGHT JOIN people AS q ON p.id = q.id",
-         Status.OWN, KEPT),
+         Status.OWN, INCREMENTAL),
     _row("FULL JOIN", "SELECT p.name, q.since FROM people AS p FULL JOIN people AS q ON p.id = q.id",
-         Status.OWN, KEPT),
+         Status.OWN, INCREMENTAL),
     _row("CROSS JOIN", "SELECT p.name, v.x FROM people AS p CROSS JOIN (VALUES (1), (2)) AS v (x)", Status.NATIVE,
          BOUNDED),
     _row("NATURAL JOIN", "SELECT id FROM people NATURAL JOIN (SELECT 1 AS id) AS one", Status.NATIVE, BOUNDED),

@@ -44,7 +44,7 @@ class Row:
 
     `name` is unique within its kind. `note` says what differs from Flink (empty: nothing); of a row
     that is refused it is a part of the error's text (message or hint), which the tests look for.
-    `given` are statements, each with its semicolon, that come before the example.
+    `setup` are statements, each with its semicolon, that come before the example.
     """
 
     kind: Kind
@@ -52,7 +52,7 @@ class Row:
     example: str
     status: Status
     note: str = ""
-    given: str = ""
+    setup: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a row that would tell nothing."""

@@ -8,20 +8,20 @@ KEY = "CREATE SECRET key AS 'f2b9-example';"
 SECRETS_NOTE = "not in Flink: a value that options of tables refer to as ${secret:name}"
 
 
-def _row(status: Status, name: str, example: str, note: str = "", given: str = "") -> Row:
-    return Row(Kind.STATEMENT, name, example, status, note, given)
+def _row(status: Status, name: str, example: str, note: str = "", setup: str = "") -> Row:
+    return Row(Kind.STATEMENT, name, example, status, note, setup)
 
 
-def _own(name: str, example: str, note: str = "", given: str = "") -> Row:
-    return _row(Status.OWN, name, example, note, given)
+def _own(name: str, example: str, note: str = "", setup: str = "") -> Row:
+    return _row(Status.OWN, name, example, note, setup)
 
 
-def _spark(name: str, example: str, note: str = "", given: str = "") -> Row:
-    return _row(Status.TRANSLATE, name, example, note, given)
+def _spark(name: str, example: str, note: str = "", setup: str = "") -> Row:
+    return _row(Status.TRANSLATE, name, example, note, setup)
 
 
-def _refused(name: str, example: str, note: str, given: str = "") -> Row:
-    return _row(Status.REFUSE, name, example, note, given)
+def _refused(name: str, example: str, note: str, setup: str = "") -> Row:
+    return _row(Status.REFUSE, name, example, note, setup)
 
 
 SESSION: tuple[Row, ...] = (

@@ -346,10 +346,10 @@ def _altered_options(action: exp.AlterSet, before: Table, text: StatementText) -
         left = changed_options(action, before.option_map, text)
         older = translate_legacy_options({key.name: "0" for key in action.expressions})
         return {key: value for key, value in left.items() if key not in older.sources}
-    given = translate_legacy_options(changed_options(action, {}, text))
-    if (note := given.note) is not None:
+    translated = translate_legacy_options(changed_options(action, {}, text))
+    if (note := translated.note) is not None:
         log.warning("table %s: %s", before.identifier.name, note)
-    return {**before.option_map, **given.options}
+    return {**before.option_map, **translated.options}
 
 
 def _check_reset(action: exp.AlterSet, text: StatementText) -> None:

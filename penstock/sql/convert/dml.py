@@ -138,18 +138,18 @@ def type_errors(
         if wanted is None:
             continue
         kind = KINDS.get(data_type(str(wanted)).this)
-        for node, given in _given(query, output, number):
-            if kind is None or KINDS.get(given.this, kind) == kind:
+        for node, value in _written_values(query, output, number):
+            if kind is None or KINDS.get(value.this, kind) == kind:
                 continue
             yield DefinitionError(
-                f"the column '{name}' of {target.identifier} is {wanted}, and gets {to_text(given)}",
+                f"the column '{name}' of {target.identifier} is {wanted}, and gets {to_text(value)}",
                 hint=f"write CAST(... AS {wanted}); or name the columns in the order of their values, "
                 "INSERT INTO t (a, b) ...",
                 span=text.locate(node),
             )
 
 
-def _given(
+def _written_values(
     query: exp.Expr, output: Output | None, number: int
 ) -> Iterator[tuple[exp.Expr, exp.DataType]]:
     """What is given for a column, with its type where that is known: by the query, or by each row of VALUES."""
@@ -301,13 +301,13 @@ def _count_errors(
 ) -> list[InputError]:
     rows = query.expressions if isinstance(query, exp.Values) else []
     wrong = next((row for row in rows if len(row.expressions) != len(columns)), None)
-    given = len(wrong.expressions) if wrong is not None else len(output or columns)
-    if given == len(columns):
+    count = len(wrong.expressions) if wrong is not None else len(output or columns)
+    if count == len(columns):
         return []
     what = "this row" if wrong is not None else f"the query ({', '.join(output or ())})"
     return [
         DefinitionError(
-            f"{what} has {given} column{'s' if given != 1 else ''}, "
+            f"{what} has {count} column{'s' if count != 1 else ''}, "
             f"{target} takes {len(columns)} ({', '.join(columns)})",
             hint="name the columns that are filled: INSERT INTO t (a, b) SELECT ...",
             span=text.locate(wrong if wrong is not None else query),

@@ -46,7 +46,7 @@ def convert_create_namespace(
         try:
             descriptor = CatalogDescriptor(name=name, options=options, comment=comment)
         except InputError as error:
-            error.span = _option_place(error, keys, text) or text.locate(tree.this)
+            error.span = _option_span(error, keys, text) or text.locate(tree.this)
             raise
         made = CreateCatalog(catalog=descriptor, if_not_exists=exists, span=text.span)
     return validated_on_overlay(made, tree.this, text, namespace)
@@ -142,7 +142,7 @@ def _options(keys: list[exp.Literal], where: exp.Expr) -> tuple[tuple[str, str],
     return options
 
 
-def _option_place(error: InputError, keys: list[exp.Literal], text: StatementText) -> Span | None:
+def _option_span(error: InputError, keys: list[exp.Literal], text: StatementText) -> Span | None:
     named = (key for key in keys if f"'{key.name}'" in error.message)
     key = next(named, None)
     return None if key is None else text.locate(key)

@@ -52,20 +52,20 @@ def convert_show_list(tree: exp.Expr, text: StatementText, namespace: Namespace)
         )
     what = Shown(tree.name)
     catalog, database = namespace.current_catalog, namespace.current_database
-    table, place = None, tree.args.get("db")
+    table, named = None, tree.args.get("db")
     if what in (Shown.COLUMNS, Shown.PARTITIONS):
-        assert place is not None, "the parser asks for a table"
-        table = identifier_of(place, text, namespace)
-        found = find_object(table, place, text, namespace)
+        assert named is not None, "the parser asks for a table"
+        table = identifier_of(named, text, namespace)
+        found = find_object(table, named, text, namespace)
         if what is Shown.PARTITIONS:
-            _check_partitioned(found, place, text)
-    elif place is not None:
-        parts = tuple(part.name for part in place.parts)
+            _check_partitioned(found, named, text)
+    elif named is not None:
+        parts = tuple(part.name for part in named.parts)
         most = MOST_PARTS.get(what, 0)
         if len(parts) > most:
             what_fits = ("nothing", "a catalog", "[catalog.]database")[most]
             raise DefinitionError(
-                f"SHOW {what} takes {what_fits} behind FROM", span=text.locate(place)
+                f"SHOW {what} takes {what_fits} behind FROM", span=text.locate(named)
             )
         if what is Shown.DATABASES:
             catalog = parts[0]

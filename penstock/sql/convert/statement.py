@@ -377,8 +377,8 @@ def _show(tree: exp.Expr, text: StatementText, namespace: Namespace) -> Statemen
     if target is not None:
         return convert_show_create(tree, text, namespace)
     catalog, database = namespace.current_catalog, namespace.current_database
-    if place := tree.args.get("db"):
-        catalog, database = (catalog, *(part.name for part in place.parts))[-2:]
+    if qualifier := tree.args.get("db"):
+        catalog, database = (catalog, *(part.name for part in qualifier.parts))[-2:]
     word, like = tree.text("scope_kind"), tree.args.get("like")
     return ShowTables(
         views_only=tree.name == "VIEWS",

@@ -312,15 +312,15 @@ def _in_order(
     builder: TableBuilder,
 ) -> tuple[tuple[str, LogicalType | None], ...]:
     """The query's columns in the order of a list of names, which has to name each of them once."""
-    types, given = dict(columns), [name.name for name in names]
+    types, listed = dict(columns), [name.name for name in names]
     for index, name in enumerate(names):
         if name.name not in types:
             hint = did_you_mean(name.name, types) or f"it has {', '.join(types)}"
             message = f"the query has no column '{name.name}'"
             builder.add(UnknownObjectError(message, hint=hint), name)
-        elif name.name in given[:index]:
+        elif name.name in listed[:index]:
             builder.add(DefinitionError(f"the column '{name.name}' is named twice"), name)
-    left = [name for name in types if name not in given]
+    left = [name for name in types if name not in listed]
     if left and not builder.errors:
         message = f"the list leaves out the query's column '{left[0]}'"
         builder.add(
@@ -328,7 +328,7 @@ def _in_order(
         )
     if builder.errors:
         raise InputErrors(builder.errors)
-    return tuple((name, types[name]) for name in given)
+    return tuple((name, types[name]) for name in listed)
 
 
 def _unsure(name: str) -> DefinitionError:

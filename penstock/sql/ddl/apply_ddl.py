@@ -115,7 +115,7 @@ def apply_ddl(statement: Definition, namespace: Namespace) -> None:
     if isinstance(statement, TableDefinition):
         _change_table(statement, namespace)
     elif isinstance(statement, NamespaceDefinition):
-        _change_place(statement, namespace)
+        _change_namespace(statement, namespace)
     else:
         apply_object_ddl(statement, namespace)
 
@@ -195,7 +195,7 @@ def _refuse_materialized(identifier: Identifier, namespace: Namespace) -> None:
         )
 
 
-def _change_place(statement: NamespaceDefinition, namespace: Namespace) -> None:
+def _change_namespace(statement: NamespaceDefinition, namespace: Namespace) -> None:
     catalog = namespace.catalog
     match statement:
         case CreateDatabase():
@@ -231,7 +231,7 @@ def check_connector(statement: Statement, project: Path) -> None:
         check_written_references(table)
         connector_of(table, project=project).check(table)
     except InputError as error:
-        raise made.place(error) from error
+        raise made.locate(error) from error
 
 
 logger = logging.getLogger(__name__)
@@ -244,8 +244,8 @@ def check_written_secrets(statement: Statement, *, strict: bool = False) -> None
     for error in _found(statement):
         if strict:
             raise error
-        place = f"{error.span.file}:{error.span.line}: " if error.span is not None else ""
-        logger.warning("%s%s; %s", place, error.message, error.hint)
+        position = f"{error.span.file}:{error.span.line}: " if error.span is not None else ""
+        logger.warning("%s%s; %s", position, error.message, error.hint)
 
 
 def _found(statement: Statement) -> list[InputError]:
@@ -260,7 +260,7 @@ def _found(statement: Statement) -> list[InputError]:
         return []
     table, statement = found
     owner = f"table {table.identifier}"
-    return [statement.place(_literal(owner, key)) for key in literal_secrets(table.option_map)]
+    return [statement.locate(_literal(owner, key)) for key in literal_secrets(table.option_map)]
 
 
 def _literal(owner: str, key: str) -> InputError:

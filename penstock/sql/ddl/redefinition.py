@@ -317,7 +317,7 @@ def is_there(statement: Statement, namespace: Namespace) -> bool:
     return not diff_definitions(found, obj)
 
 
-def kept_note(statement: Statement, namespace: Namespace) -> str | None:
+def existing_note(statement: Statement, namespace: Namespace) -> str | None:
     """Return a note that what a plain CREATE defines exists already; None where it is new, or under IF NOT EXISTS."""
     match statement:
         case CreateTable(if_not_exists=False) | CreateView(if_not_exists=False):
@@ -335,7 +335,7 @@ def log_existing_definition(statement: Statement, namespace: Namespace) -> None:
         raise refilled
     if (drift := diff_with_catalog(statement, namespace)) is not None:
         log.warning("%s", definition_warning(statement, drift, namespace).message)
-    elif (note := kept_note(statement, namespace)) is not None:
+    elif (note := existing_note(statement, namespace)) is not None:
         log.info("%s", note)
 
 

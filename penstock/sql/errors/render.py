@@ -33,7 +33,7 @@ class Severity(StrEnum):
 
 STYLES = {Severity.ERROR: ERROR, Severity.WARNING: "bold yellow"}
 
-PLACE = "bold blue"
+POSITION_STYLE = "bold blue"
 
 HELP = "bold cyan"
 
@@ -83,10 +83,10 @@ def _render_one(error: PenstockError, severity: Severity) -> Text:
     text.append(f": {plain_text(error.message)}", style="bold")
     gutter = " " * len(str(error.span.line)) if error.span else ""
     if error.span:
-        _append_place(text, error.span, gutter)
-    for place in error.span.called_from if error.span else ():
-        text.append(f"\n{gutter} = ", style=PLACE)
-        text.append(f"put in from {place}")
+        _append_position(text, error.span, gutter)
+    for position in error.span.called_from if error.span else ():
+        text.append(f"\n{gutter} = ", style=POSITION_STYLE)
+        text.append(f"put in from {position}")
     if error.hint:
         text.append(f"\n{gutter} " if gutter else "\n")
         text.append("= help" if gutter else "help", style=HELP)
@@ -94,21 +94,21 @@ def _render_one(error: PenstockError, severity: Severity) -> Text:
     return text
 
 
-def _append_place(text: Text, span: Span, gutter: str) -> None:
+def _append_position(text: Text, span: Span, gutter: str) -> None:
     from rich.cells import cell_len
 
     line, start = _shown(span)
     before, marked = line[:start], line[start : start + span.length]
-    text.append(f"\n{gutter}--> ", style=PLACE)
+    text.append(f"\n{gutter}--> ", style=POSITION_STYLE)
     text.append(f"{plain_text(position_text(span))}\n")
-    text.append(f"{gutter} |\n{span.line} | ", style=PLACE)
+    text.append(f"{gutter} |\n{span.line} | ", style=POSITION_STYLE)
     if span.template_text is not None:
         text.append(f"{_clipped(span.template_text)}\n")
-        text.append(f"{gutter} = ", style=PLACE)
+        text.append(f"{gutter} = ", style=POSITION_STYLE)
         text.append("rendered as\n")
-        text.append(f"{gutter} | ", style=PLACE)
+        text.append(f"{gutter} | ", style=POSITION_STYLE)
     text.append(f"{line}\n")
-    text.append(f"{gutter} | ", style=PLACE)
+    text.append(f"{gutter} | ", style=POSITION_STYLE)
     text.append(" " * max(cell_len(before), start - len(before)))
     text.append("^" * max(1, cell_len(marked)), style=ERROR)
 
@@ -251,9 +251,9 @@ def _values(error: PenstockError) -> dict[str, Any]:
 
 def _concise(error: PenstockError, severity: Severity = Severity.ERROR) -> str:
     word = "warning " if severity is Severity.WARNING else ""
-    place = f"{position_text(error.span)}: " if error.span else ""
+    position = f"{position_text(error.span)}: " if error.span else ""
     hint = f" ({error.hint})" if error.hint else ""
-    line = f"{place}{word}{error.code} {error.message}{hint}".replace("\n", " ")
+    line = f"{position}{word}{error.code} {error.message}{hint}".replace("\n", " ")
     return plain_text(line)
 
 

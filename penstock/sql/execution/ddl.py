@@ -57,9 +57,9 @@ def set_option(statement: SetOption | ResetOption, settings: dict[str, str]) -> 
         case SetOption():
             settings[statement.key] = statement.value
         case ResetOption(key=None):
-            kept = {key: value for key, value in settings.items() if key == TARGET.key}
+            target = {key: value for key, value in settings.items() if key == TARGET.key}
             settings.clear()
-            settings.update(kept)
+            settings.update(target)
         case ResetOption():
             settings.pop(statement.key or "", None)
 

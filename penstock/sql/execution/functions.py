@@ -239,19 +239,19 @@ def register(
 def add_jar(path: str, spark: SparkSession, project: Path) -> None:
     """Add a jar to the session; a path without a scheme is relative to the project. Raises ConfigError."""
     local = "://" not in path
-    place = str(project / path) if local else path
-    if local and not Path(place).is_file():
+    location = str(project / path) if local else path
+    if local and not Path(location).is_file():
         raise ConfigError(
             f"there is no jar '{path}'",
-            hint=f"looked for {place}; paths are relative to the project",
+            hint=f"looked for {location}; paths are relative to the project",
         )
-    if set(place) & set("'\"\\;`\n\r\0$"):
+    if set(location) & set("'\"\\;`\n\r\0$"):
         raise ConfigError(
             f"the path of the jar '{path}' has a character that Spark would read as SQL",
             hint="rename the file or its folder",
         )
     try:
-        spark.sql(f"ADD JAR '{place}'")
+        spark.sql(f"ADD JAR '{location}'")
     except PySparkException as error:
         raise ConfigError(f"Spark cannot add the jar '{path}': {_first_line(error)}") from error
 

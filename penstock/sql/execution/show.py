@@ -56,8 +56,8 @@ def answer(statement: Statement, context: SessionContext) -> Listing:
 
 
 def _names(title: str, names: Iterable[str], like: LikePattern | None) -> Listing:
-    kept = [name for name in names if like is None or like.keeps(name)]
-    return Listing(columns=(title,), rows=tuple((name,) for name in kept))
+    matching = [name for name in names if like is None or like.keeps(name)]
+    return Listing(columns=(title,), rows=tuple((name,) for name in matching))
 
 
 def _catalogs(asked: ShowList, context: SessionContext) -> Listing:
@@ -123,9 +123,9 @@ def _user_functions(asked: ShowList, context: SessionContext) -> Listing:
 def _procedures(asked: ShowList, context: SessionContext) -> Listing:
     if asked.catalog in context.namespace.catalogs():
         return _names("procedure name", [], asked.like)  # ours have none
-    place = quoted(asked.catalog)
+    quoted_catalog = quoted(asked.catalog)
     try:
-        rows = context.spark().sql(f"SHOW PROCEDURES IN {place}").collect()
+        rows = context.spark().sql(f"SHOW PROCEDURES IN {quoted_catalog}").collect()
     except AnalysisException as error:
         raise as_input_error(error) from error
     found = [str(row["procedure_name"]) for row in rows]

@@ -32,10 +32,10 @@ def state_of(maintained: IncrementalQuery) -> tuple[str, ...]:
     Later stages only change the output.
     """
     stages = maintained.stages
-    kept = [n for n, stage in enumerate(stages) if not isinstance(stage, Calc)]
+    stateful = [n for n, stage in enumerate(stages) if not isinstance(stage, Calc)]
     columns = {feed.name: feed.columns for feed in maintained.feeds}
     feeds = tuple(f"FEED {name} ({', '.join(names)})" for name, names in columns.items())
-    return (*feeds, *(_shape(stage) for stage in stages[: max(kept, default=-1) + 1]))
+    return (*feeds, *(_shape(stage) for stage in stages[: max(stateful, default=-1) + 1]))
 
 
 def text_of(maintained: IncrementalQuery) -> str:
@@ -62,7 +62,7 @@ def is_settled(maintained: IncrementalQuery) -> bool:
 
 def is_bounded(stage: Stage) -> bool:
     """Return whether a stage keeps nothing, or nothing that grows without a time to live but by the number of keys."""
-    within = isinstance(stage, OverAggregate) and isinstance(stage.kept, RangeState)
+    within = isinstance(stage, OverAggregate) and isinstance(stage.frame_state, RangeState)
     return within or isinstance(stage, Calc | TemporalJoin | WindowAggregate)
 
 
@@ -70,8 +70,8 @@ def _shape(stage: Stage) -> str:
     match stage:
         case Calc(name=name, query=query):
             return f"MAINTAINED {name} ROWS {to_text(query)}"
-        case ChangelogNormalize(name=name, input=given, key=key):
-            return f"MAINTAINED {name} NORMALIZE {given} KEY ({', '.join(key)})"
+        case ChangelogNormalize(name=name, input=upserts, key=key):
+            return f"MAINTAINED {name} NORMALIZE {upserts} KEY ({', '.join(key)})"
         case RecomputeOperator(name=name, inputs=inputs, query=query):
             return f"MAINTAINED {name} KEEP {'; '.join(map(describe_input, inputs))} COMPUTE {to_text(query)}"
         case TemporalJoin(name=name, query=query):
@@ -85,17 +85,17 @@ def _shape(stage: Stage) -> str:
             sources = ", ".join(map(str, stage.waits_for))
             rows = f"{stage.rows} AT {stage.time}"
             return f"MAINTAINED {name} CLOSED {rows} WAITS FOR ({sources}) COMPUTE {to_text(query)}"
-        case OverAggregate(name=name, kept=kept, query=query):
+        case OverAggregate(name=name, frame_state=frame_state, query=query):
             rows = f"{stage.rows} BY ({', '.join(stage.key)}) AT {stage.time or 'PROCTIME()'}"
             sources = ", ".join(map(str, stage.waits_for))
-            what = _kept(kept)
+            what = _frame_state(frame_state)
             return f"MAINTAINED {name} OVER {rows} WAITS FOR ({sources}) KEEP {what} COMPUTE {to_text(query)}"
         case _:
             assert_never(stage)
 
 
-def _kept(kept: OverFrameState) -> str:
-    match kept:
+def _frame_state(frame_state: OverFrameState) -> str:
+    match frame_state:
         case RangeState(micros=micros):
             return f"{micros} us"
         case RowsState(count=count):
@@ -108,13 +108,13 @@ def _kept(kept: OverFrameState) -> str:
                 for one in running
             )
         case _:
-            assert_never(kept)
+            assert_never(frame_state)
 
 
-def describe_input(given: StageInput) -> str:
+def describe_input(stage_input: StageInput) -> str:
     """Write what a stage keeps of an input."""
-    if given.measures:
-        what = ", ".join(f"{m.name} = SUM({to_text(m.value)})" for m in given.measures)
+    if stage_input.measures:
+        what = ", ".join(f"{m.name} = SUM({to_text(m.value)})" for m in stage_input.measures)
     else:
-        what = given.keeps.value
-    return f"{given.name} BY ({', '.join(given.key)}) {what}"
+        what = stage_input.keeps.value
+    return f"{stage_input.name} BY ({', '.join(stage_input.key)}) {what}"

@@ -167,8 +167,8 @@ class OverAggregate:
 
     A row waits until the watermark has passed its `time`, as in a TemporalJoin. Without `waits_for` rows are emitted
     as they arrive; without a `time` in that order, too. Rows of one time count in order of arrival. `key` are the
-    columns of PARTITION BY. `kept` says which rows the next ones need, or which accumulators: in the SQL `query` the
-    table `rows` has all rows that are needed, with ARRIVAL, and without a `time` BATCH_TIME; with AccumulatorState
+    columns of PARTITION BY. `frame_state` says which rows the next ones need, or which accumulators: in the SQL `query`
+    the table `rows` has all rows that are needed, with ARRIVAL, and without a `time` BATCH_TIME; with AccumulatorState
     only those that are emitted, and the accumulators up to each as columns. The query returns the columns of the
     stage's result, and ARRIVAL as the last one.
     """
@@ -178,7 +178,7 @@ class OverAggregate:
     key: tuple[str, ...]
     time: str | None
     waits_for: tuple[int, ...]
-    kept: OverFrameState
+    frame_state: OverFrameState
     query: exp.Query
     mechanism: UpdatingOperator
 

@@ -81,11 +81,11 @@ def _folder(pipeline: str, sink: Path) -> CheckpointFolder:
     return CheckpointFolder(pipeline=identity.pipeline, sink=identity.query, path=str(sink))
 
 
-def _folders(place: Path) -> list[Path]:
-    if not place.is_dir():
+def _folders(folder: Path) -> list[Path]:
+    if not folder.is_dir():
         return []
     return sorted(
-        each for each in place.iterdir() if each.is_dir() and not each.name.startswith(".")
+        each for each in folder.iterdir() if each.is_dir() and not each.name.startswith(".")
     )
 
 

@@ -48,7 +48,7 @@ class NamedObject:
     found: Table | View | None
 
 
-def places(namespace: Namespace) -> Iterator[tuple[str, str]]:
+def databases(namespace: Namespace) -> Iterator[tuple[str, str]]:
     """Return every database as (catalog, database), sorted."""
     for catalog in namespace.catalog.catalogs():
         try:
@@ -63,7 +63,7 @@ def places(namespace: Namespace) -> Iterator[tuple[str, str]]:
 def named_objects(namespace: Namespace) -> Iterator[NamedObject]:
     """Return every table and view; a temporary one instead of what it hides."""
     temporary = {each.identifier: each for each in namespace.temporary()}
-    for catalog, database in places(namespace):
+    for catalog, database in databases(namespace):
         yield from _permanent(namespace, catalog, database, temporary)
     for identifier, found in temporary.items():
         yield NamedObject(identifier=identifier, kind=KINDS[kind_of(found)], found=found)
@@ -130,7 +130,7 @@ def _catalogs(scope: _Scope) -> Iterator[Row]:
 
 
 def _schemata(scope: _Scope) -> Iterator[Row]:
-    for catalog, database in places(scope.namespace):
+    for catalog, database in databases(scope.namespace):
         described = scope.namespace.catalog.database(catalog, database)
         yield (catalog, database, described.comment)
 
@@ -142,13 +142,13 @@ def _tables(scope: _Scope) -> Iterator[Row]:
     for one in named_objects(scope.namespace):
         found, kind = one.found, one.kind
         if found is None:
-            yield (*_place(one), kind, _NO, None, None, None)
+            yield (*_qualified_name(one), kind, _NO, None, None, None)
             continue
         connector = found.connector if isinstance(found, Table) else None
         if isinstance(found, Table) and found.materialization is not None:
             kind = "MATERIALIZED TABLE"
         more = (_yes(found.temporary), connector, found.comment, found.version)
-        yield (*_place(one), kind, *more)
+        yield (*_qualified_name(one), kind, *more)
 
 
 def _columns(scope: _Scope) -> Iterator[Row]:
@@ -156,10 +156,10 @@ def _columns(scope: _Scope) -> Iterator[Row]:
         match one.found:
             case Table() as table:
                 for position, column in enumerate(table.schema.columns, start=1):
-                    yield (*_place(one), *_column(position, column, table))
+                    yield (*_qualified_name(one), *_column(position, column, table))
             case View() as view:
                 for row in _view_columns(view, scope):
-                    yield (*_place(one), *row)
+                    yield (*_qualified_name(one), *row)
 
 
 def _view_columns(view: View, scope: _Scope) -> Iterator[Row]:
@@ -204,22 +204,22 @@ def _options(scope: _Scope) -> Iterator[Row]:
     for one in named_objects(scope.namespace):
         if isinstance(one.found, Table):
             for key, value in redact(one.found.option_map).items():
-                yield (*_place(one), key, value)
+                yield (*_qualified_name(one), key, value)
 
 
 def _views(scope: _Scope) -> Iterator[Row]:
     for one in named_objects(scope.namespace):
         match one.found:
             case View() as view:
-                yield (*_place(one), view.query, _NO)
-            case Table(materialization=kept) if kept is not None:
-                yield (*_place(one), kept.query, _YES)
+                yield (*_qualified_name(one), view.query, _NO)
+            case Table(materialization=materialization) if materialization is not None:
+                yield (*_qualified_name(one), materialization.query, _YES)
 
 
 def _functions(scope: _Scope) -> Iterator[Row]:
     for one in scope.namespace.functions.listed():
-        place = one.identifier
-        where = (None, None) if one.system else (place.catalog, place.database)
+        identifier = one.identifier
+        where = (None, None) if one.system else (identifier.catalog, identifier.database)
         temporary = _yes(one.temporary or one.system)
         yield (*where, one.name, one.language.value, one.code, temporary)
 
@@ -309,7 +309,7 @@ def _checkpoint(folder: CheckpointFolder) -> Row:
 # --- values ---
 
 
-def _place(one: NamedObject) -> tuple[str, str, str]:
+def _qualified_name(one: NamedObject) -> tuple[str, str, str]:
     return (one.identifier.catalog, one.identifier.database, one.identifier.name)
 
 

@@ -71,8 +71,8 @@ class LiveQuery:
     @property
     def shown(self) -> DataFrame:
         """A frame with the columns that are shown: the query's own, or an empty one where Spark streams its inputs."""
-        kept = self._kept(_Screen(take=_drop), "")
-        return self.frame if kept is None else kept.columns_of(self.frame)
+        incremental = self._incremental(_Screen(take=_drop), "")
+        return self.frame if incremental is None else incremental.columns_of(self.frame)
 
     def start(
         self,
@@ -96,16 +96,16 @@ class LiveQuery:
             changes=self.query.changes,
         )
         screen = _Screen(take=take, whole=whole)
-        kept = self._kept(screen, settings.checkpoint)
+        incremental = self._incremental(screen, settings.checkpoint)
         conf = {**self.conf, **streaming_conf(self.frame, self.query.output)}
 
         def begin() -> StreamingQuery:
             with configured(self.frame.sparkSession, conf):
-                return (kept or screen).start(self.frame, settings)
+                return (incremental or screen).start(self.frame, settings)
 
         return start_in_turn(begin)
 
-    def _kept(self, screen: _Screen, checkpoint: str) -> IncrementalInsert | None:
+    def _incremental(self, screen: _Screen, checkpoint: str) -> IncrementalInsert | None:
         if self.query.maintained is None:
             return None
         return IncrementalInsert(
@@ -184,14 +184,14 @@ def result_key(query: exp.Expr) -> tuple[int, ...] | None:
     items = query.expressions
     found = []
     for key in wanted:
-        places = [
+        found_at = [
             i
             for i, item in enumerate(items)
             if item.unalias() == key or (key.name and item.alias == key.name)
         ]
-        if not places:
+        if not found_at:
             return None
-        found.append(places[0])
+        found.append(found_at[0])
     return tuple(found)
 
 

@@ -97,7 +97,7 @@ def batch_events(query: StreamingQuery, *, after: int | None) -> list[dict[str, 
         return []
     if after is not None and newest == after + 1 and _is_of_batch(last):
         return [json.loads(last.json)]
-    return _kept_after(query, after)
+    return _recent_after(query, after)
 
 
 def _is_of_batch(event: Mapping[str, Any]) -> bool:
@@ -108,7 +108,7 @@ def _is_of_batch(event: Mapping[str, Any]) -> bool:
     return "addBatch" in event["durationMs"]
 
 
-def _kept_after(query: StreamingQuery, batch: int | None) -> list[dict[str, Any]]:
+def _recent_after(query: StreamingQuery, batch: int | None) -> list[dict[str, Any]]:
     recent = recent_progress(query)
     events: list[dict[str, Any]] = []
     for index in reversed(range(len(recent))):

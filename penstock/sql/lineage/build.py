@@ -100,8 +100,8 @@ class LineageBuilder:
         names = insert.columns
         if not names and isinstance(target, Table):
             names = tuple(column.name for column in target.schema.columns if _is_written(column))
-        place = f"{insert.span.file}:{insert.span.line}"
-        self._add_flow(insert.target, insert.query, names, "INSERT", place, namespace)
+        position = f"{insert.span.file}:{insert.span.line}"
+        self._add_flow(insert.target, insert.query, names, "INSERT", position, namespace)
 
     def _add_flow(
         self,
@@ -109,7 +109,7 @@ class LineageBuilder:
         query: exp.Expr,
         names: tuple[str, ...],
         by: str,
-        place: str | None,
+        position: str | None,
         namespace: Namespace,
     ) -> None:
         found = lineage_of_query(query, namespace)
@@ -122,7 +122,7 @@ class LineageBuilder:
                 for name, each in zip(names, columns, strict=False)
             )
         flow = LineageQuery(
-            target=target, sources=found.tables, by=by, place=place, columns=columns
+            target=target, sources=found.tables, by=by, position=position, columns=columns
         )
         if flow not in self._flows:
             self._flows.append(flow)

@@ -75,7 +75,7 @@ class ColumnFlow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineageQuery:
-    """A query that fills an object. `by` is VIEW, MATERIALIZED TABLE or INSERT, `place` file:line of a statement.
+    """A query that fills an object. `by` is VIEW, MATERIALIZED TABLE or INSERT, `position` file:line of a statement.
 
     `sources` are the objects that the query names, in order; `columns` None where they are unknown without Spark.
     """
@@ -83,7 +83,7 @@ class LineageQuery:
     target: Identifier
     sources: tuple[Identifier, ...]
     by: str
-    place: str | None = None
+    position: str | None = None
     columns: tuple[ColumnFlow, ...] | None = None
 
     def columns_from(self, source: Identifier) -> tuple[ColumnFlow, ...]:
@@ -109,7 +109,7 @@ class Graph:
 
     def around(self, start: Identifier, directions: Iterable[Direction]) -> Graph:
         """Return the sources of `start` (upstream), and what is derived from it (downstream)."""
-        kept: dict[Identifier, None] = {start: None}
+        reachable: dict[Identifier, None] = {start: None}
         flows: dict[int, None] = {}
         for direction in directions:
             reached = {start}
@@ -123,8 +123,8 @@ class Graph:
                         if other not in reached:
                             reached.add(other)
                             todo.append(other)
-            kept |= dict.fromkeys(reached)
+            reachable |= dict.fromkeys(reached)
         return Graph(
-            nodes={name: node for name, node in self.nodes.items() if name in kept},
+            nodes={name: node for name, node in self.nodes.items() if name in reachable},
             flows=tuple(flow for flow in self.flows if id(flow) in flows),
         )

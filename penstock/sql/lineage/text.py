@@ -104,7 +104,7 @@ def _column_note(each: ColumnFlow, source: Identifier) -> str:
 
 
 def _how(flow: LineageQuery) -> str:
-    return flow.by if flow.place is None else f"{flow.by} {flow.place}"
+    return flow.by if flow.position is None else f"{flow.by} {flow.position}"
 
 
 def _title(graph: Graph, identifier: Identifier) -> str:
@@ -248,7 +248,7 @@ def _edges(flow: LineageQuery, *, columns: bool) -> list[dict[str, Any]]:
             "from": str(source),
             "to": str(flow.target),
             "by": flow.by,
-            "place": flow.place,
+            "place": flow.position,
         }
         if columns:
             edge["columns"] = (

@@ -43,15 +43,15 @@ class JobsPanel:
         self._clock = clock
         self._lock = Lock()
         self._jobs: list[Job] = []
-        self._place: OutputArea | None = None
+        self._output: OutputArea | None = None
         self._thread: Thread | None = None
 
     def add(self, job: Job) -> None:
         """Show a job from now on."""
         with self._lock:
             self._jobs.append(job)
-        if self._place is None:
-            self._place = self._screen(self._view())
+        if self._output is None:
+            self._output = self._screen(self._view())
             self._thread = Thread(target=self._draw, name="penstock cell", daemon=True)
             self._thread.start()
 
@@ -61,12 +61,12 @@ class JobsPanel:
             self._thread.join()
 
     def _draw(self) -> None:
-        assert self._place is not None, "made before the thread"
+        assert self._output is not None, "made before the thread"
         never = Event()
         while True:
             # asked before the view is made, so that the last view is of their end
             ended = all(job.wait(0) for job in self._known())
-            self._place.update(self._view(), last=ended)
+            self._output.update(self._view(), last=ended)
             if ended:
                 return
             self._clock.wait(never, REDRAW_MS)
@@ -104,11 +104,11 @@ def run_cell(text: str, session: Session, options: CellOptions, screen: Screen) 
         screen(Note(text=show_error(error, ErrorFormat.FULL), is_error=True))
     except KeyboardInterrupt:
         screen(Note(text="interrupted; jobs of this cell finish their batch and stop"))
-    return cell.kept
+    return cell.value
 
 
 class Cell:
-    """One run of a cell. `kept` is what its statements have left so far."""
+    """One run of a cell. `value` is what its statements have left so far."""
 
     def __init__(
         self, session: Session, options: CellOptions, screen: Screen, clock: Clock
@@ -118,7 +118,7 @@ class Cell:
         self._screen = screen
         self._clock = clock
         self._panel = JobsPanel(screen, clock)
-        self.kept: CellResult = None
+        self.value: CellResult = None
 
     def run(self, text: str) -> None:
         """Check all statements, then run them. Raises InputErrors before anything is started, RunError later."""
@@ -131,7 +131,7 @@ class Cell:
 
     def job_started(self, job: Job) -> None:
         """Show an INSERT's job (`Listener`)."""
-        self.kept = job
+        self.value = job
         self._panel.add(job)
 
     def rows_came(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
@@ -179,7 +179,7 @@ class Cell:
         if selected.live is not None:
             follow(selected.live, self._options, self._screen, self._clock)
             # the frame of a maintained query is that of its feeds, which is no answer
-            self.kept = None if selected.live.query.maintained is not None else selected.frame
+            self.value = None if selected.live.query.maintained is not None else selected.frame
             return
         found = collect_rows(
             selected.frame,
@@ -196,4 +196,4 @@ class Cell:
                 limit=self._options.limit,
             )
         )
-        self.kept = selected.frame
+        self.value = selected.frame

@@ -44,9 +44,9 @@ def _run(line: str, cell: str, shell: Any) -> Any:
         return None
     from penstock.sql.notebook.cell import run_cell
 
-    kept = run_cell(cell, session, options, screen)
+    result = run_cell(cell, session, options, screen)
     if options.out is not None:
-        shell.user_ns[options.out] = kept
+        shell.user_ns[options.out] = result
     return None
 
 

@@ -112,15 +112,15 @@ def follow(live: LiveQuery, options: CellOptions, screen: Screen, clock: Clock) 
     with TemporaryDirectory(prefix="penstock-") as folder:
         query = live.start(Path(folder), take, available_now=options.available_now)
         began_ms = clock.now_ms()
-        place = screen(state.view(0.0, None, starting=True))
+        output = screen(state.view(0.0, None, starting=True))
         try:
-            ended = _watch(query, state, batches, place, options, clock)
+            ended = _watch(query, state, batches, output, options, clock)
         except KeyboardInterrupt:
             ended = "interrupted"
         finally:
             _stop(query, batches, state)
         _read_progress(query, state)
-        place.update(state.view((clock.now_ms() - began_ms) / 1000, ended), last=True)
+        output.update(state.view((clock.now_ms() - began_ms) / 1000, ended), last=True)
         failure = query.exception()
         if failure is not None and ended == "ended":
             raise translate(failure) from failure
@@ -130,7 +130,7 @@ def _watch(
     query: Any,
     state: _State,
     batches: Queue[list[Row]],
-    place: Any,
+    output: Any,
     options: CellOptions,
     clock: Clock,
 ) -> str:
@@ -155,7 +155,7 @@ def _watch(
             _read_progress(query, state)
             state.sample(now_ms)
             seconds = (now_ms - began_ms) / 1000
-            place.update(state.view(seconds, None, starting=reading_since_ms is None))
+            output.update(state.view(seconds, None, starting=reading_since_ms is None))
         clock.wait(never, POLL_MS)
 
 

@@ -40,9 +40,9 @@ def sparkline(
 def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
     """Cut values into runs without a gap, each value with its place."""
     runs: list[list[tuple[int, float]]] = [[]]
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         if value is not None:
-            runs[-1].append((place, value))
+            runs[-1].append((index, value))
         elif runs[-1]:
             runs.append([])
     return [run for run in runs if run]
@@ -52,8 +52,8 @@ def _line(run: list[tuple[int, float]], count: int, top: float, color: str) -> s
     step = WIDTH / max(count - 1, 1)
     height = HEIGHT - 2 * PAD
     points = [
-        (place * step, HEIGHT - PAD - (value / top * height if top > 0 else 0.0))
-        for place, value in run
+        (index * step, HEIGHT - PAD - (value / top * height if top > 0 else 0.0))
+        for index, value in run
     ]
     if len(points) == 1:
         x, y = points[0]
@@ -317,7 +317,7 @@ def screen_of(shell: Any) -> Screen:
     return _notebook if getattr(shell, "kernel", None) is not None else _terminal
 
 
-class _NotebookPlace:
+class _NotebookOutput:
     def __init__(self, handle: Any) -> None:
         self._handle = handle
 
@@ -325,7 +325,7 @@ class _NotebookPlace:
         self._handle.update(DisplayedView(view))
 
 
-class _TerminalPlace:
+class _TerminalOutput:
     """Rewrites one line while things change, and writes the last view whole."""
 
     def __init__(self) -> None:
@@ -343,13 +343,13 @@ def _notebook(view: View) -> OutputArea:
     from IPython.display import display
 
     handle = display(DisplayedView(view), display_id=True)  # type: ignore[no-untyped-call]
-    return _NotebookPlace(handle)
+    return _NotebookOutput(handle)
 
 
 def _terminal(view: View) -> OutputArea:
-    place = _TerminalPlace()
+    output = _TerminalOutput()
     if status_line(view):
-        place.update(view)
+        output.update(view)
     else:
-        place.update(view, last=True)
-    return place
+        output.update(view, last=True)
+    return output

@@ -127,12 +127,12 @@ def _by_keys(
     for test in tests:
         match _compared(test, alias, columns):
             case (str(column), value) if column not in found:
-                given = known_type(value)
-                kind = None if given is None else source.key_type(column, given)
+                value_type = known_type(value)
+                kind = None if value_type is None else source.key_type(column, value_type)
                 if kind is not None:
                     found[column] = (LookupKey(column=column, type=kind), value)
                     continue
-                what = "a value of unknown type" if given is None else f"a {given}"
+                what = "a value of unknown type" if value_type is None else f"a {value_type}"
                 reasons.append(f"the database is not asked for {column} by {what}")
         rest.append(test)
     if not found:
@@ -187,11 +187,11 @@ def _drop_hint(join: exp.Join, alias: str) -> None:
     hint = join.parent.args.get("hint") if join.parent is not None else None
     if hint is None:
         return
-    kept = [
+    calls = [
         call
         for call in hint.expressions
         if [argument.name for argument in call.expressions] != [alias]
     ]
-    hint.set("expressions", kept)
-    if not kept:
+    hint.set("expressions", calls)
+    if not calls:
         hint.pop()

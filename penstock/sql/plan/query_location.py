@@ -140,8 +140,8 @@ def _names_in(pipeline: str, jobs: Collection[str]) -> set[str]:
 
 def base_name(target: Table) -> str:
     """Name the first query into a table."""
-    kept = target.materialization is not None
-    return refresh_name(target.identifier) if kept else target.identifier.name
+    is_materialized = target.materialization is not None
+    return refresh_name(target.identifier) if is_materialized else target.identifier.name
 
 
 def as_checkpointed(insert: AnalysedInsert, known: QueryFingerprint | None) -> AnalysedInsert:

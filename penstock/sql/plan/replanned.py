@@ -90,7 +90,7 @@ def _of_block(block: QueryBlock) -> Iterator[Replanned]:
         if best is None:
             continue
         others = {table for table, name in named if name == best.shown} - {"", relation.alias}
-        if others or is_null_filled(relation.place):
+        if others or is_null_filled(relation.origin):
             yield _BOUND
     equal = any(
         isinstance(test, exp.EQ) and test.this.find(exp.Column) and test.expression.find(exp.Column)

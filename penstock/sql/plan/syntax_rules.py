@@ -146,7 +146,7 @@ def find_sources(syntax: QuerySyntax, context: SyntaxContext) -> QuerySyntax:
     sources = tuple(_source(leaf, context) for leaf in syntax.leaves)
     inputs = tuple(map(_input, syntax.leaves, sources))
     if context.form is PlanForm.TIES_OPEN:
-        inputs = tuple(replace(given, arrival=Arrival.OPEN) for given in inputs)
+        inputs = tuple(replace(table, arrival=Arrival.OPEN) for table in inputs)
     found = replace(syntax, sources=sources, inputs=inputs)
     at_rest = all(source.kind is SourceKind.SNAPSHOT for source in sources)
     return replace(found, as_is=at_rest or not (context.appends or found.changes))

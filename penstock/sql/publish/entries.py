@@ -107,10 +107,16 @@ class SparkEntries:
             self._storage.properties(),
             self._none,
         )
-        given = {_PROVIDER: self._some(provider)}
+        fields_by_id = {_PROVIDER: self._some(provider)}
         properties = {MARK: owner or self.owner}
         self._put(
-            published_name, self._kinds.EXTERNAL(), storage, schema, comment, properties, given
+            published_name,
+            self._kinds.EXTERNAL(),
+            storage,
+            schema,
+            comment,
+            properties,
+            fields_by_id,
         )
 
     def put_view(
@@ -146,9 +152,15 @@ class SparkEntries:
             **names,
             MARK: owner or self.owner,
         }
-        given = {_VIEW_TEXT: self._some(text), _VIEW_ORIGINAL: self._some(text)}
+        fields_by_id = {_VIEW_TEXT: self._some(text), _VIEW_ORIGINAL: self._some(text)}
         self._put(
-            published_name, self._kinds.VIEW(), self._storage, schema, comment, properties, given
+            published_name,
+            self._kinds.VIEW(),
+            self._storage,
+            schema,
+            comment,
+            properties,
+            fields_by_id,
         )
 
     def drop(self, published_name: PublishedName, *, whoever: bool = False) -> None:
@@ -167,9 +179,9 @@ class SparkEntries:
         schema: StructType,
         comment: str | None,
         properties: Mapping[str, str],
-        given: Mapping[int, Any],
+        fields_by_id: Mapping[int, Any],
     ) -> None:
-        fields = self._defaults | dict(given)
+        fields = self._defaults | dict(fields_by_id)
         # as one text: Java would be asked to take each pair
         text = json.dumps(dict(properties))
         fields[_PROPERTIES] = self._maps.toScalaMap(self._json.readValue(text, self._map_class))

@@ -77,17 +77,17 @@ def find_dead_letter_stores(
     `pipelines` restricts them; None is all. `bases` are folders of checkpoints beside the project's. `workdir` is
     private to this process. Raises BrokerUnavailableError.
     """
-    places: list[DeadLetterBackend] = []
+    backends: list[DeadLetterBackend] = []
     if path is not None:
-        places.append(DeltaDeadLetters(path=resolve_path(path, project.root)))
+        backends.append(DeltaDeadLetters(path=resolve_path(path, project.root)))
     else:
         for root in dict.fromkeys(
             (_checkpoints(project), *(checkpoint_root(b, project.root) for b in bases))
         ):
             beside = _beside_checkpoints(partial(list_names, spark), root, pipelines)
-            places += (DeltaDeadLetters(path=one) for one in beside)
-        places += _named(catalog, project, workdir)
-    found = tuple(dict.fromkeys(places))
+            backends += (DeltaDeadLetters(path=one) for one in beside)
+        backends += _named(catalog, project, workdir)
+    found = tuple(dict.fromkeys(backends))
     clusters = _clusters(catalog)
     shelves = [
         DeadLetterStore(
@@ -119,24 +119,26 @@ def find_dead_letter_files(
     Raises UnknownObjectError for a `path` without.
     """
     roots: list[str] = []
-    places = [] if path is None else [resolve_path(path, project.root)]
+    roots_of_files = [] if path is None else [resolve_path(path, project.root)]
     if path is None:
         named = list(_named(catalog, project, Path()))
-        places = [backend.path for backend in named if isinstance(backend, DeltaDeadLetters)]
-        if len(places) < len(named):
+        roots_of_files = [
+            backend.path for backend in named if isinstance(backend, DeltaDeadLetters)
+        ]
+        if len(roots_of_files) < len(named):
             return None
         roots = [_checkpoints(project), *(checkpoint_root(base, project.root) for base in bases)]
-    if any(map(is_url, (*roots, *places))):
+    if any(map(is_url, (*roots, *roots_of_files))):
         return None
     beside = [
         one
         for root in dict.fromkeys(roots)
         for one in _beside_checkpoints(lambda f: LocalFiles(location=f).names(""), root, pipelines)
     ]
-    found = tuple(dict.fromkeys((*beside, *places)))
+    found = tuple(dict.fromkeys((*beside, *roots_of_files)))
     there = [one for one in found if has_dead_letters(one)]
     if path is not None and not there:
-        raise no_dead_letters(places[0])
+        raise no_dead_letters(roots_of_files[0])
     clusters = _clusters(catalog)
     return [
         DeadLetterFiles(

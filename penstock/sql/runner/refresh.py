@@ -63,10 +63,14 @@ class FullRefresh:
             found = self.context.namespace.lookup(self.table)
         except UnknownObjectError:
             return None
-        kept = found.materialization if isinstance(found, Table) else None
-        if kept is None or kept.suspended or kept.refresh_mode is not RefreshMode.FULL:
+        materialized = found.materialization if isinstance(found, Table) else None
+        if (
+            materialized is None
+            or materialized.suspended
+            or materialized.refresh_mode is not RefreshMode.FULL
+        ):
             return None
-        return kept.interval_ms
+        return materialized.interval_ms
 
     def write(self, lost_lease: LostLease | None = None) -> None:
         """Rewrite the table, in one commit. Raises InputError, the error of `lost_lease`, what Spark raises."""

@@ -193,7 +193,7 @@ class StatementResult:
     """The result of one statement; counts are None where the statement has none.
 
     `subject` names what the statement is about. `error` is one line of text; beside it are `code`, its kind
-    (docs/errors.md), `place` in the file (file:line:column) where it has one, and `hint`, the remedy. `seconds` is
+    (docs/errors.md), `position` in the file (file:line:column) where it has one, and `hint`, the remedy. `seconds` is
     wall-clock time, `watermark_ms` is event time in epoch ms, `timeless` and `late_splits` are those of the progress.
     `sinks` are those of a statement set. `failure` is the error itself, for other renderings.
     """
@@ -213,7 +213,7 @@ class StatementResult:
     status: StatementStatus = StatementStatus.FINISHED
     error: str | None = None
     code: str | None = None
-    place: str | None = None
+    position: str | None = None
     hint: str | None = None
     rows: ResultRows | None = None
     sinks: tuple[SinkResult, ...] = ()
@@ -236,7 +236,7 @@ class StatementResult:
             "status": self.status.value,
             "error": self.error,
             "code": self.code,
-            "place": self.place,
+            "place": self.position,
             "hint": self.hint,
         }
         if self.sinks:
@@ -262,7 +262,7 @@ def with_error(
         result,
         error=prefix + error.message,
         code=error.code,
-        place=position_text(error.span) if error.span else None,
+        position=position_text(error.span) if error.span else None,
         hint=error.hint,
         failure=error,
     )

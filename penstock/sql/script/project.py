@@ -32,7 +32,7 @@ from penstock.sql.settings import CHECKPOINT_DIR, PIPELINE_NAME, TARGET
 
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
 
-_PARSER_PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
+_PARSER_POSITION = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Section:
         """Return a text; None where it is not there. Raises ConfigError for another value."""
         value = self.values.get(key)
         if value is not None and not isinstance(value, str):
-            raise self.error(f"`{key}`{self._place} must be a string, not {value!r}", key)
+            raise self.error(f"`{key}`{self._position} must be a string, not {value!r}", key)
         return value
 
     def path(self, key: str, root: Path) -> Path | None:
@@ -76,7 +76,7 @@ class Section:
         if values is None:
             return None
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            raise self.error(f"`{key}`{self._place} must be a list of strings", key)
+            raise self.error(f"`{key}`{self._position} must be a list of strings", key)
         return tuple(root / value for value in values)
 
     def only(self, *known: str) -> None:
@@ -85,7 +85,7 @@ class Section:
         for key in self.values:
             if key not in known:
                 hint = did_you_mean(key, sorted(known)) or f"known are: {', '.join(sorted(known))}"
-                raise self.error(f"unknown {noun} `{key}`{self._place}", key, hint=hint)
+                raise self.error(f"unknown {noun} `{key}`{self._position}", key, hint=hint)
 
     def flat(self) -> dict[str, str]:
         """Join the parts of dotted keys again, which TOML reads as nested sections; values as text."""
@@ -106,7 +106,7 @@ class Section:
         return flat
 
     @property
-    def _place(self) -> str:
+    def _position(self) -> str:
         return f" in [{self.name}]" if self.names else ""
 
     def error(self, message: str, word: str, *, hint: str | None = None) -> ConfigError:
@@ -119,17 +119,17 @@ class Section:
             found = _HEADER.match(line)
             if found is not None:
                 header = tuple(part.strip(" \"'") for part in found[1].split("."))
-            place = pattern.search(line.split("#", 1)[0])
+            match = pattern.search(line.split("#", 1)[0])
             # a section may be spelled by its header, by dotted keys or as an inline table
             shared = header[: len(self.names)] == self.names[: len(header)]
             # [targets.dev.x] has an x, and so has the file itself by [x]: the latter is what is meant there
             exact = header[depth : depth + 1] == (word,) if found else header == self.names
             rank = (exact, min(len(header), depth))
-            if place is not None and shared and (best is None or rank > best[0]):
+            if match is not None and shared and (best is None or rank > best[0]):
                 span = Span(
                     file=str(self.file),
                     line=number,
-                    column=place.start() + 1,
+                    column=match.start() + 1,
                     length=len(word),
                     line_text=line,
                 )
@@ -155,12 +155,12 @@ def read_document(file: Path) -> Section:
 
 
 def _not_toml(file: Path, lines: Sequence[str], reason: str) -> ConfigError:
-    place = _PARSER_PLACE.search(reason)
-    if place is None or int(place[1]) > len(lines):
+    match = _PARSER_POSITION.search(reason)
+    if match is None or int(match[1]) > len(lines):
         return ConfigError(f"{file} is not valid TOML: {reason}")
-    line, column = int(place[1]), int(place[2])
+    line, column = int(match[1]), int(match[2])
     span = Span(file=str(file), line=line, column=column, length=1, line_text=lines[line - 1])
-    message = reason[: place.start()]
+    message = reason[: match.start()]
     return ConfigError(f"{file} is not valid TOML: {message}", span=span)
 
 
@@ -348,7 +348,7 @@ def read_project(file: Path, *, target: str | None = None) -> Project:
         name: replace(one, target=name, is_main=name == main) for name, one in variants.items()
     }
     placed = {
-        name: one if _has_own_place(targets.section(name)) else _running_for(one, name)
+        name: one if _has_own_location(targets.section(name)) else _running_for(one, name)
         for name, one in placed.items()
     }
     url = placed[chosen].default_catalog_url
@@ -356,7 +356,7 @@ def read_project(file: Path, *, target: str | None = None) -> Project:
     return replace(placed[chosen], sharing=tuple(sharing))
 
 
-def _has_own_place(target: Section) -> bool:
+def _has_own_location(target: Section) -> bool:
     """Return whether a target sets its own checkpoint directory or their names."""
     own = target.section("settings").flat()
     return CHECKPOINT_DIR.key in own or PIPELINE_NAME.key in own

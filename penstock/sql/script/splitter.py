@@ -120,8 +120,8 @@ class StatementText:
 
     def locate(self, node: exp.Expr) -> Span:
         """The place of a syntax node; of the whole statement if the node was made by code."""
-        place = extent(node)
-        return self.source.span(*place) if place else self.span
+        found = extent(node)
+        return self.source.span(*found) if found else self.span
 
     @contextmanager
     def placing(self, node: exp.Expr) -> Iterator[None]:

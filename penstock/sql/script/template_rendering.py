@@ -55,7 +55,7 @@ _MARK = re.compile("\x00([0-9:<>]+)\x00")
 
 _IN, _OUT = "\x00>\x00", "\x00<\x00"
 
-Place = tuple[int, int]
+Origin = tuple[int, int]
 """A file's number, and a line in it."""
 
 
@@ -117,14 +117,14 @@ def _mark(file: int, line: int) -> str:
     return f"\x00{file}:{line}\x00"
 
 
-def origins_of(text: MarkedText) -> Iterator[tuple[Place, ...]]:
+def origins_of(text: MarkedText) -> Iterator[tuple[Origin, ...]]:
     """Return for each line where it was made, and from where that was called or included, the nearest first.
 
     A line belongs to what is first written on it, blanks apart.
     """
-    origin: tuple[Place, ...] = ((0, 1),)
+    origin: tuple[Origin, ...] = ((0, 1),)
     for line in text.marked.split("\n"):
-        first: tuple[Place, ...] | None = None
+        first: tuple[Origin, ...] | None = None
         # text, mark, text, mark, ..., text
         for number, part in enumerate(_MARK.split(line)):
             if number % 2:
@@ -134,7 +134,7 @@ def origins_of(text: MarkedText) -> Iterator[tuple[Place, ...]]:
         yield first or origin
 
 
-def _moved(origin: tuple[Place, ...], mark: str) -> tuple[Place, ...]:
+def _moved(origin: tuple[Origin, ...], mark: str) -> tuple[Origin, ...]:
     match mark:
         case ">":
             return (origin[0], *origin)
@@ -291,8 +291,8 @@ def _secret(env: dict[str, str], folders: TemplateFolders) -> Callable[[str], st
             if file.is_file():
                 value = _text_of(file, what, folders).rstrip("\r\n")
         if value is None:
-            place = f", or put it into a file {folder / name}" if folder is not None else ""
-            hint = f"set {name} in the environment or in .env{place}; a secret has no default"
+            file_hint = f", or put it into a file {folder / name}" if folder is not None else ""
+            hint = f"set {name} in the environment or in .env{file_hint}; a secret has no default"
             raise _UnknownName(f"secret('{name}') is not defined", hint)
         check_no_key(value, what=what)
         keep_secret(value)
@@ -340,12 +340,12 @@ def _collect(pieces: Any, environment: _MarkingEnvironment) -> Source:
     files, texts = environment.files, environment.texts
     line_map = tuple(
         LineOrigin(
-            file=files[places[0][0]],
-            line=places[0][1],
-            text=texts[places[0][0]][places[0][1] - 1],
-            called_from=tuple(f"{files[file]}:{line}" for file, line in places[1:]),
+            file=files[origins[0][0]],
+            line=origins[0][1],
+            text=texts[origins[0][0]][origins[0][1] - 1],
+            called_from=tuple(f"{files[file]}:{line}" for file, line in origins[1:]),
         )
-        for places in origins_of(whole)
+        for origins in origins_of(whole)
     )
     return Source(file=files[0], text=str.__str__(whole), line_map=line_map)
 
@@ -411,9 +411,9 @@ def _line_span(text: str, file: str, where: str, line: int) -> Span:
 def _narrowed(span: Span, message: str) -> Span:
     """The place of the name that a message quotes, if the line has it once; else the line as it was."""
     for name in re.findall(r"'([^']+)'", message):
-        places = [
+        columns = [
             m.start() for m in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", span.line_text)
         ]
-        if len(places) == 1:
-            return replace(span, column=places[0] + 1, length=len(name))
+        if len(columns) == 1:
+            return replace(span, column=columns[0] + 1, length=len(name))
     return span

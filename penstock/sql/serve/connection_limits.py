@@ -221,9 +221,9 @@ class Guests:
     def leave(self, guest: Guest) -> None:
         """Forget a connection that has ended."""
         with self._lock:
-            for places in (self._waiting, self._inside):
-                if guest in places:
-                    places.remove(guest)
+            for guests in (self._waiting, self._inside):
+                if guest in guests:
+                    guests.remove(guest)
 
     def end_late(self, now_s: float) -> None:
         """End the connections whose time for the log-in is over."""

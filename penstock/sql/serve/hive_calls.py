@@ -28,7 +28,7 @@ def client_text(text: str) -> str:
     own = decode_failure(text)
     if own is not None:
         return f"{own.message}; {own.hint}" if own.hint else own.message
-    kept: list[str] = []
+    lines: list[str] = []
     inside = False
     for line in text.splitlines():
         if _TRACEBACK.match(line):
@@ -37,8 +37,8 @@ def client_text(text: str) -> str:
             continue  # frames and the lines of code that they show
         elif not _JAVA.match(line):
             inside = False
-            kept.append(line)
-    return "\n".join(kept)[:MAX_LENGTH]
+            lines.append(line)
+    return "\n".join(lines)[:MAX_LENGTH]
 
 
 FETCH = "FetchResults"
@@ -164,11 +164,11 @@ class ConnectionCalls:
                 raise RefusedCallError("this connection has a session")
             fields = self._opening(asked)
         elif message.name in _OF_SESSION:
-            fields = _kept(asked, _OF_SESSION[message.name])
+            fields = _only(asked, _OF_SESSION[message.name])
             if self._session is None or _handle(asked.get(HANDLE)) != self._session:
                 raise RefusedCallError("this is no session of this connection")
         elif message.name in _OF_OPERATION:
-            fields = _kept(asked, _OF_OPERATION[message.name])
+            fields = _only(asked, _OF_OPERATION[message.name])
             operation = _handle(asked.get(HANDLE))
             if operation is None or operation not in self._operations:
                 raise RefusedCallError("this is no operation of this connection")
@@ -254,7 +254,7 @@ class ConnectionCalls:
 
     def _opening(self, asked: Mapping[int, Value]) -> dict[int, Value]:
         """The request for a session: the protocol's version, the user who has logged in, a database."""
-        fields = _kept(asked, {1: _INT}, handle=False)
+        fields = _only(asked, {1: _INT}, handle=False)
         protocol = fields.get(1)
         self._asks_as_hive = protocol is not None and protocol.value == PYHIVE_PROTOCOL
         fields[USER] = Value(kind=_TEXT, value=self._user.encode())
@@ -302,23 +302,23 @@ def _database(configuration: Value | None) -> str | None:
     return None
 
 
-def _kept(
+def _only(
     asked: Mapping[int, Value], kinds: Mapping[int, ThriftType], *, handle: bool = True
 ) -> dict[int, Value]:
     """Copy the fields of a call that have the expected kinds; others are dropped."""
     wanted = {**kinds, HANDLE: ThriftType.STRUCT} if handle else dict(kinds)
-    kept = {field_id: value for field_id, value in asked.items() if field_id in wanted}
-    for field_id, value in kept.items():
+    fields = {field_id: value for field_id, value in asked.items() if field_id in wanted}
+    for field_id, value in fields.items():
         # Java's reader takes what it expects for granted: the rest would be read as another call
         texts = value.kind is not ThriftType.LIST or not value.value or value.inner == (_TEXT,)
         if value.kind is not wanted[field_id] or not texts:
             raise RefusedCallError("a field is of the wrong type")
-    if handle and HANDLE in kept:
-        inner = _kept(kept[HANDLE].value, _HANDLE_FIELDS, handle=False)
-        ids = _kept(_struct(inner.get(1)), _ID, handle=False)
+    if handle and HANDLE in fields:
+        inner = _only(fields[HANDLE].value, _HANDLE_FIELDS, handle=False)
+        ids = _only(_struct(inner.get(1)), _ID, handle=False)
         inner[1] = Value(kind=ThriftType.STRUCT, value=ids)
-        kept[HANDLE] = replace(kept[HANDLE], value=inner)
-    return kept
+        fields[HANDLE] = replace(fields[HANDLE], value=inner)
+    return fields
 
 
 def _struct(value: Value | None) -> Mapping[int, Value]:

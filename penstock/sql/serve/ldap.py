@@ -153,7 +153,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
     def __init__(self, password: str) -> None:
         self._password = password.encode()
-        self._places = BoundedSemaphore(MAX_CONNECTIONS)
+        self._slots = BoundedSemaphore(MAX_CONNECTIONS)
         super().__init__((HOST, 0), _Connection)
 
     def lets_in(self, password: str) -> bool:
@@ -162,14 +162,14 @@ class _Server(socketserver.ThreadingTCPServer):
 
     def verify_request(self, request: object, client_address: object) -> bool:  # noqa: ARG002
         """Refuse connections beyond the limit."""
-        return self._places.acquire(blocking=False)
+        return self._slots.acquire(blocking=False)
 
     def process_request_thread(self, request: socket.socket, client_address: object) -> None:  # type: ignore[override]
         """Serve a connection, and release its place."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            self._slots.release()
 
 
 class _Connection(socketserver.StreamRequestHandler):

@@ -29,8 +29,8 @@ def without_views(row_set: Value, schema: int) -> Value:
     if COLUMNS in fields:
         columns = fields[COLUMNS].value
         keep = [number for number, name in enumerate(_texts(columns, schema)) if _is_public(name)]
-        kept = tuple(_column(column, keep) for column in columns)
-        fields[COLUMNS] = replace(fields[COLUMNS], value=kept)
+        trimmed = tuple(_column(column, keep) for column in columns)
+        fields[COLUMNS] = replace(fields[COLUMNS], value=trimmed)
     if ROWS in fields:  # protocols before columns
         rows = tuple(row for row in fields[ROWS].value if _is_public(_cell(row, schema)))
         fields[ROWS] = replace(fields[ROWS], value=rows)

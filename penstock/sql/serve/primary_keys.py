@@ -34,7 +34,7 @@ def primary_keys(
 ) -> frozenset[TableKey]:
     """Find the keys of what is published, under the names that it is published by."""
     found = set()
-    for identifier, place in names.items():
+    for identifier, external in names.items():
         try:
             table = namespace.lookup(identifier)
         except UnknownObjectError:
@@ -43,10 +43,10 @@ def primary_keys(
         if key is not None:
             found.add(
                 TableKey(
-                    database=place.database.lower(),
-                    table=place.name.lower(),
+                    database=external.database.lower(),
+                    table=external.name.lower(),
                     columns=key.columns,
-                    name=key.name or f"pk_{place.name}",
+                    name=key.name or f"pk_{external.name}",
                 )
             )
     return frozenset(found)
@@ -85,8 +85,10 @@ class HiveKeys:
     def _add(self, client: Any, key: TableKey) -> None:
         api = self._jvm.org.apache.hadoop.hive.metastore.api
         if key.database not in self._databases:
-            place = self._conf.get("hive.exec.local.scratchdir")
-            client.createDatabase(api.Database(key.database, "", f"{place}/{key.database}.db", {}))
+            directory = self._conf.get("hive.exec.local.scratchdir")
+            client.createDatabase(
+                api.Database(key.database, "", f"{directory}/{key.database}.db", {})
+            )
             self._databases.add(key.database)
         storage = api.StorageDescriptor()
         storage.setCols([api.FieldSchema(column, "string", "") for column in key.columns])
@@ -101,7 +103,9 @@ class HiveKeys:
         table.setSd(storage)
         parts = [
             # enable, validate, rely: the key is declared, and nobody checks it
-            api.SQLPrimaryKey(key.database, key.table, column, place, key.name, False, False, True)
-            for place, column in enumerate(key.columns, start=1)
+            api.SQLPrimaryKey(
+                key.database, key.table, column, position, key.name, False, False, True
+            )
+            for position, column in enumerate(key.columns, start=1)
         ]
         client.createTableWithConstraints(table, parts, [])

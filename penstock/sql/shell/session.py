@@ -14,7 +14,7 @@ from penstock.sql.check.script_check import CheckedScript, check_scripts
 from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.clock import SystemClock
 from penstock.sql.convert.statement import parse_statement
-from penstock.sql.ddl.redefinition import kept_note
+from penstock.sql.ddl.redefinition import existing_note
 from penstock.sql.errors.render import Severity, render
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.job import Job
@@ -181,7 +181,7 @@ class ShellSession:
         for warning in script.warnings:
             self.screen.say(render(warning, severity=Severity.WARNING).rstrip())
         for one in script.statements:
-            if (note := kept_note(one.statement, self.context.namespace)) is not None:
+            if (note := existing_note(one.statement, self.context.namespace)) is not None:
                 self.screen.say(note)
 
     def job_started(self, job: Job) -> None:

@@ -31,7 +31,7 @@ from penstock.sql.clock import SystemClock
 from penstock.sql.spark_process.class_path import with_archive, with_java_options
 from penstock.sql.spark_process.spark_session import PRIVATE_UMASK, UMASK
 
-KEPT_LOGS = 10
+MAX_LOGS = 10
 SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 END_TIMEOUT_S = 10.0
 _LOG4J = """status = error
@@ -70,7 +70,7 @@ def log_files(directory: Path) -> LogFiles:
 def _make_room(directory: Path) -> None:
     """Make the folder of the logs, and remove the files of all but the last runs."""
     make_data_folder(directory)
-    for old in sorted(directory.glob("spark-*.out"))[: -KEPT_LOGS + 1]:
+    for old in sorted(directory.glob("spark-*.out"))[: -MAX_LOGS + 1]:
         for file in directory.glob(f"{old.stem}.*"):
             file.unlink(missing_ok=True)
 

@@ -45,7 +45,7 @@ class AlterTable:
     column_spans: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
     span: Span = field(compare=False)
 
-    def place(self, error: InputError) -> InputError:
+    def locate(self, error: InputError) -> InputError:
         """Add to an error about this table the position of its column, of the option that it names,
         or of the statement.
         """

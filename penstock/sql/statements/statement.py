@@ -102,7 +102,7 @@ class CreateTable:
     column_spans: Mapping[str, Span] = field(default_factory=dict, compare=False, repr=False)
     span: Span = field(compare=False)
 
-    def place(self, error: InputError) -> InputError:
+    def locate(self, error: InputError) -> InputError:
         """Add to an error about this table the position of its column, of the option that it names,
         or of the statement.
         """
@@ -330,12 +330,12 @@ def starts_refresh(statement: Statement) -> bool:
     """Return whether a statement schedules refreshes of a table: CREATE and RESUME of a FULL one."""
     match statement:
         case CreateMaterializedTable(table=table):
-            kept = table.materialization
+            materialized = table.materialization
         case ChangeMaterializedTable(change=MaterializedChange.RESUME, table=table):
-            kept = table.materialization
+            materialized = table.materialization
         case _:
             return False
-    return kept is not None and kept.refresh_mode is RefreshMode.FULL
+    return materialized is not None and materialized.refresh_mode is RefreshMode.FULL
 
 
 def ends_refresh_of(statement: Statement) -> Identifier | None:

@@ -53,17 +53,17 @@ def suspect(
 
     `previous` is the token in front, `tokens` are those of the statement.
     """
-    place = next((i for i, one in enumerate(tokens) if one is token), None)
+    index = next((i for i, one in enumerate(tokens) if one is token), None)
     for one, keywords in ((token, (*CLAUSES, *OTHERS)), (previous, IN_FRONT)):
         if one is not None and (near := _nearest_here(one, keywords, tokens)):
             return one, near
-    if token is None or place is None:
+    if token is None or index is None:
         return None
     if token.text.upper() in JOIN_TYPES:
-        for one in tokens[place + 1 : place + 3]:
+        for one in tokens[index + 1 : index + 3]:
             if near := nearest_keyword(one, ("JOIN", "OUTER")):
                 return one, near
-    function = _function_around(tokens, place)
+    function = _function_around(tokens, index)
     if function is not None and (near := nearest_keyword(function, WINDOWS)):
         return function, near
     return None
@@ -85,18 +85,18 @@ def mistaken_join(tokens: Sequence[Token]) -> tuple[Token, str] | None:
     if not any(token.token_type == TokenType.JOIN for token in tokens):
         return None  # most statements
     for front, name, join in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        given = front.token_type in {TokenType.ALIAS, TokenType.DOT}
-        if join.token_type == TokenType.JOIN and name.token_type == TokenType.VAR and not given:
+        ended = front.token_type in {TokenType.ALIAS, TokenType.DOT}
+        if join.token_type == TokenType.JOIN and name.token_type == TokenType.VAR and not ended:
             near = nearest_keyword(name, JOIN_TYPES)
             if near is not None and _edits(name.text.upper(), near) == 1:
                 return name, near
     return None
 
 
-def _function_around(tokens: Sequence[Token], place: int) -> Token | None:
+def _function_around(tokens: Sequence[Token], before: int) -> Token | None:
     """The name in front of the parenthesis that a token stands in."""
     depth = 0
-    for index in range(place - 1, 0, -1):
+    for index in range(before - 1, 0, -1):
         kind = tokens[index].token_type
         depth += (kind == TokenType.R_PAREN) - (kind == TokenType.L_PAREN)
         if depth < 0:

@@ -41,7 +41,7 @@ LineMap = Sequence[LineOrigin]
 """The origin of each line of a rendered text."""
 
 SOURCE = "penstock.source"
-PLACE = "penstock.place"
+POSITION = "penstock.place"
 _OPTION = re.compile(r"'((?:[^']|'')*+)'\s*=\s*'((?:[^']|'')*+)'")
 
 
@@ -96,14 +96,14 @@ def attach(node: Node, source: Source | None) -> Node:
 
 def position_as(node: Node, other: exp.Expr) -> Node:
     """Set the position of a generated `node` to that of `other`, whatever is below it."""
-    node.meta[PLACE] = extent(other)
+    node.meta[POSITION] = extent(other)
     return node
 
 
 def extent(node: exp.Expr) -> tuple[int, int] | None:
     """First and last offset of a node, or of what stands below it; None for a node made by code."""
-    if (place := node.meta_get(PLACE)) is not None:
-        return place  # type: ignore[no-any-return]
+    if (known := node.meta_get(POSITION)) is not None:
+        return known  # type: ignore[no-any-return]
     found = [
         (n.meta["start"], n.meta["end"])
         for n in all_nodes(node)
@@ -127,8 +127,8 @@ def source_of(node: exp.Expr) -> Source | None:
 
 def span_of(node: exp.Expr) -> Span | None:
     """The place of a syntax node in the file; None where the node does not come from one."""
-    source, place = source_of(node), extent(node)
-    return source.span(*place) if source is not None and place is not None else None
+    source, known = source_of(node), extent(node)
+    return source.span(*known) if source is not None and known is not None else None
 
 
 @lru_cache(maxsize=4)

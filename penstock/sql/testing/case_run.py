@@ -152,8 +152,8 @@ def _prepared(
         with _mistakes():
             project = find_project(project.root, target=case.target)
     base = Namespace(catalog)
-    place = {CHECKPOINT_DIR.key: str(folder / "checkpoints")}
-    settings = {**project.settings, **case.settings, **place}
+    location = {CHECKPOINT_DIR.key: str(folder / "checkpoints")}
+    settings = {**project.settings, **case.settings, **location}
     scripts = _checked(case, base, project, settings)
     with _mistakes():
         named = name_tables(case, scripts, base, lenient=lenient)
@@ -307,12 +307,12 @@ def run_suite(
     Raises InputError for a mistake in a case.
     """
     with tempfile.TemporaryDirectory(prefix="penstock-test-", ignore_cleanup_errors=True) as folder:
-        place = Path(folder)
+        path = Path(folder)
         runner = CaseRunner(
             spark=spark,
-            catalog=SqlCatalog(f"sqlite:///{(place / 'catalog.db').as_posix()}"),
+            catalog=SqlCatalog(f"sqlite:///{(path / 'catalog.db').as_posix()}"),
             project=project,
-            folder=place,
+            folder=path,
             lenient=lenient,
         )
         for number, (file, case) in enumerate(cases, start=1):

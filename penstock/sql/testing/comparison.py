@@ -88,8 +88,8 @@ def align(
     if ordered:
         lines = list(_in_order(wanted, came))
     else:
-        places = [index for index, name in enumerate(columns) if name in key]
-        whole_key = places if len(places) == len(key) else []
+        indices = [index for index, name in enumerate(columns) if name in key]
+        whole_key = indices if len(indices) == len(key) else []
         lines = list(_in_any_order(wanted, came, whole_key))
     return Difference(columns=tuple(columns), lines=tuple(lines))
 

@@ -70,8 +70,8 @@ def _csv(path: Path) -> Iterator[LocatedRow]:
                     f"the line has not as many cells as the header ({len(reader.fieldnames or ())})",
                     span=span,
                 )
-            given = {k: v for k, v in cells.items() if not (k.startswith("$") and not v)}
-            yield LocatedRow(row=_placed(given, span, from_csv=True), span=span)
+            filled = {k: v for k, v in cells.items() if not (k.startswith("$") and not v)}
+            yield LocatedRow(row=_placed(filled, span, from_csv=True), span=span)
 
 
 def _jsonl(path: Path) -> Iterator[LocatedRow]:

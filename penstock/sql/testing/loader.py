@@ -236,8 +236,8 @@ def _block(case: YamlNode, then: YamlNode | None, text: str) -> ThenBlock:
             exists=True,
         )
     start, end = case.node.start_mark, case.node.end_mark
-    place = _trimmed(text, start.index, end.index)
-    return ThenBlock(start=place, end=place, indent=_indent(case), exists=False)
+    position = _trimmed(text, start.index, end.index)
+    return ThenBlock(start=position, end=position, indent=_indent(case), exists=False)
 
 
 def _indent(case: YamlNode) -> int:

@@ -134,15 +134,15 @@ class ActualResults:
 
 
 def rows_of(
-    double: Table, own: Table, place: str, spark: SparkSession, *, changes: bool
+    double: Table, own: Table, name: str, spark: SparkSession, *, changes: bool
 ) -> list[ActualRow]:
-    """Return the rows of a table: of its `double` where that is really written, or what was captured at `place`."""
+    """Return the rows of a table: of its `double` where that is really written, or what was captured at `name`."""
     key = own.schema.primary_key.columns if own.schema.primary_key is not None else ()
     if changes:
-        found = captured(place).changes(key)
+        found = captured(name).changes(key)
         return [ActualRow(cells=_typed(row, own), kind=kind.short) for kind, row in found]
     store = local_store_of(double)
-    rows = captured(place).final(key) if store is None else store.rows(double, spark)
+    rows = captured(name).final(key) if store is None else store.rows(double, spark)
     return [ActualRow(cells=_typed(row, own)) for row in rows]
 
 
@@ -167,7 +167,7 @@ def dead_letters(queries: Sequence[RunningQuery], spark: SparkSession) -> list[A
             }
             # each query that reads the table has a letter of its own
             found[cells["table"], cells["$split"], cells["$offset"]] = ActualRow(cells=cells)
-    return [found[place] for place in sorted(found)]
+    return [found[position] for position in sorted(found)]
 
 
 def watermark_of(queries: Sequence[RunningQuery]) -> str:

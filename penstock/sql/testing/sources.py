@@ -62,21 +62,21 @@ def name_tables(
         if is_definition(one.statement):
             define(one.statement, final)
     found = {name: _find(name, span, final) for name, span in _names(case)}
-    given = {found[name].identifier for name, _ in _given(case)}
+    filled = {found[name].identifier for name, _ in _case_tables(case)}
     inserts = [insert for one in checked for insert in _inserts(one)]
     written = {insert.target.identifier for insert in inserts}
-    _check_chains(case, inserts, given, written)
+    _check_chains(case, inserts, filled, written)
     names = _short_names(sorted(written), final)
     if lenient and case.then is None:
         found |= {name: _find(name, case.span, final) for name in names}
     tables = [table for table in all_tables(final) if isinstance(table, Table)]
     read = {leaf.table.identifier for insert in inserts for leaf in insert.query.leaves}
-    looked_at = _changed(inserts, checked, tables) | read | given
+    looked_at = _changed(inserts, checked, tables) | read | filled
     return NamedTables(
         tables=found,
         written=names,
         all=tuple(tables),
-        read=frozenset(read | given),
+        read=frozenset(read | filled),
         shared=frozenset(
             t.identifier
             for t in tables
@@ -97,12 +97,12 @@ def _changed(
 
 
 def _names(case: Case) -> Iterator[tuple[str, Span]]:
-    yield from _given(case)
+    yield from _case_tables(case)
     if case.then is not None:
         yield from ((table.name, table.span) for table in case.then.tables)
 
 
-def _given(case: Case) -> Iterator[tuple[str, Span]]:
+def _case_tables(case: Case) -> Iterator[tuple[str, Span]]:
     for step in case.steps:
         yield from ((table.name, table.span) for table in step)
 
@@ -125,7 +125,7 @@ def _inserts(checked: CheckedStatement) -> Sequence[AnalysedInsert]:
 def _check_chains(
     case: Case,
     inserts: Sequence[AnalysedInsert],
-    given: set[Identifier],
+    filled: set[Identifier],
     written: set[Identifier],
 ) -> None:
     """Refuse a topic between two statements for which the case gives no rows. Raises ConfigError."""
@@ -133,7 +133,7 @@ def _check_chains(
         for leaf in insert.query.leaves:
             table = leaf.table
             between = table.identifier in written and local_store_of(table) is None
-            if between and table.identifier not in given:
+            if between and table.identifier not in filled:
                 raise ConfigError(
                     f"table {table.identifier.name} is written by one statement and read by another, and a test has "
                     "nothing between them",
@@ -166,12 +166,12 @@ class Sources:
 
     def write(self, steps: Sequence[Step], named: NamedTables) -> None:
         """Write the records of all steps; none is published yet. Raises InputError with the row's place."""
-        given = self._by_table(steps, named)
+        by_table = self._by_table(steps, named)
         for table in named.all:
             self._known[table.identifier] = table
             if table.identifier not in named.read:
                 continue
-            rows = given.get(table.identifier, [])
+            rows = by_table.get(table.identifier, [])
             source = self._source(table)
             if source is None:
                 if any(rows):

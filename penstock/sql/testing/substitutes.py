@@ -181,8 +181,8 @@ class TableSubstitutes:
                 options[SCAN_DEAD_LETTER_PATH.key] = str(self.folder / "letters-of-the-future")
         else:
             options.pop(SCAN_DEAD_LETTER_PATH.key, None)
-            for key, kept in _POLICIES.items():
-                if options.get(key) == kept:
+            for key, value in _POLICIES.items():
+                if options.get(key) == value:
                     options[key] = "skip"
         return replace(table, options=tuple(options.items()))
 
@@ -199,12 +199,12 @@ def all_tables(namespace: Namespace) -> list[Table | View]:
     """List every table and view that statements may name; of a temporary one and what it hides, the temporary one."""
     hidden = {found.identifier for found in namespace.temporary()}
     catalog = namespace.catalog
-    kept = [
+    others = [
         catalog.get(identifier)
         for identifier in (*catalog.tables(), *catalog.views())
         if identifier not in hidden
     ]
-    return [*namespace.temporary(), *kept]
+    return [*namespace.temporary(), *others]
 
 
 def local_store_of(table: Table) -> LocalStore | None:

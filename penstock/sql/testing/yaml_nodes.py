@@ -28,11 +28,11 @@ class _Loader(yaml.SafeLoader):
 
 
 def _set_up() -> None:
-    kept = {
+    implicit = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag not in _DROPPED]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
-    _Loader.yaml_implicit_resolvers = kept
+    _Loader.yaml_implicit_resolvers = implicit
     for tag, (pattern, first) in _RESOLVERS.items():
         _Loader.add_implicit_resolver(tag, re.compile(pattern), list(first))
 

@@ -105,8 +105,8 @@ def test_an_error_about_an_option_gets_the_options_place(namespace: Namespace) -
     )
     assert isinstance(statement, CreateTable)
 
-    unknown = statement.place(OptionError("table t: unsupported option 'scan.mod'"))
-    missing = statement.place(OptionError("table t: option 'topic' is missing"))
+    unknown = statement.locate(OptionError("table t: unsupported option 'scan.mod'"))
+    missing = statement.locate(OptionError("table t: option 'topic' is missing"))
 
     assert unknown.span is not None
     assert (unknown.span.line, unknown.span.column, unknown.span.length) == (2, 3, 10)
@@ -120,7 +120,7 @@ def test_an_error_about_a_column_gets_the_columns_place(namespace: Namespace) ->
         namespace,
     )
     assert isinstance(statement, CreateTable)
-    error = statement.place(DefinitionError("table t: column 'topic' is wrong").about("topic"))
+    error = statement.locate(DefinitionError("table t: column 'topic' is wrong").about("topic"))
 
     assert error.span is not None
     assert (error.span.line, error.span.column, error.span.length) == (2, 2, 5)
@@ -130,7 +130,7 @@ def test_an_error_about_an_added_column_gets_its_place(namespace: Namespace) -> 
     """ALTER TABLE as well."""
     statement = parse("ALTER TABLE bids ADD o TIME METADATA FROM 'timestamp'", namespace)
     assert isinstance(statement, AlterTable)
-    error = statement.place(DefinitionError("table t: column 'o' is wrong").about("o"))
+    error = statement.locate(DefinitionError("table t: column 'o' is wrong").about("o"))
 
     assert error.span is not None
     assert (error.span.column, error.span.length) == (22, 1)

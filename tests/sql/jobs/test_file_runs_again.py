@@ -221,10 +221,10 @@ def test_a_statement_of_a_session_tells_what_is_there(
     folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The same definition typed twice is the table once more."""
-    from penstock.sql.ddl.redefinition import kept_note
+    from penstock.sql.ddl.redefinition import existing_note
 
     statement = folder.run(ORDERS.format(more="")).statements[0].statement
     with caplog.at_level(logging.INFO):
-        note = kept_note(statement, Namespace(folder.catalog))
+        note = existing_note(statement, Namespace(folder.catalog))
 
     assert note == "orders is there already, with this definition"

@@ -231,16 +231,16 @@ class Variables:
 
 
 def pipelines_of(
-    file: Path, given: Variables, catalog_url: str | None
+    file: Path, variables: Variables, catalog_url: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Name the pipelines of a file's INSERTs as a run does, and the folders of their checkpoints. Raises InputError."""
     script = read_input(
         [file],
-        var=given.var,
-        vars_file=given.vars_file,
-        settings=given.settings,
+        var=variables.var,
+        vars_file=variables.vars_file,
+        settings=variables.settings,
         catalog=catalog_url,
-        target=given.target,
+        target=variables.target,
     )
     (checked,) = script.check(script.open_context(offline=True))
     inserts = [insert for one in checked.statements for insert in one.inserts]

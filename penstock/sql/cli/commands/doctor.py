@@ -244,8 +244,8 @@ def _catalog(url: str | None) -> Iterator[Finding]:
     if file is None:
         yield _server(store, names)
         return
-    place = next(path for path in (file, *file.parents) if path.exists())
-    if os.access(place, os.W_OK):
+    existing = next(path for path in (file, *file.parents) if path.exists())
+    if os.access(existing, os.W_OK):
         yield _ok(
             "catalog",
             f"{names} objects in {file}" if file.exists() else f"{file} will be made at first use",
@@ -253,7 +253,7 @@ def _catalog(url: str | None) -> Iterator[Finding]:
     else:
         yield _failure(
             "catalog",
-            f"{place} is not writable",
+            f"{existing} is not writable",
             "change its owner, or name another with --catalog",
         )
 

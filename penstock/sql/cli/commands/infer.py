@@ -89,11 +89,11 @@ def infer(  # noqa: PLR0917  typer passes options by name
         from penstock.connector.inference.location import parse_location
 
         project = find_project(Path.cwd())
-        place = parse_location(location, project.root)
-        _check_format(record_format, place)
+        parsed = parse_location(location, project.root)
+        _check_format(record_format, parsed)
         client = _client(read_pairs("-o", options), bootstrap, project)
         inferred = _infer(
-            place,
+            parsed,
             client=client,
             asked=record_format,
             wanted=sample,
@@ -116,14 +116,14 @@ def _client(pairs: Mapping[str, str], bootstrap: str | None, project: Project) -
     return {**({BOOTSTRAP: str(servers)} if servers else {}), **client}
 
 
-def _check_format(record_format: str | None, place: Location) -> None:
+def _check_format(record_format: str | None, parsed: Location) -> None:
     """Refuse a format that does not exist, or that the place does not leave open. Raises OptionError."""
     from penstock.catalog.errors import OptionError
     from penstock.connector.filesystem.sink.target import WRITTEN_ONLY
     from penstock.connector.formats import find_format, format_names
     from penstock.connector.inference.location import DeltaLocation, FileLocation, Subject
 
-    match place:
+    match parsed:
         case _ if record_format is None:
             return
         case Subject() | DeltaLocation():
@@ -142,7 +142,7 @@ def _check_format(record_format: str | None, place: Location) -> None:
 
 
 def _infer(
-    place: Location,
+    parsed: Location,
     *,
     client: dict[str, str],
     asked: str | None,
@@ -153,9 +153,9 @@ def _infer(
     from penstock.connector.inference.inferred_table import name_from
     from penstock.connector.inference.location import DeltaLocation, FileLocation, Subject, Topic
 
-    match place:
+    match parsed:
         case Topic():
-            return _topic(place, client, asked, wanted, name)
+            return _topic(parsed, client, asked, wanted, name)
         case Subject():
             from penstock.connector.inference.schema_registry import (
                 infer_subject_table,
@@ -163,49 +163,49 @@ def _infer(
                 topic_of,
             )
 
-            named = name or name_from(topic_of(place.subject))
+            named = name or name_from(topic_of(parsed.subject))
             properties = {BOOTSTRAP: "localhost:9092", **client}
             return infer_subject_table(
-                read_subject(place), name=named, shown=place.shown, properties=properties
+                read_subject(parsed), name=named, shown=parsed.shown, properties=properties
             )
         case DeltaLocation():
             from penstock.connector.delta.catalog import infer_delta_table
             from penstock.connector.urls import resolve_path
 
-            at = resolve_path(place.path, project.root)
-            return infer_delta_table(place.path, at, name=name or name_from(place.path))
+            at = resolve_path(parsed.path, project.root)
+            return infer_delta_table(parsed.path, at, name=name or name_from(parsed.path))
         case FileLocation():
             from penstock.connector.filesystem.inference import infer_file_table
 
             return infer_file_table(
-                place.path,
+                parsed.path,
                 project.root,
-                name=name or name_from(_bare(place.path)),
+                name=name or name_from(_bare(parsed.path)),
                 asked=asked,
                 wanted=wanted,
             )
 
 
 def _topic(
-    place: Topic, client: dict[str, str], asked: str | None, wanted: int, name: str | None
+    parsed: Topic, client: dict[str, str], asked: str | None, wanted: int, name: str | None
 ) -> InferredTable:
     from penstock.catalog.errors import OptionError
     from penstock.connector.inference.inferred_table import name_from
     from penstock.connector.kafka.inference import infer_topic_table, sample_topic
 
-    if place.servers is not None:
-        client = {**client, BOOTSTRAP: place.servers}
+    if parsed.servers is not None:
+        client = {**client, BOOTSTRAP: parsed.servers}
     if BOOTSTRAP not in client:
         raise OptionError(
-            f"it is not said where topic '{place.topic}' is",
-            hint=f"write kafka://host:9092/{place.topic}, give --bootstrap-servers, or set the variable "
+            f"it is not said where topic '{parsed.topic}' is",
+            hint=f"write kafka://host:9092/{parsed.topic}, give --bootstrap-servers, or set the variable "
             f"{VARIABLE!r} in the section [variables] of penstock.toml",
         )
-    found = sample_topic(_ready(client), place.topic, wanted)
+    found = sample_topic(_ready(client), parsed.topic, wanted)
     return infer_topic_table(
         found,
-        name=name or name_from(place.topic),
-        topic=place.topic,
+        name=name or name_from(parsed.topic),
+        topic=parsed.topic,
         properties=client,
         asked=asked,
     )

@@ -69,12 +69,12 @@ def _lines(file: ScriptFile, script: ScriptInput, *, origins: bool) -> list[str]
     if not origins:
         return lines
     numbered = [LineOrigin(file=file.name, line=i + 1) for i in range(len(lines))]
-    places = [f"{origin.file}:{origin.line}" for origin in made.line_map or numbered]
-    width = max(map(len, places[: len(lines)]), default=0)
+    line_origins = [f"{origin.file}:{origin.line}" for origin in made.line_map or numbered]
+    width = max(map(len, line_origins[: len(lines)]), default=0)
     bar = "│" if (sys.stdout.encoding or "").lower().startswith("utf") else "|"
     return [
-        f"{place:<{width}} {bar} {line}".rstrip()
-        for place, line in zip(places, lines, strict=False)
+        f"{line_origin:<{width}} {bar} {line}".rstrip()
+        for line_origin, line in zip(line_origins, lines, strict=False)
     ]
 
 

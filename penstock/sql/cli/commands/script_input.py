@@ -29,8 +29,8 @@ CATALOG_VARIABLE = "PENSTOCK_CATALOG"
 class ScriptInput:
     """Files and their values: the project's variables and settings, `--var` and `--set` over them.
 
-    `master` and `spark_conf` are those of a Spark that is started for them. `given_variables` and `given_settings` are
-    those of the command line alone. `strict` turns warnings into errors. `is_catalog_named`: by the user of the
+    `master` and `spark_conf` are those of a Spark that is started for them. `option_variables` and `option_settings`
+    are those of the command line alone. `strict` turns warnings into errors. `is_catalog_named`: by the user of the
     command, not by the project.
     """
 
@@ -41,8 +41,8 @@ class ScriptInput:
     catalog_url: str
     master: str | None
     spark_conf: Mapping[str, str]
-    given_variables: Mapping[str, Any] = field(default_factory=dict)
-    given_settings: Mapping[str, str] = field(default_factory=dict)
+    option_variables: Mapping[str, Any] = field(default_factory=dict)
+    option_settings: Mapping[str, str] = field(default_factory=dict)
     strict: bool = False
     is_catalog_named: bool = False
 
@@ -121,8 +121,8 @@ class ScriptInput:
         return replace(
             self,
             project=project,
-            variables={**project.variables, **self.given_variables},
-            settings={**project.settings, **self.given_settings},
+            variables={**project.variables, **self.option_variables},
+            settings={**project.settings, **self.option_settings},
         )
 
 
@@ -140,15 +140,15 @@ def read_input(
 ) -> ScriptInput:
     """Read files and pairs, and fill in the project's values. Raises ConfigError."""
     project = find_project(Path.cwd(), target=target)
-    given_variables = {**read_variables(vars_file), **read_pairs("--var", var)}
-    given_settings = read_pairs("--set", settings)
+    option_variables = {**read_variables(vars_file), **read_pairs("--var", var)}
+    option_settings = read_pairs("--set", settings)
     keep_catalog_key(catalog or project.default_catalog_url)
     return ScriptInput(
         project=project,
-        variables={**project.variables, **given_variables},
-        settings={**project.settings, **given_settings},
-        given_variables=given_variables,
-        given_settings=given_settings,
+        variables={**project.variables, **option_variables},
+        settings={**project.settings, **option_settings},
+        option_variables=option_variables,
+        option_settings=option_settings,
         catalog_url=catalog or project.default_catalog_url,
         master=master or project.master,
         spark_conf={**project.spark_conf, **read_pairs("--conf", conf)},

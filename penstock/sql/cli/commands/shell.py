@@ -82,10 +82,10 @@ def shell(  # noqa: PLR0917  typer passes options by name
         )
         session = _open(script, verbose=is_verbose)
         try:
-            given = [file.text for file in script.files] + list(execute or ())
+            texts = [file.text for file in script.files] + list(execute or ())
             if not execute and not sys.stdin.isatty():
-                given.append(sys.stdin.read())
-            if not all(session.run(text) for text in given if text.strip()):
+                texts.append(sys.stdin.read())
+            if not all(session.run(text) for text in texts if text.strip()):
                 raise typer.Exit(EXIT_FAILED)
             if not execute and sys.stdin.isatty():
                 _talk(session)

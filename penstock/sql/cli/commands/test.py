@@ -148,9 +148,9 @@ def _lines(file: TestFile, result: CaseResult, shape: ErrorFormat) -> list[str]:
         color = sys.stdout.isatty()
         lines = [f"{mark} {name}  {result.seconds:.1f} s"]
         for problem in result.problems:
-            place = f"{problem.span.file}:{problem.span.line}"
+            position = f"{problem.span.file}:{problem.span.line}"
             first, *rest = problem_text(problem, color=color).splitlines()
-            lines += [f"  {place}: {first}", *(f"  {line}" for line in rest)]
+            lines += [f"  {position}: {first}", *(f"  {line}" for line in rest)]
         return lines
     lines = []
     for problem in result.problems:

@@ -81,13 +81,13 @@ def letter_document(row: Mapping[str, Any]) -> dict[str, Any]:
 def letter_lines(letter: Mapping[str, Any]) -> list[str]:
     """Write a dead letter for people: its place, the query that left it out and why, then the record."""
     if letter["topic"] is not None:
-        place = f"{letter['topic']}, partition {letter['partition']}, offset {letter['offset']}"
+        position = f"{letter['topic']}, partition {letter['partition']}, offset {letter['offset']}"
     else:
-        place = f"{letter['path']}, byte {letter['position']}"
+        position = f"{letter['path']}, byte {letter['position']}"
     when = "" if letter["timestamp"] is None else f", of {letter['timestamp']}"
-    given = ", replayed" if letter["replayed"] else ""
+    replayed = ", replayed" if letter["replayed"] else ""
     reader = f", for {short_name(letter['table'])} in {letter['pipeline']}"
-    lines = [f"{place}{when}{reader}{given}", f"  {letter['stage']}: {letter['error']}"]
+    lines = [f"{position}{when}{reader}{replayed}", f"  {letter['stage']}: {letter['error']}"]
     for name in BYTES:
         if letter.get(name) is not None:
             lines.append(f"  {name}: {_one_line(letter[name])}")

@@ -57,12 +57,12 @@ def replace_item(item: exp.Expr, instead: Instead) -> None:
         replace_nodes(item.this, instead)
         return
     name = item.name if isinstance(item, exp.Column) else to_text(item)
-    select, place = item.parent, item.index
+    select, index = item.parent, item.index
     assert select is not None
-    assert place is not None, "it is one of a list"
+    assert index is not None, "it is one of a list"
     before = to_text(item)
     replace_nodes(item, instead)
-    now = select.expressions[place]
+    now = select.expressions[index]
     if to_text(now) != before:
         now.replace(exp.alias_(copy_tree(now), name, quoted=True))
 
@@ -190,17 +190,17 @@ class _Unfolding:
         group = self._group()
         for item in list(self.select.expressions):
             replace_item(item, self._instead)
-        given = {item.alias_or_name for item in self.select.expressions}
+        aliases = {item.alias_or_name for item in self.select.expressions}
         for name in ("having", "qualify", "order", "windows"):
             clause = self.select.args.get(name)
             for node in clause if isinstance(clause, list) else [clause]:
                 if node is not None:
-                    replace_nodes(node, self._instead, given if name == "order" else frozenset())
+                    replace_nodes(node, self._instead, aliases if name == "order" else frozenset())
         self.select.set("group", exp.Group(expressions=group) if group else None)
 
     def _unnest(self) -> exp.Unnest:
         sets = self.sets
-        texts = (", ".join(map(to_text, self._own_keys(kept))) for kept in sets.sets)
+        texts = (", ".join(map(to_text, self._own_keys(one_set))) for one_set in sets.sets)
         numbers = exp.Array(expressions=[_number(n) for n in range(len(sets.sets))])
         numbers.type = exp.DataType.build("ARRAY<INT>")
         unnest = exp.Unnest(
@@ -214,10 +214,10 @@ class _Unfolding:
         unnest.meta[DESCRIBED] = ", ".join(f"({text})" for text in texts)
         return unnest
 
-    def _own_keys(self, kept: frozenset[int]) -> list[exp.Expr]:
+    def _own_keys(self, one_set: frozenset[int]) -> list[exp.Expr]:
         """The keys of a set that another one leaves out."""
         sets = self.sets
-        return [sets.keys[place] for place in sorted(kept) if not sets.is_everywhere(place)]
+        return [sets.keys[index] for index in sorted(one_set) if not sets.is_everywhere(index)]
 
     def _group(self) -> list[exp.Expr]:
         """The keys of the plain GROUP BY: those of the sets, and which set it is."""
@@ -227,10 +227,10 @@ class _Unfolding:
         keys = [sets.keys[n] for n in shared]
         if len(sets.sets) == 1:
             return keys
-        for place in rest:
-            key = self._kept(place)
-            key.meta[TEXT] = to_text(sets.keys[place])
-            if isinstance(sets.keys[place], exp.Literal):
+        for index in rest:
+            key = self._key_in_set(index)
+            key.meta[TEXT] = to_text(sets.keys[index])
+            if isinstance(sets.keys[index], exp.Literal):
                 key.meta[DETERMINED] = True
             keys.append(key)
         number, telling = _set_column(), self._telling()
@@ -240,11 +240,11 @@ class _Unfolding:
             number.meta[DETERMINED] = True
         return [*keys, *telling, number]
 
-    def _telling_calls(self, places: Sequence[int]) -> str:
+    def _telling_calls(self, numbers: Sequence[int]) -> str:
         """What can be selected to tell the sets apart."""
         calls = (
-            [f"GROUPING_ID({', '.join(to_text(self.sets.keys[n]) for n in places)})"]
-            if places
+            [f"GROUPING_ID({', '.join(to_text(self.sets.keys[n]) for n in numbers)})"]
+            if numbers
             else []
         )
         if len(set(self.sets.sets)) < len(self.sets.sets):
@@ -273,33 +273,33 @@ class _Unfolding:
         """What stands for a key or a call behind the GROUP BY; None where that is the node itself."""
         if is_grouping_call(node):
             return position_as(self._value(node), node)
-        place = self.sets.place(node)
+        index = self.sets.position(node)
         whole = isinstance(node.parent, exp.Select | exp.Alias)
-        if place is None or self.sets.is_everywhere(place):
+        if index is None or self.sets.is_everywhere(index):
             return None
         if isinstance(node, exp.Literal) and not whole:
             return None  # the 2 of ROUND(x, 2) is not the constant that is grouped by
-        return position_as(self._kept(place), node)
+        return position_as(self._key_in_set(index), node)
 
-    def _kept(self, place: int) -> exp.Expr:
+    def _key_in_set(self, index: int) -> exp.Expr:
         """The key where its set keeps it; else NULL."""
-        key = self.sets.keys[place]
-        numbers = [n for n, kept in enumerate(self.sets.sets) if place in kept]
+        key = self.sets.keys[index]
+        numbers = [n for n, one_set in enumerate(self.sets.sets) if index in one_set]
         value = exp.Case(ifs=[exp.If(this=_is_in(numbers), true=copy_tree(key))])
         value.type = key.type
         return value
 
     def _value(self, call: exp.Expr) -> exp.Expr:
         """What a call of GROUPING says, by the number of the set."""
-        places: dict[int, list[int]] = {}
+        by_value: dict[int, list[int]] = {}
         for number, value in enumerate(self.sets.values(call)):
-            places.setdefault(value, []).append(number)
-        *most, last = places
+            by_value.setdefault(value, []).append(number)
+        *most, last = by_value
         found: exp.Expr = _number(last)
         if most:
-            ifs = [exp.If(this=_is_in(places[value]), true=_number(value)) for value in most]
+            ifs = [exp.If(this=_is_in(by_value[value]), true=_number(value)) for value in most]
             found = exp.Case(ifs=ifs, default=found)
-            found.type = exp.DataType.build("BIGINT" if max(places) > _INT_MAX else "INT")
+            found.type = exp.DataType.build("BIGINT" if max(by_value) > _INT_MAX else "INT")
         written = exp.cast(found, exp.DType.BIGINT)
         written.type = exp.DataType.build("BIGINT")
         return written

@@ -135,8 +135,7 @@ def _group_id_sql(writer: SparkGenerator, _: exp.Anonymous) -> str:
 
 def _grouping(writer: SparkGenerator, columns: list[exp.Expr]) -> str:
     bits = [
-        f"grouping({writer.sql(column)}) * {2**place}"
-        for place, column in enumerate(reversed(columns))
+        f"grouping({writer.sql(column)}) * {2**bit}" for bit, column in enumerate(reversed(columns))
     ]
     return f"CAST({' + '.join(reversed(bits))} AS BIGINT)"
 

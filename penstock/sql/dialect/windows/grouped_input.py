@@ -43,10 +43,10 @@ def own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
 
 def own_columns(select: exp.Select) -> Iterator[exp.Column]:
     """The columns of tables among `own_nodes`; what ORDER BY calls by a name that SELECT gave is none."""
-    given = {item.alias for item in select.expressions if isinstance(item, exp.Alias)}
+    aliases = {item.alias for item in select.expressions if isinstance(item, exp.Alias)}
     for node in own_nodes(select):
         if isinstance(node, exp.Column) and not node.meta_get(MADE):
-            by_name = len(node.parts) == 1 and node.name in given
+            by_name = len(node.parts) == 1 and node.name in aliases
             if not (by_name and node.find_ancestor(exp.Order)):
                 yield node
 
@@ -67,9 +67,9 @@ def placed_column(table: str, name: str, instead: exp.Expr) -> exp.Column:
         exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True)
     )
     column.meta[MADE] = True
-    place = extent(instead)
-    if place is not None:
-        column.meta["start"], column.meta["end"] = place
+    extent_of = extent(instead)
+    if extent_of is not None:
+        column.meta["start"], column.meta["end"] = extent_of
     return column
 
 

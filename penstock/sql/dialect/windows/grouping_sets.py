@@ -44,14 +44,14 @@ class GroupingSets:
     sets: tuple[frozenset[int], ...]
     relations: frozenset[str]
 
-    def place(self, node: exp.Expr) -> int | None:
+    def position(self, node: exp.Expr) -> int | None:
         """Return the index of the key that an expression is; None for any other."""
-        places = (n for n, key in enumerate(self.keys) if _is_same(key, node, self.relations))
-        return next(places, None)
+        positions = (n for n, key in enumerate(self.keys) if _is_same(key, node, self.relations))
+        return next(positions, None)
 
-    def is_everywhere(self, place: int) -> bool:
+    def is_everywhere(self, position: int) -> bool:
         """Return whether every set keeps a key."""
-        return all(place in kept for kept in self.sets)
+        return all(position in one_set for one_set in self.sets)
 
     def values(self, call: exp.Expr) -> tuple[int, ...]:
         """Return what GROUPING, GROUPING_ID or GROUP_ID says in each set.
@@ -60,16 +60,20 @@ class GroupingSets:
         before that keep the same. Raises DefinitionError for an argument that is no key.
         """
         if not isinstance(call, exp.Grouping) and call.name.upper() == GROUP_ID:
-            return tuple(self.sets[:n].count(kept) for n, kept in enumerate(self.sets))
-        places = [self._argument(node, call) for node in call.expressions]
+            return tuple(self.sets[:n].count(one_set) for n, one_set in enumerate(self.sets))
+        positions = [self._argument(node, call) for node in call.expressions]
         return tuple(
-            sum(2**bit for bit, place in enumerate(reversed(places)) if place not in kept)
-            for kept in self.sets
+            sum(
+                2**bit
+                for bit, position in enumerate(reversed(positions))
+                if position not in one_set
+            )
+            for one_set in self.sets
         )
 
     def _argument(self, node: exp.Expr, call: exp.Expr) -> int:
-        place = self.place(node)
-        if place is None:
+        position = self.position(node)
+        if position is None:
             # Calcite: "Argument to operator 'GROUPING' must be a grouped expression"
             name = "GROUPING" if isinstance(call, exp.Grouping) else call.name.upper()
             raise DefinitionError(
@@ -77,7 +81,7 @@ class GroupingSets:
                 hint="name a column of GROUP BY, as it is written there",
                 span=span_of(node) or span_of(call),
             )
-        return place
+        return position
 
 
 def is_grouping_call(node: exp.Expr) -> bool:
@@ -92,15 +96,15 @@ def grouping_sets_of(select: exp.Select) -> GroupingSets:
     group, relations = select.args["group"], relations_of(select)
     keys: list[exp.Expr] = []
     sets = []
-    for kept in _multiplied(group):
-        places = set()
-        for node in kept:
+    for one_set in _multiplied(group):
+        positions = set()
+        for node in one_set:
             found = (n for n, key in enumerate(keys) if _is_same(key, node, relations))
-            place = next(found, len(keys))
-            if place == len(keys):
+            position = next(found, len(keys))
+            if position == len(keys):
                 keys.append(node)
-            places.add(place)
-        sets.append(frozenset(places))
+            positions.add(position)
+        sets.append(frozenset(positions))
     if len(keys) > MOST_COLUMNS:
         raise _too_many(f"{len(keys)} columns", MOST_COLUMNS, span_of(group))
     return GroupingSets(keys=tuple(keys), sets=tuple(sets), relations=relations)
@@ -133,7 +137,7 @@ def _multiplied(group: exp.Group) -> Sequence[_Set]:
         count *= len(items[-1])
         if count > MOST_SETS:
             raise _too_many(f"{count} sets", MOST_SETS, span_of(item) or span_of(group))
-    return [tuple(node for kept in chosen for node in kept) for chosen in product(*items)]
+    return [tuple(node for one_set in chosen for node in one_set) for chosen in product(*items)]
 
 
 def _sets_of(item: exp.Expr) -> list[_Set]:
@@ -146,7 +150,7 @@ def _sets_of(item: exp.Expr) -> list[_Set]:
                 raise _too_many(f"{2 ** len(items)} sets", MOST_SETS, span_of(item))
             return [_together(parts) for parts in _subsets([_columns(part) for part in items])]
         case exp.GroupingSets(expressions=items):
-            return [kept for inner in items for kept in _sets_of(inner)]
+            return [one_set for inner in items for one_set in _sets_of(inner)]
         case _:
             return [_columns(item)]
 

@@ -127,9 +127,9 @@ def _window(node: exp.Table, call: exp.Anonymous) -> WindowTable:
 def _arguments(
     kind: WindowKind, call: exp.Anonymous
 ) -> tuple[dict[str, exp.Expr], tuple[str, ...]]:
-    names, given, keys = PARAMETERS[kind], dict[str, exp.Expr](), tuple[str, ...]()
+    names, arguments, keys = PARAMETERS[kind], dict[str, exp.Expr](), tuple[str, ...]()
     for argument in call.expressions:
-        name, value = names[len(given)] if len(given) < len(names) else "", argument
+        name, value = names[len(arguments)] if len(arguments) < len(names) else "", argument
         if isinstance(argument, exp.Kwarg):
             name, value = argument.name, argument.expression
         if name == PARTITION_ARGUMENT:
@@ -137,15 +137,15 @@ def _arguments(
             if kind != WindowKind.SESSION:
                 message = f"{kind} takes no PARTITION BY"
                 raise _wrong(argument, message, "group by the column instead")
-        elif name not in names or name in given:
+        elif name not in names or name in arguments:
             hint = did_you_mean(name, names) if name else None
             raise _wrong(argument, f"{kind} has no such argument", hint or _signature(kind))
         else:
-            given[name] = value
-    missing = [name for name in names if name not in given and name != "OFFSET"]
+            arguments[name] = value
+    missing = [name for name in names if name not in arguments and name != "OFFSET"]
     if missing:
         raise _wrong(call, f"{kind} lacks the argument {missing[0]}", _signature(kind))
-    return given, keys
+    return arguments, keys
 
 
 def _signature(kind: WindowKind) -> str:

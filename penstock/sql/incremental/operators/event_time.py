@@ -21,7 +21,7 @@ from penstock.sql.incremental.state.event_time_buffer import (
     WatermarkTests,
     arriving,
     find_ready_rows,
-    given,
+    inserted,
     instant,
     needed_from,
     nothing,
@@ -47,7 +47,7 @@ def aggregate_ready_windows(
     if not due.rows.rows:
         return nothing(stage.name, moment, due.late)
     result = over_tables(moment.spark, stage.query, {stage.rows: due.rows.frame})
-    return given(stage.name, result, moment, due.late)
+    return inserted(stage.name, result, moment, due.late)
 
 
 def drop_closed_windows(stage: WindowAggregate, moment: BatchContext) -> StateFilter:
@@ -79,12 +79,12 @@ def join_versions(
     """
     _write_versions(stage, changes[stage.versions], states[stage.versions], moment)
     schema = moment.schemas[stage.rows]
-    kept = watermark_tests(stage.time, schema[stage.time].dataType, moment.span(stage.waits_for))
-    due = find_ready_rows(changes[stage.rows], kept, states[stage.rows], schema, moment)
+    tests = watermark_tests(stage.time, schema[stage.time].dataType, moment.span(stage.waits_for))
+    due = find_ready_rows(changes[stage.rows], tests, states[stage.rows], schema, moment)
     if not due.rows.rows:
         return nothing(stage.name, moment, due.late)
     joined = _joined(stage, due.rows, states[stage.versions], moment)
-    return given(stage.name, joined, moment, due.late)
+    return inserted(stage.name, joined, moment, due.late)
 
 
 def still_needed(
@@ -116,8 +116,8 @@ def _write_versions(
     if not coming.rows:
         versions.write_nothing(moment.batch_id)
         return
-    kept = arriving(coming.frame, stage, moment.batch_id, moment.now_ms)
-    versions.write(moment.batch_id, kept, rows=coming.rows)
+    new = arriving(coming.frame, stage, moment.batch_id, moment.now_ms)
+    versions.write(moment.batch_id, new, rows=coming.rows)
 
 
 def _joined(

@@ -41,7 +41,7 @@ from penstock.sql.incremental.state.event_time_buffer import (
     ReadyRows,
     WatermarkTests,
     find_ready_rows,
-    given,
+    inserted,
     instant,
     nothing,
     watermark_tests,
@@ -70,15 +70,15 @@ def stage_watermark_tests(stage: OverAggregate, moment: BatchContext) -> Waterma
 
 
 def over_rows(
-    stage: OverAggregate, coming: BatchChanges, kept: StateTable, moment: BatchContext
+    stage: OverAggregate, coming: BatchChanges, state: StateTable, moment: BatchContext
 ) -> BatchChanges:
     """Return the rows that are due with their aggregates, computed, and write the new rows.
 
     Raises StateMismatchError.
     """
     tests = stage_watermark_tests(stage, moment)
-    fresh, late = _arrive(stage, coming, tests, kept, moment)
-    stored = kept.read(moment.batch_id) if tests.moves else None
+    fresh, late = _arrive(stage, coming, tests, state, moment)
+    stored = state.read(moment.batch_id) if tests.moves else None
     both = [rows for rows in (stored, fresh) if rows is not None]
     if not tests.moves or not both:
         return nothing(stage.name, moment, late)
@@ -95,21 +95,21 @@ def over_rows(
     table = clustered.sortWithinPartitions(*columns_of(stage.key), *arrived(stage))
     table = table.withColumn(BATCH_TIME, F.timestamp_millis(F.col(TIME)))
     result = over_tables(moment.spark, stage.query, {stage.rows: table}).where(tests.due)
-    return given(stage.name, result, moment, late)
+    return inserted(stage.name, result, moment, late)
 
 
 def needed_rows(stage: OverAggregate, stored: DataFrame, moment: BatchContext) -> DataFrame:
     """Drop stored rows that no batch from this one on needs."""
     tests = stage_watermark_tests(stage, moment)
     there = _living(stage, _in_reach(stage, stored, moment), tests, moment)
-    if isinstance(stage.kept, RangeState) and stage.time is not None and not stage.waits_for:
-        there = _before_newest(there, stage.time, stage.kept.micros)
-    if not isinstance(stage.kept, RowsState):
+    if isinstance(stage.frame_state, RangeState) and stage.time is not None and not stage.waits_for:
+        there = _before_newest(there, stage.time, stage.frame_state.micros)
+    if not isinstance(stage.frame_state, RowsState):
         return there.select(*columns_of(stored.columns))
     newest = [F.desc(_PASSED), *(column.desc() for column in arrived(stage))]
     back = Window.partitionBy(*columns_of(stage.key)).orderBy(*newest)
     there = there.withColumn(_PASSED, tests.passed).withColumn(_BACK, F.row_number().over(back))
-    needed = ~F.col(_PASSED) | (F.col(_BACK) <= stage.kept.count)
+    needed = ~F.col(_PASSED) | (F.col(_BACK) <= stage.frame_state.count)
     return there.where(needed).select(*columns_of(stored.columns))
 
 
@@ -123,12 +123,12 @@ def _arrive(
     stage: OverAggregate,
     coming: BatchChanges,
     tests: WatermarkTests,
-    kept: StateTable,
+    state: StateTable,
     moment: BatchContext,
 ) -> tuple[DataFrame | None, int]:
     """Write the rows that are in time; returns them, as they are stored, and the number of late ones."""
     if not coming.rows:
-        kept.write_nothing(moment.batch_id)
+        state.write_nothing(moment.batch_id)
         return None, 0
     rows, late = (
         with_ingestion_order(coming.frame.drop(ROW_KIND), INGESTION_ORDER, moment.batch_id),
@@ -137,18 +137,18 @@ def _arrive(
     if stage.waits_for:
         late = rows.where(tests.passed).count()
         rows = rows.where(~tests.passed)
-    write_rows(rows, coming.rows - late, kept, moment)
+    write_rows(rows, coming.rows - late, state, moment)
     if late == coming.rows:
         return None, late
     numbers = {COUNT: F.lit(1).cast("bigint"), TIME: F.lit(moment.now_ms).cast("bigint")}
-    return rows.withColumns(numbers).select(*columns_of(kept.layout.schema.names)), late
+    return rows.withColumns(numbers).select(*columns_of(state.layout.schema.names)), late
 
 
 def _in_reach(stage: OverAggregate, rows: DataFrame, moment: BatchContext) -> DataFrame:
     """Drop rows older than the interval of a RANGE, counted from the rows that may still be emitted."""
-    if not isinstance(stage.kept, RangeState):
+    if not isinstance(stage.frame_state, RangeState):
         return rows
-    reach_ms = ceil(stage.kept.micros / 1000)
+    reach_ms = ceil(stage.frame_state.micros / 1000)
     if stage.time is None:
         return rows.where(F.col(TIME) >= moment.now_ms - reach_ms)
     before_ms = moment.span(stage.waits_for).before_ms if stage.waits_for else None
@@ -170,7 +170,7 @@ def _living(
 ) -> DataFrame:
     """Drop rows of keys without a new row for the time to live (never rows that wait)."""
     # Flink's RowTimeRangeBoundedPrecedingFunction has none: its interval bounds it
-    if not moment.time_to_live_ms or isinstance(stage.kept, RangeState):
+    if not moment.time_to_live_ms or isinstance(stage.frame_state, RangeState):
         return rows
     by_time = Window.partitionBy(*columns_of(stage.key)).orderBy(TIME, INGESTION_ORDER)
     next_ms = F.coalesce(F.lead(TIME).over(by_time), F.lit(moment.now_ms))
@@ -193,7 +193,7 @@ def over_accumulators(
     totals: AccumulatorState,
     coming: BatchChanges,
     waiting: StateTable | None,
-    kept: StateTable,
+    state: StateTable,
     moment: BatchContext,
 ) -> BatchChanges:
     """Return the rows that are due with their aggregates, computed, and write the accumulators; `waiting` are rows by
@@ -203,12 +203,12 @@ def over_accumulators(
     """
     due = _due(stage, coming, waiting, moment)
     if not due.rows.rows:
-        kept.write_nothing(moment.batch_id)
+        state.write_nothing(moment.batch_id)
         return nothing(stage.name, moment, due.late)
-    types = {field.name: field.dataType for field in kept.layout.dims}
+    types = {field.name: field.dataType for field in state.layout.dims}
     values = [_value(one).cast(types[one.name]).alias(one.name) for one in totals.running]
     rows = due.rows.frame.select("*", *values)
-    before = _before(stage, rows, due.rows.rows, kept, moment)
+    before = _before(stage, rows, due.rows.rows, state, moment)
     if before is not None:
         rows = rows.unionByName(before, allowMissingColumns=True)
     clustered = rows.repartition(*columns_of(stage.key)) if stage.key else rows.coalesce(1)
@@ -221,11 +221,11 @@ def over_accumulators(
     )
     numbers = {BATCH: moment.batch_id, COUNT: 1, TIME: moment.now_ms}
     new = new.withColumns({name: F.lit(n).cast("bigint") for name, n in numbers.items()})
-    kept.write(moment.batch_id, new, rows=due.rows.rows)
+    state.write(moment.batch_id, new, rows=due.rows.rows)
     running = {one.name: _so_far(one, stage).cast(types[one.name]) for one in totals.running}
     table = rows.withColumns(running).where(F.col(INGESTION_ORDER).isNotNull())
     result = over_tables(moment.spark, stage.query, {stage.rows: table})
-    return given(stage.name, result, moment, due.late)
+    return inserted(stage.name, result, moment, due.late)
 
 
 def latest_accumulators(stored: DataFrame, layout: StateLayout) -> DataFrame:
@@ -251,17 +251,17 @@ def _due(
 
 
 def _before(
-    stage: OverAggregate, rows: DataFrame, count: int, kept: StateTable, moment: BatchContext
+    stage: OverAggregate, rows: DataFrame, count: int, state: StateTable, moment: BatchContext
 ) -> DataFrame | None:
     """Return the accumulators of the keys of `rows`, at most `count`, before the batch."""
-    stored = kept.read(moment.batch_id)
+    stored = state.read(moment.batch_id)
     if stored is None:
         return None
     if stage.key:
         stored = rows_of_keys(stored, stage.key, keys_of([(rows, stage.key)]), at_most=count)
-    last = latest_accumulators(stored, kept.layout)
-    if kept.time_to_live_ms:
-        last = last.where(F.col(TIME) > moment.now_ms - kept.time_to_live_ms)
+    last = latest_accumulators(stored, state.layout)
+    if state.time_to_live_ms:
+        last = last.where(F.col(TIME) > moment.now_ms - state.time_to_live_ms)
     return last.where(F.col(BATCH).isNotNull()).drop(BATCH, COUNT, TIME)
 
 
@@ -281,11 +281,11 @@ def _so_far(one: Accumulator, stage: OverAggregate) -> Column:
 def _at_end(one: Accumulator, stage: OverAggregate) -> Column:
     """Write a total of all rows of a key; first and last by their order, as a GROUP BY has none."""
     value = F.col(one.name)
-    place = F.when(value.isNotNull(), F.struct(*arrived(stage)))
+    order = F.when(value.isNotNull(), F.struct(*arrived(stage)))
     if one.total is AccumulatorFunction.FIRST:
-        return F.min_by(value, place)
+        return F.min_by(value, order)
     if one.total is AccumulatorFunction.LAST:
-        return F.max_by(value, place)
+        return F.max_by(value, order)
     return total_of(one.total, value)
 
 
@@ -299,8 +299,8 @@ def over_layouts(
     """Return the layouts of a stage over rows with the columns `schema`, by the names of its state tables."""
     rows = StageInput(name=stage.rows, key=stage.key, arrival=INGESTION_ORDER)
     layouts = {stage.rows: layout_of(spark, schema, rows)}
-    if isinstance(stage.kept, AccumulatorState):
-        totals = total_types(spark, schema, stage.kept)
+    if isinstance(stage.frame_state, AccumulatorState):
+        totals = total_types(spark, schema, stage.frame_state)
         layouts[_TOTALS] = accumulator_layout(schema, stage.key, totals)
         if not stage.waits_for:
             del layouts[stage.rows]
@@ -318,8 +318,8 @@ def over(
     Raises StateMismatchError.
     """
     rows = states.get(stage.rows)
-    if isinstance(stage.kept, AccumulatorState):
-        return over_accumulators(stage, stage.kept, coming, rows, states[_TOTALS], moment)
+    if isinstance(stage.frame_state, AccumulatorState):
+        return over_accumulators(stage, stage.frame_state, coming, rows, states[_TOTALS], moment)
     assert rows is not None, "rows are kept"
     return over_rows(stage, coming, rows, moment)
 
@@ -332,7 +332,7 @@ def needed_by_over(
     def keep(stored: DataFrame) -> DataFrame:
         if name == _TOTALS:
             return latest_accumulators(stored, state.layout)
-        if isinstance(stage.kept, AccumulatorState):
+        if isinstance(stage.frame_state, AccumulatorState):
             return stored.where(~stage_watermark_tests(stage, moment).passed)
         return needed_rows(stage, stored, moment)
 

@@ -162,9 +162,9 @@ class IncrementalRun:
             ) if rows == name:
                 return 0  # they wait for the watermark, and for nothing else
             case RecomputeOperator(inputs=inputs):
-                (given,) = (given for given in inputs if given.name == name)
-                if given.time_to_live_ms is not None:
-                    return given.time_to_live_ms
+                (stage_input,) = (stage_input for stage_input in inputs if stage_input.name == name)
+                if stage_input.time_to_live_ms is not None:
+                    return stage_input.time_to_live_ms
         return self._time_to_live_ms
 
     def _feed(self, rows: DataFrame, index: int) -> DataFrame:
@@ -228,12 +228,14 @@ def _layouts(
     """Return the layouts of a stage's state, by the names of its inputs."""
     match stage:
         case ChangelogNormalize():
-            kept = StageInput(name=stage.input, key=stage.key)
-            return {stage.input: layout_of(spark, schemas[stage.input], kept)}
+            last_rows = StageInput(name=stage.input, key=stage.key)
+            return {stage.input: layout_of(spark, schemas[stage.input], last_rows)}
         case RecomputeOperator():
             return {
-                given.name: layout_of(spark, schemas[given.name], given, by_row=stage.joins)
-                for given in stage.inputs
+                stage_input.name: layout_of(
+                    spark, schemas[stage_input.name], stage_input, by_row=stage.joins
+                )
+                for stage_input in stage.inputs
             }
         case TemporalJoin():
             waiting = StageInput(name=stage.rows, key=stage.row_key)

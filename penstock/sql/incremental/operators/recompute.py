@@ -56,7 +56,7 @@ from penstock.sql.incremental.state.state_table import (
 class _ChangedRows:
     """The rows of an input with changed keys, computed, and their total number, before and after the batch."""
 
-    given: StageInput
+    stage_input: StageInput
     layout: StateLayout
     frame: DataFrame = field(repr=False)
     rows: int
@@ -74,7 +74,7 @@ def recompute(
 
     `changes` and `states` by the names of its inputs. Raises StateMismatchError.
     """
-    coming = {given.name: changes[given.name] for given in stage.inputs}
+    coming = {stage_input.name: changes[stage_input.name] for stage_input in stage.inputs}
     if not any(change.rows for change in coming.values()):
         for state in states.values():
             state.write_nothing(moment.batch_id)
@@ -83,13 +83,18 @@ def recompute(
     in_order = _has_fractions(moment.schemas[stage.name])
     changed = [
         _changed_rows(
-            given, coming[given.name], keys, states[given.name], moment, in_order=in_order
+            stage_input,
+            coming[stage_input.name],
+            keys,
+            states[stage_input.name],
+            moment,
+            in_order=in_order,
         )
-        for given in stage.inputs
+        for stage_input in stage.inputs
     ]
     rows = _results(stage, changed, moment)
     for one in changed:
-        _write(one, rows, states[one.given.name], moment)
+        _write(one, rows, states[one.stage_input.name], moment)
     if rows is None:
         return _nothing(stage, moment)
     result = difference(
@@ -123,13 +128,15 @@ def _keys(
     if not stage.inputs[0].key:
         return None
     there = [
-        (coming[given.name].frame, given.key) for given in stage.inputs if coming[given.name].rows
+        (coming[stage_input.name].frame, stage_input.key)
+        for stage_input in stage.inputs
+        if coming[stage_input.name].rows
     ]
     return keys_of(there), sum(change.rows for change in coming.values())
 
 
 def _changed_rows(
-    given: StageInput,
+    stage_input: StageInput,
     coming: BatchChanges,
     keys: tuple[DataFrame, int] | None,
     state: StateTable,
@@ -140,8 +147,8 @@ def _changed_rows(
     layout = state.layout
     stored = state.read(moment.batch_id)
     if stored is not None and keys is not None:
-        stored = rows_of_keys(stored, given.key, keys[0], at_most=keys[1])
-    delta = _delta(given, coming, stored, state, moment) if coming.rows else None
+        stored = rows_of_keys(stored, stage_input.key, keys[0], at_most=keys[1])
+    delta = _delta(stage_input, coming, stored, state, moment) if coming.rows else None
     if stored is None and delta is None:
         names = [*layout.names, *layout.sums]
         delta = empty(moment.spark, s.StructType([layout.schema[name] for name in names]))
@@ -152,14 +159,14 @@ def _changed_rows(
         now_ms=moment.now_ms,
         time_to_live_ms=state.time_to_live_ms,
     )
-    if given.by_change:
+    if stage_input.by_change:
         rows = _with_arrival(rows, layout, moment.batch_id)
     frame, figures = moment.holder.hold(
         _in_order(rows, layout) if in_order else rows,
         *(F.count_if(count_of(layout, side) > 0).alias(side) for side in (BEFORE, AFTER)),
     )
     return _ChangedRows(
-        given=given,
+        stage_input=stage_input,
         layout=layout,
         frame=frame,
         rows=figures["rows"],
@@ -169,7 +176,7 @@ def _changed_rows(
 
 
 def _delta(
-    given: StageInput,
+    stage_input: StageInput,
     coming: BatchChanges,
     stored: DataFrame | None,
     state: StateTable,
@@ -177,19 +184,21 @@ def _delta(
 ) -> DataFrame:
     """Return a batch's changes in the columns of the state table."""
     changes = coming.frame
-    if given.arrival is not None and given.by_change:
-        changes = changes.withColumn(given.arrival, F.lit(0).cast("bigint"))  # `_with_arrival`
-    elif given.arrival is not None and given.by_batch:
+    if stage_input.arrival is not None and stage_input.by_change:
+        changes = changes.withColumn(
+            stage_input.arrival, F.lit(0).cast("bigint")
+        )  # `_with_arrival`
+    elif stage_input.arrival is not None and stage_input.by_batch:
         number = F.lit(first_ingestion_number(moment.batch_id)).cast("bigint")
-        changes = changes.withColumn(given.arrival, number)
-    elif given.arrival is not None:
-        changes = with_ingestion_order(changes, given.arrival, moment.batch_id)
+        changes = changes.withColumn(stage_input.arrival, number)
+    elif stage_input.arrival is not None:
+        changes = with_ingestion_order(changes, stage_input.arrival, moment.batch_id)
     rows = signed(changes)
-    if not given.measures:
+    if not stage_input.measures:
         return rows.withColumnRenamed(SIGN, COUNT).withColumn(COUNT, F.col(COUNT).cast("bigint"))
     if state.time_to_live_ms:
-        rows = _of_living(rows, given, coming, stored, state, moment)
-    return measures_of(rows, given.key, given.measures)
+        rows = _of_living(rows, stage_input, coming, stored, state, moment)
+    return measures_of(rows, stage_input.key, stage_input.measures)
 
 
 def _with_arrival(rows: DataFrame, layout: StateLayout, batch_id: int) -> DataFrame:
@@ -206,7 +215,7 @@ def _with_arrival(rows: DataFrame, layout: StateLayout, batch_id: int) -> DataFr
 
 def _of_living(
     rows: DataFrame,
-    given: StageInput,
+    stage_input: StageInput,
     coming: BatchChanges,
     stored: DataFrame | None,
     state: StateTable,
@@ -218,7 +227,7 @@ def _of_living(
     came, went = net.where(F.col(SIGN) > 0), net.where(F.col(SIGN) < 0)
     if stored is None:
         went = went.limit(0)
-    elif given.key:
+    elif stage_input.key:
         there = changed_rows(
             stored,
             None,
@@ -227,7 +236,9 @@ def _of_living(
             time_to_live_ms=state.time_to_live_ms,
         )
         living = as_of(there, state.layout, BEFORE)
-        went = rows_of_keys(went, given.key, keys_of([(living, given.key)]), at_most=coming.rows)
+        went = rows_of_keys(
+            went, stage_input.key, keys_of([(living, stage_input.key)]), at_most=coming.rows
+        )
     copies = F.explode(F.array_repeat(F.signum(SIGN).cast("int"), F.abs(SIGN).cast("int")))
     return came.unionAll(went).select(*columns_of(columns), copies.alias(SIGN))
 
@@ -262,13 +273,13 @@ def _results(
     sides = []
     for side, sign in ((BEFORE, -1), (AFTER, 1)):
         if any(one.before if side == BEFORE else one.after for one in changed):
-            tables = {one.given.name: _table(one, side) for one in changed}
+            tables = {one.stage_input.name: _table(one, side) for one in changed}
             result = over_tables(moment.spark, stage.query, tables)
             sides.append(result.withColumn(SIGN, F.lit(sign)))
     if not sides:
         return None
     rows = sides[0] if len(sides) == 1 else sides[0].unionAll(sides[1])
-    if any(one.given.keeps is InputState.RESULT for one in changed):
+    if any(one.stage_input.keeps is InputState.RESULT for one in changed):
         # the arrangement and the difference both read it
         rows, _ = moment.holder.hold(rows)
     return rows
@@ -277,7 +288,7 @@ def _results(
 def _table(one: _ChangedRows, side: str) -> DataFrame:
     """Return an input as its SQL sees it."""
     rows = as_of(one.frame, one.layout, side)
-    if one.given.measures:
+    if one.stage_input.measures:
         return rows
     names = (*one.layout.names, *one.layout.sums[:-1])
     copies = F.explode(F.array_repeat(F.lit(0), F.col(COUNT).cast("int"))).alias("__copy")
@@ -291,18 +302,18 @@ def _write(
     one: _ChangedRows, rows: DataFrame | None, state: StateTable, moment: BatchContext
 ) -> None:
     layout = one.layout
-    match one.given.keeps:
+    match one.stage_input.keeps:
         case InputState.ROWS:
             refresh = state.time_to_live_ms > 0
             changes = to_write(one.frame, layout, now_ms=moment.now_ms, refresh=refresh)
         case InputState.RESULT:
-            changes = _kept(one, rows, moment)
+            changes = _result_changes(one, rows, moment)
         case _:
-            assert_never(one.given.keeps)
+            assert_never(one.stage_input.keeps)
     state.write(moment.batch_id, changes, rows=one.rows)
 
 
-def _kept(one: _ChangedRows, rows: DataFrame | None, moment: BatchContext) -> DataFrame:
+def _result_changes(one: _ChangedRows, rows: DataFrame | None, moment: BatchContext) -> DataFrame:
     """Return the changes from the stored rows to those of the result."""
     names = columns_of(one.layout.names)
     stored = one.frame.select(*names, (-stored_count(one.layout)).alias(COUNT))

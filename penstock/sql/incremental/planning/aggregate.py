@@ -261,13 +261,13 @@ def plan_aggregate(
     )
     if refusal is not None:
         return refusal
-    kept = ", ".join(sorted({to_text(node) for node in aggregates})) or "that it was there"
+    state_words = ", ".join(sorted({to_text(node) for node in aggregates})) or "that it was there"
     columns = ReadColumns(keys)
     names = tuple(name for name, _ in listed)
     items = [columns.over(value) for _, value in listed]
     condition = None if having is None else columns.over(having.this)
     own = tuple(name for name, _ in columns.items[: len(keys)])
-    place = group or select
+    origin = group or select
     time = None if closed is None else columns.over(closed.column).name
     found = _as_measures(items, condition) if closed is None else None
     rows = stages.staged(source.project(columns.items, narrow=found is None))
@@ -289,23 +289,25 @@ def plan_aggregate(
             waits_for=tuple(sorted(closed.sources)),
             query=query,
             key=key,
-            mechanism=operator_at(OperatorKind.AGGREGATE, spelled, _OF_WINDOWS, place),
+            mechanism=operator_at(OperatorKind.AGGREGATE, spelled, _OF_WINDOWS, origin),
         )
         return stages.waiting(stage, columns=names)
-    given = StageInput(name=rows.name, key=own, measures=measures, time_to_live_ms=time_to_live_ms)
-    state = kept if measures else "its rows"
+    stage_input = StageInput(
+        name=rows.name, key=own, measures=measures, time_to_live_ms=time_to_live_ms
+    )
+    state = state_words if measures else "its rows"
     result = ChangelogRelation(
         name=stages.name("group"),
         columns=names,
         key=key,
         constants=constant_columns(query),
-        mechanism=operator_at(OperatorKind.AGGREGATE, spelled, state, place),
+        mechanism=operator_at(OperatorKind.AGGREGATE, spelled, state, origin),
     )
-    return stages.recompute(result, [given], query)
+    return stages.recompute(result, [stage_input], query)
 
 
 def plan_distinct(
-    rows: ChangelogRelation, stages: StageList, place: exp.Expr, time_to_live_ms: int | None = None
+    rows: ChangelogRelation, stages: StageList, origin: exp.Expr, time_to_live_ms: int | None = None
 ) -> ChangelogRelation:
     """Add the stage of a DISTINCT; none where rows have a key anyway.
 
@@ -321,10 +323,10 @@ def plan_distinct(
         rows,
         name=stages.name("distinct"),
         key=rows.columns,
-        mechanism=operator_at(OperatorKind.DISTINCT, rows.columns, state, place),
+        mechanism=operator_at(OperatorKind.DISTINCT, rows.columns, state, origin),
     )
-    given = StageInput(name=rows.name, key=rows.columns, time_to_live_ms=time_to_live_ms)
-    return stages.recompute(result, [given], query)
+    stage_input = StageInput(name=rows.name, key=rows.columns, time_to_live_ms=time_to_live_ms)
+    return stages.recompute(result, [stage_input], query)
 
 
 def _grouped(

@@ -103,7 +103,9 @@ def keyed(
 
 def _other_name(source: ChangelogSource) -> ChangelogSource:
     copied = source.stages.renamed(source.rows)
-    scope = {place: column(v.name, copied.name, v) for place, v in source.scope.items()}
+    scope = {
+        name_in_scope: column(v.name, copied.name, v) for name_in_scope, v in source.scope.items()
+    }
     return ChangelogSource(stages=source.stages, rows=copied, scope=scope)
 
 
@@ -131,8 +133,12 @@ class Join:
             mechanism=operator_at(OperatorKind.JOIN, self.keys[0], state, node),
         )
         sides = zip((left, right), self.keys, self.times_to_live_ms, strict=True)
-        given = [StageInput(name=r.name, key=key, time_to_live_ms=ms) for r, key, ms in sides]
-        return self.named(stages.recompute(result, given, self.query(names), joins=True), names)
+        stage_inputs = [
+            StageInput(name=r.name, key=key, time_to_live_ms=ms) for r, key, ms in sides
+        ]
+        return self.named(
+            stages.recompute(result, stage_inputs, self.query(names), joins=True), names
+        )
 
     @property
     def names(self) -> dict[tuple[str, str], str]:
@@ -201,9 +207,9 @@ class Join:
         if self.kind not in (JoinType.SEMI, JoinType.ANTI):
             sides.append((self.right, self.right.rows.name))
         return {
-            place: column(names[own, value.name], rows.name, value)
+            name_in_scope: column(names[own, value.name], rows.name, value)
             for source, own in sides
-            for place, value in source.scope.items()
+            for name_in_scope, value in source.scope.items()
         }
 
 

@@ -201,17 +201,17 @@ def plan_over(
     """Add the stages of a SELECT's OVER clauses; returns the values of its SELECT list, `listed`."""
     reads = ReadColumns([*window.partition, *([] if window.time is None else [window.time])])
     computed: dict[str, _Computed] = {}
-    for place in node.calls:
-        call = read_call(place.this, place)
+    for origin in node.calls:
+        call = read_call(origin.this, origin)
         if isinstance(call, Refusal):
             return call
         found = _Computed(
             name=f"__over{len(computed)}",
             call=call.over(reads.over),
             frame=window.frame if call.framed else Frame(),
-            text=to_text(place.this),
+            text=to_text(origin.this),
         )
-        computed.setdefault(to_text(place), found)
+        computed.setdefault(to_text(origin), found)
     if (refusal := _refuse_over(listed, source, window, reads.keys)) is not None:
         return refusal
     items = [(name, _over(value, computed, reads)) for name, value in listed]
@@ -222,8 +222,8 @@ def plan_over(
         key=keys[: len(window.partition)],
         time=None if window.time is None else keys[len(window.partition)],
     )
-    for kept, those in _by_kept(list(computed.values())):
-        rows = _add(rows, kept, those, one, stages)
+    for state, those in _by_state(list(computed.values())):
+        rows = _add(rows, state, those, one, stages)
     scope = {("", name): column(name, rows.name) for name in rows.columns}
     return ChangelogSource(stages=stages, rows=rows, scope=scope).project(items)
 
@@ -264,7 +264,7 @@ class _Computed:
     text: str
 
     @property
-    def kept(self) -> OverFrameState:
+    def state(self) -> OverFrameState:
         """What it needs of the rows before: for totals no bound is known yet."""
         if self.call.back is not None:
             return RowsState(count=self.call.back)
@@ -318,55 +318,57 @@ def _spec(frame: Frame, *, by_arrival: bool) -> exp.WindowSpec:
 # --- stages ---
 
 
-def _by_kept(computed: Sequence[_Computed]) -> list[tuple[OverFrameState, list[_Computed]]]:
+def _by_state(computed: Sequence[_Computed]) -> list[tuple[OverFrameState, list[_Computed]]]:
     """Group functions by their state: where all rows are kept, they serve the others too."""
-    if any(isinstance(one.kept, UnboundedState) for one in computed):
+    if any(isinstance(one.state, UnboundedState) for one in computed):
         return [(UnboundedState(), list(computed))]
     groups: list[tuple[OverFrameState, list[_Computed]]] = []
     for kind in (AccumulatorState, RangeState, RowsState):
-        own = [one for one in computed if isinstance(one.kept, kind)]
-        counts = [one.kept.count for one in own if isinstance(one.kept, RowsState)]
+        own = [one for one in computed if isinstance(one.state, kind)]
+        counts = [one.state.count for one in own if isinstance(one.state, RowsState)]
         if own:
-            groups.append((RowsState(count=max(counts)) if counts else own[0].kept, own))
+            groups.append((RowsState(count=max(counts)) if counts else own[0].state, own))
     return groups
 
 
 def _add(
     rows: ChangelogRelation,
-    kept: OverFrameState,
+    state: OverFrameState,
     computed: Sequence[_Computed],
     one: _StageWindow,
     stages: StageList,
 ) -> ChangelogRelation:
     fields = [column(name) for name in rows.columns]
     totals = _AccumulatorCollector()
-    if isinstance(kept, AccumulatorState):
+    if isinstance(state, AccumulatorState):
         by_arrival = one.window.by_arrival
         values = [
             totals.over(c.call.core, c.call.condition, by_row=c.frame.by_row or by_arrival)
             for c in computed
         ]
-        kept = AccumulatorState(running=totals.running)
+        state = AccumulatorState(running=totals.running)
     else:
         values = [
             _call_in_window(c.call, one.spec(c.frame, framed=c.call.framed)) for c in computed
         ]
-    given = [exp.alias_(v, c.name, quoted=True) for v, c in zip(values, computed, strict=True)]
-    query = exp.select(*fields, *given, column(INGESTION_ORDER))
-    place = one.window.first
+    computed_items = [
+        exp.alias_(v, c.name, quoted=True) for v, c in zip(values, computed, strict=True)
+    ]
+    query = exp.select(*fields, *computed_items, column(INGESTION_ORDER))
+    origin = one.window.first
     stage = OverAggregate(
         name=stages.name("over"),
         rows=rows.name,
         key=one.key,
         time=one.time,
         waits_for=tuple(sorted(one.window.waits_for)),
-        kept=kept,
+        frame_state=state,
         query=query.from_(exp.to_table(rows.name, quoted=True), copy=False),
         mechanism=operator_at(
             OperatorKind.OVER,
             tuple(map(to_text, one.window.partition)),
-            _state(kept, computed, one),
-            place,
+            _state(state, computed, one),
+            origin,
         ),
     )
     stages.stages.append(stage)
@@ -374,23 +376,23 @@ def _add(
     return replace(rows, name=stage.name, columns=columns, mechanism=stage.mechanism)
 
 
-def _state(kept: OverFrameState, computed: Sequence[_Computed], one: _StageWindow) -> str:
+def _state(state: OverFrameState, computed: Sequence[_Computed], one: _StageWindow) -> str:
     """Describe the state of an OVER aggregate."""
     waiting = (
         ""
         if not one.window.waits_for
         else f", and rows until the watermark has passed their {one.time}"
     )
-    match kept:
+    match state:
         case RangeState(micros=micros):
             what = f"rows of the last {micros / 1_000_000:g} s"
         case RowsState(count=count):
             what = "the last row" if count == 1 else f"the last {count} rows"
         case UnboundedState():
-            needs = sorted({c.text for c in computed if isinstance(c.kept, UnboundedState)})
+            needs = sorted({c.text for c in computed if isinstance(c.state, UnboundedState)})
             what = f"all rows, which {', '.join(needs)} needs"
         case AccumulatorState():
             what = ", ".join(sorted({c.text for c in computed}))
         case _:
-            assert_never(kept)
+            assert_never(state)
     return what + waiting

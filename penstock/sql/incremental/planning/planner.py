@@ -119,7 +119,7 @@ def plan_incremental(
         timed=frozenset[int]().union(*(stage.waits_for for stage in waits)),
         rows=planner.rows,
         streamed=frozenset(planner.streamed),
-        kept=frozenset(planner.kept),
+        stateful=frozenset(planner.stateful),
     )
 
 
@@ -145,7 +145,7 @@ class _StagePlanner:
         self.stages = StageList()
         self.rows: dict[int, Flow | None] = {}
         self.streamed: set[int] = set()
-        self.kept: set[int] = set()
+        self.stateful: set[int] = set()
 
     def query(self, node: nodes.Node) -> Relation | Refusal:
         """Plan a query."""
@@ -204,7 +204,7 @@ class _StagePlanner:
         """Plan a relation in FROM, with the columns `needed` of a table (None: all)."""
         best = None if numbered is None else relation.top_n
         rows: Relation | Refusal
-        if is_temporal(relation.place):
+        if is_temporal(relation.origin):
             rows = self._versions(relation, needed)
         elif numbered is not None and best is not None:
             rows = self._top_n(best, numbered)
@@ -213,7 +213,7 @@ class _StagePlanner:
         if isinstance(rows, Refusal):
             return rows
         names = read_relation_names(
-            relation.place, rows.columns if best is None else best.shown_names
+            relation.origin, rows.columns if best is None else best.shown_names
         )
         if isinstance(names, Refusal):
             return names
@@ -223,45 +223,45 @@ class _StagePlanner:
     def _relation(
         self, relation: BlockRelation, needed: frozenset[str] | None
     ) -> Relation | Refusal:
-        node, place = relation.node, relation.place
+        node, origin = relation.node, relation.origin
         assert isinstance(node, nodes.SubqueryAlias), "each relation has a name"
         match node.input:
             case nodes.Scan():
-                assert isinstance(place, ScanTable), "it is a table"
-                return self.stages.table(place, self._tables[place.scan], needed)
+                assert isinstance(origin, ScanTable), "it is a table"
+                return self.stages.table(origin, self._tables[origin.scan], needed)
             case nodes.WindowAssign() as assigned:
-                assert isinstance(place, exp.Table), "it is a function"
-                return self._windows(assigned, place, place)
-            case _ if isinstance(place, exp.Table):
-                call = table_call(place)
+                assert isinstance(origin, exp.Table), "it is a function"
+                return self._windows(assigned, origin, origin)
+            case _ if isinstance(origin, exp.Table):
+                call = table_call(origin)
                 assert call is not None, "other tables are scans"
                 return Refusal(
                     message=f"TABLE({call.name}(...)) is not supported in a query whose results are kept up to date",
                     hint=f"write LATERAL TABLE({call.name}(...)) behind a table",
-                    span=span_of(place),
+                    span=span_of(origin),
                 )
             case given:
                 return self.query(given)
 
     def _windows(
-        self, node: nodes.WindowAssign, place: exp.Table, named: exp.Table
+        self, node: nodes.WindowAssign, origin: exp.Table, named: exp.Table
     ) -> Relation | Refusal:
-        """Plan rows with their windows, at a `place` of the relation `named`: those of tables are Spark's."""
+        """Plan rows with their windows, at a `origin` of the relation `named`: those of tables are Spark's."""
         flow = self._spark.of(node)
         if isinstance(flow, Flow) and self._streams.gives(node, flow):
-            return self._noted(node, streamed_query(all_of(place), flow.columns or ()))
-        (window, *_) = window_tables(place)
-        given = node.input.input if isinstance(node.input, nodes.SubqueryAlias) else node.input
+            return self._noted(node, streamed_query(all_of(origin), flow.columns or ()))
+        (window, *_) = window_tables(origin)
+        child = node.input.input if isinstance(node.input, nodes.SubqueryAlias) else node.input
         inner: Relation | Refusal
-        match given:
+        match child:
             case nodes.Scan():
                 assert isinstance(window.input, ScanTable), "it is a table"
                 inner = self.stages.table(window.input, self._tables[window.input.scan], None)
             case nodes.WindowAssign():
                 assert isinstance(window.input, exp.Table), "it is a function"
-                inner = self._windows(given, window.input, named)
+                inner = self._windows(child, window.input, named)
             case _:
-                inner = self.query(given)
+                inner = self.query(child)
         if isinstance(inner, Refusal):
             return inner
         if isinstance(inner, ChangelogRelation):
@@ -278,23 +278,23 @@ class _StagePlanner:
         self, relation: BlockRelation, needed: frozenset[str] | None
     ) -> ChangelogRelation | Refusal:
         """Plan the versions of a relation behind FOR SYSTEM_TIME AS OF."""
-        join_, place = relation.join, relation.place
+        join_, origin = relation.join, relation.origin
         if not isinstance(join_, nodes.TemporalJoin):
-            left = refuse_left_without_rowtime(place.args["version"])
+            left = refuse_left_without_rowtime(origin.args["version"])
             assert relation.refused is not None, "it is no temporal join"
             # why its left side has no rowtime is told when it is joined
             late = relation.refused.message == left.message
             return ChangelogRelation(name="", columns=()) if late else relation.refused
-        if isinstance(place, ScanTable):
-            return versions_of_table(join_, place, self._tables[place.scan], needed, self.stages)
-        assert isinstance(place, exp.Subquery), "tables and views have versions"
+        if isinstance(origin, ScanTable):
+            return versions_of_table(join_, origin, self._tables[origin.scan], needed, self.stages)
+        assert isinstance(origin, exp.Subquery), "tables and views have versions"
         block = numbering_block(join_.right)
         if not self._streams.has_from(block):
-            return refuse_unversioned(place)
+            return refuse_unversioned(origin)
         found = self._streamed_source(block)
         if isinstance(found, Refusal):
             return found
-        return versions_of_view(join_, place, found[0], needed, self.stages)
+        return versions_of_view(join_, origin, found[0], needed, self.stages)
 
     def _top_n(self, node: nodes.TopN, numbered: RowNumberQuery) -> ChangelogRelation | Refusal:
         if (refusal := check_limit(numbered)) is not None:
@@ -321,18 +321,18 @@ class _StagePlanner:
         """Plan FROM and WHERE of a SELECT."""
         if self._streams.has_from(block):
             return self._streamed_source(block)
-        select, places = block.select, [relation.place for relation in block.relations]
-        if (refusal := refuse_first(select, places)) is not None:
+        select, origins = block.select, [relation.origin for relation in block.relations]
+        if (refusal := refuse_first(select, origins)) is not None:
             return refusal
         where = select.args.get("where")
         named: list[NamedRelation | None] = []
         for relation in block.relations:
-            if not is_table(relation.place):
+            if not is_table(relation.origin):
                 named.append(None)
                 continue
             numbered = None
-            if not is_temporal(relation.place):
-                numbered = find_row_number(where, relation.place)
+            if not is_temporal(relation.origin):
+                numbered = find_row_number(where, relation.origin)
             where = where if numbered is None else numbered.rest
             needed = needed_names(select, select.expressions, where)
             found = self._named(relation, numbered, needed)
@@ -340,7 +340,7 @@ class _StagePlanner:
                 return found
             named.append(found)
         shown = [None if relation is None else relation.shown for relation in named]
-        items = expanded_items(select, places, shown)
+        items = expanded_items(select, origins, shown)
         if isinstance(items, Refusal):
             return items
         tests = conjuncts(where.this if where is not None else None)
@@ -350,8 +350,8 @@ class _StagePlanner:
             return source
         if (refusal := source.refuse(plain)) is not None:
             return refusal
-        kept = self._semi_joined(block, source.filtered(plain), filter(has_query, tests))
-        return kept if isinstance(kept, Refusal) else (kept, items)
+        filtered = self._semi_joined(block, source.filtered(plain), filter(has_query, tests))
+        return filtered if isinstance(filtered, Refusal) else (filtered, items)
 
     def _joined(
         self,
@@ -372,20 +372,24 @@ class _StagePlanner:
         assert named[0] is not None, "a function stands behind a relation"
         source = named[0].open(self.stages, needed, early)
         joined = [block.relations[0]]
-        for relation, given, kind in zip(block.relations[1:], named[1:], kinds, strict=True):
+        for relation, named_relation, kind in zip(
+            block.relations[1:], named[1:], kinds, strict=True
+        ):
             if isinstance(source, Refusal):
                 return source
-            if given is None:
+            if named_relation is None:
                 assert relation.clause is not None, "it stands behind a relation"
-                source = source.unnested(relation.clause, relation.place)
+                source = source.unnested(relation.clause, relation.origin)
                 continue
             # a condition on versions chooses none: it is asked of the one that is valid
-            right = given.open(self.stages, needed, [] if is_temporal(relation.place) else early)
+            right = named_relation.open(
+                self.stages, needed, [] if is_temporal(relation.origin) else early
+            )
             if isinstance(right, Refusal):
                 return right
-            if len(joined) == 1 and not is_temporal(relation.place):
+            if len(joined) == 1 and not is_temporal(relation.origin):
                 # of what an earlier join gave, no hint can speak
-                self.kept.add(id(joined[0].place))
+                self.stateful.add(id(joined[0].origin))
             joined.append(relation)
             source = self._noted(relation.join, self._join(relation, kind, source, right, tests))
         return source
@@ -401,14 +405,14 @@ class _StagePlanner:
         """Join a relation with those before; equalities of WHERE that are used are removed from `tests`."""
         clause = relation.clause
         assert isinstance(clause, exp.Join), "tables are joined"
-        if is_temporal(relation.place) and relation.refused is not None:
+        if is_temporal(relation.origin) and relation.refused is not None:
             return relation.refused
         conditions = read_conditions(clause, kind, left, right, tests)
         if isinstance(conditions, Refusal):
             return conditions
         if isinstance(relation.join, nodes.TemporalJoin):
             return plan_temporal_join(left, right, kind, conditions, relation.join, clause)
-        self.kept.add(id(relation.place))
+        self.stateful.add(id(relation.origin))
         assert isinstance(relation.join, nodes.Join), "others are refused"
         pairs, rest = pairs_of(conditions, left, right)
         return join(kind, (left, right), pairs, rest, clause, relation.join.state_ttl_ms)
@@ -429,10 +433,10 @@ class _StagePlanner:
                 return found
             rows = self.stages.staged(found)
             inner = ChangelogSource.of(self.stages, rows, INNER, rows.columns)
-            kept = join(query.kind, (source, inner), query.pairs, query.rest, test)
-            if isinstance(kept, Refusal):
-                return kept
-            source = self._noted(query, kept)
+            joined = join(query.kind, (source, inner), query.pairs, query.rest, test)
+            if isinstance(joined, Refusal):
+                return joined
+            source = self._noted(query, joined)
         return source
 
     # --- SELECT ---
@@ -487,4 +491,4 @@ class _StagePlanner:
     def _keep_alone(self, block: QueryBlock) -> None:
         """Note that an operator keeps rows of the only relation in FROM."""
         if len(block.relations) == 1:
-            self.kept.add(id(block.relations[0].place))
+            self.stateful.add(id(block.relations[0].origin))

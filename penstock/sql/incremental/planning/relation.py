@@ -37,17 +37,17 @@ class AppendRelation:
 
     def narrowed(self, names: frozenset[str] | None) -> AppendRelation:
         """Return only the columns of these names; all where `names` is None."""
-        kept = tuple(name for name in self.columns if names is None or name in names)
-        if kept == self.columns:
+        names_read = tuple(name for name in self.columns if names is None or name in names)
+        if names_read == self.columns:
             return self
-        if isinstance(self.query, exp.Select) and _is_plain(self.query) and kept:
+        if isinstance(self.query, exp.Select) and _is_plain(self.query) and names_read:
             narrow = self.query.copy()
-            items = [i for i in narrow.expressions if i.alias_or_name in kept]
+            items = [i for i in narrow.expressions if i.alias_or_name in names_read]
             narrow.set("expressions", items)
-            return AppendRelation(query=narrow, columns=kept)
-        fields = written([(name, column(name)) for name in kept])
+            return AppendRelation(query=narrow, columns=names_read)
+        fields = written([(name, column(name)) for name in names_read])
         query = exp.select(*fields).from_(self.query.copy().subquery("__rows"), copy=False)
-        return AppendRelation(query=query, columns=kept or (ONE,))
+        return AppendRelation(query=query, columns=names_read or (ONE,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +81,10 @@ class ChangelogRelation:
 
 
 def operator_at(
-    kind: OperatorKind, key: tuple[str, ...], state: str, place: exp.Expr
+    kind: OperatorKind, key: tuple[str, ...], state: str, origin: exp.Expr
 ) -> UpdatingOperator:
     """Return the operator with state at a place of the text."""
-    return UpdatingOperator(way=kind, key=key, state=state, span=span_of(place))
+    return UpdatingOperator(way=kind, key=key, state=state, span=span_of(origin))
 
 
 def written(items: Sequence[Item]) -> list[exp.Expr]:

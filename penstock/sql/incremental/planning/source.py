@@ -174,18 +174,23 @@ class ChangelogSource:
         """Make every value a column of one relation, with `extra` ones (over its columns) behind them."""
         items: list[Item] = []
         scope: dict[tuple[str, str], exp.Expr] = {}
-        for place, value in self.scope.items():
-            name = unique_name(place[1], [name for name, _ in items])
+        for name_in_scope, value in self.scope.items():
+            name = unique_name(name_in_scope[1], [name for name, _ in items])
             items.append((name, value))
-            scope[place] = column(name, like=value)
+            scope[name_in_scope] = column(name, like=value)
         rows = self._stage([*items, *extra])
-        scope = {place: column(value.name, rows.name, value) for place, value in scope.items()}
+        scope = {
+            name_in_scope: column(value.name, rows.name, value)
+            for name_in_scope, value in scope.items()
+        }
         return ChangelogSource(stages=self.stages, rows=rows, scope=scope)
 
     def _stage(self, items: Sequence[Item]) -> ChangelogRelation:
-        given = [value.name if isinstance(value, exp.Column) else None for _, value in items]
+        columns_of_items = [
+            value.name if isinstance(value, exp.Column) else None for _, value in items
+        ]
         names = [name for name, _ in items]
-        plain = given == names == list(self.rows.columns)
+        plain = columns_of_items == names == list(self.rows.columns)
         if plain and not self.unfolded and not self.where:
             return self.rows
         fields = written(items)
@@ -203,13 +208,13 @@ class ChangelogSource:
             if isinstance(value, exp.Column) and value.table == self.rows.name
         }
         key = self.rows.key
-        kept = key is not None and not self.unfolded and set(key) <= set(carried)
+        key_stays = key is not None and not self.unfolded and set(key) <= set(carried)
         constants = {carried[name] for name in self.rows.constants if name in carried}
         constants |= {name for name, value in items if is_constant(value)}
         rows = replace(
             self.rows,
             columns=columns,
-            key=tuple(carried[name] for name in key) if kept and key is not None else None,
+            key=tuple(carried[name] for name in key) if key_stays and key is not None else None,
             constants=frozenset(constants),
         )
         return self.stages.calc(query, (self.rows.name,), rows)

@@ -105,7 +105,7 @@ class StageList:
         joins: bool = False,
     ) -> ChangelogRelation:
         """Add the stage with state that gives `rows`, equal ones only once."""
-        times_to_live = ", ".join(str(given.time_to_live_ms) for given in inputs)
+        times_to_live = ", ".join(str(stage_input.time_to_live_ms) for stage_input in inputs)
         text = f"{'; '.join(map(describe_input, inputs))}: {to_text(query)} ({times_to_live})"
         if text not in self._known:
             assert rows.mechanism is not None, "it keeps rows"

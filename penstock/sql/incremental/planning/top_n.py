@@ -100,9 +100,9 @@ def plan_top_n(
         constants=frozenset({node.number}) if alone else frozenset(),
         # the first one stays
         inserts=rows.inserts and ranks.one and by_arrival and not node.order[0].args.get("desc"),
-        mechanism=operator_at(OperatorKind.TOP_N, spelled, ranks.kept, numbered.item),
+        mechanism=operator_at(OperatorKind.TOP_N, spelled, ranks.state_words, numbered.item),
     )
-    return stages.recompute(result, [ranks.given], ranks.query())
+    return stages.recompute(result, [ranks.stage_input], ranks.query())
 
 
 def _refuse(node: TopN, numbered: RowNumberQuery, names: Sequence[str]) -> Refusal | None:
@@ -149,13 +149,13 @@ class _Ranks:
         return InputState.RESULT if self.rows.inserts else InputState.ROWS
 
     @property
-    def kept(self) -> str:
+    def state_words(self) -> str:
         if self.keeps is InputState.ROWS:
             return "its rows"
         return "the row of the result" if self.one else f"the {self.node.limit} best rows"
 
     @property
-    def given(self) -> StageInput:
+    def stage_input(self) -> StageInput:
         arrival = self.arrival[0] if self.arrival else None
         return StageInput(
             name=self.rows.name,

@@ -132,8 +132,8 @@ def over_tables(
     for node in list(tree.find_all(exp.Table)):
         if node.name in views and not node.db:
             alias = exp.to_identifier(node.alias or node.name, quoted=True)
-            given = node.args.get("alias")
-            columns = given.args.get("columns") if given is not None else None
+            table_alias = node.args.get("alias")
+            columns = table_alias.args.get("columns") if table_alias is not None else None
             node.set("alias", exp.TableAlias(this=alias, columns=columns))
             node.set("this", exp.to_identifier(views[node.name]))
     try:

@@ -162,8 +162,8 @@ def changed_rows(
             for n, field in numbered
         }
     )
-    kept = [f"{side}_{n}" for side in (_STORED, BEFORE, AFTER) for n, _ in numbered]
-    return rows.select(*columns_of(layout.names), *kept, _CHANGED)
+    sums = [f"{side}_{n}" for side in (_STORED, BEFORE, AFTER) for n, _ in numbered]
+    return rows.select(*columns_of(layout.names), *sums, _CHANGED)
 
 
 def count_of(layout: StateLayout, moment: str) -> Column:
@@ -201,9 +201,9 @@ def to_write(changed: DataFrame, layout: StateLayout, *, now_ms: int, refresh: b
 
 
 def _side(rows: DataFrame, layout: StateLayout, *, stored: bool) -> DataFrame:
-    given = columns_of(layout.sums)
+    sums = columns_of(layout.sums)
     none = [F.lit(0).cast(field.dataType) for field in layout.values]
-    sides = (given, none) if stored else (none, given)
+    sides = (sums, none) if stored else (none, sums)
     return rows.select(
         *columns_of(layout.names),
         *(

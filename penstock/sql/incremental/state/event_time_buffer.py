@@ -74,7 +74,7 @@ def watermark_tests(time: str, kind: s.DataType, span: EventTimeSpan) -> Waterma
 
 def find_ready_rows(
     coming: BatchChanges,
-    kept: WatermarkTests,
+    tests: WatermarkTests,
     waiting: StateTable,
     schema: s.StructType,
     moment: BatchContext,
@@ -87,19 +87,19 @@ def find_ready_rows(
     if coming.rows:
         rows = coming.frame.select(*columns_of(schema.names))
         figures = rows.agg(
-            F.count_if(kept.passed).alias("late"), F.count_if(kept.waits).alias("waits")
+            F.count_if(tests.passed).alias("late"), F.count_if(tests.waits).alias("waits")
         ).first()
         assert figures is not None, "an aggregation without keys gives a row"
         late = figures["late"]
         if late + figures["waits"] < coming.rows:
-            parts.append(rows.where(kept.due))
-        write_rows(rows.where(kept.waits), figures["waits"], waiting, moment)
+            parts.append(rows.where(tests.due))
+        write_rows(rows.where(tests.waits), figures["waits"], waiting, moment)
     else:
         waiting.write_nothing(moment.batch_id)
-    stored = waiting.read(moment.batch_id) if kept.moves else None
+    stored = waiting.read(moment.batch_id) if tests.moves else None
     if stored is not None:
         copies = F.explode(F.array_repeat(F.lit(0), F.col(COUNT).cast("int"))).alias("__copy")
-        there = stored.where(kept.due).select(*columns_of(schema.names), copies)
+        there = stored.where(tests.due).select(*columns_of(schema.names), copies)
         parts.append(there.drop("__copy"))
     if not parts:
         return ReadyRows(rows=BatchChanges(frame=empty(moment.spark, schema), rows=0), late=late)
@@ -116,7 +116,7 @@ def write_rows(rows: DataFrame, count: int, state: StateTable, moment: BatchCont
     state.write(moment.batch_id, rows.withColumns(numbers), rows=count)
 
 
-def given(name: str, result: DataFrame, moment: BatchContext, late: int) -> BatchChanges:
+def inserted(name: str, result: DataFrame, moment: BatchContext, late: int) -> BatchChanges:
     """Compute the output of the stage `name`: append-only rows, none of which is emitted again;
     `late` counts late rows.
     """
@@ -157,8 +157,8 @@ def arriving(changes: DataFrame, stage: TemporalJoin, batch_id: int, now_ms: int
     # the order has to be taken before any shuffle
     ordered = changes.withColumn(ORDER, F.monotonically_increasing_id())
     timed = F.col(quoted(stage.version_time)).isNotNull()
-    kept = (added() & timed) | (F.col(ROW_KIND) == int(RowKind.DELETE))
-    return ordered.where(kept).select(
+    valid = (added() & timed) | (F.col(ROW_KIND) == int(RowKind.DELETE))
+    return ordered.where(valid).select(
         *columns_of(changes.columns),
         F.lit(batch_id).cast("bigint").alias(BATCH),
         ORDER,

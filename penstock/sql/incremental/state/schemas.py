@@ -110,29 +110,31 @@ def empty(spark: SparkSession, schema: s.StructType, *, changes: bool = False) -
     return spark.createDataFrame([], s.StructType(fields))
 
 
-def input_schema(schema: s.StructType, given: StageInput) -> s.StructType:
+def input_schema(schema: s.StructType, stage_input: StageInput) -> s.StructType:
     """Return the columns that identify a row of an input as its stage keeps them, without measures."""
-    if given.arrival is None or given.by_change:
+    if stage_input.arrival is None or stage_input.by_change:
         return schema
-    return s.StructType([*schema.fields, s.StructField(given.arrival, s.LongType())])
+    return s.StructType([*schema.fields, s.StructField(stage_input.arrival, s.LongType())])
 
 
 def layout_of(
-    spark: SparkSession, schema: s.StructType, given: StageInput, *, by_row: bool = False
+    spark: SparkSession, schema: s.StructType, stage_input: StageInput, *, by_row: bool = False
 ) -> StateLayout:
     """Return the layout of an input whose relation has the columns `schema`."""
     count = s.StructField(COUNT, s.LongType())
-    if given.measures:
-        sums = measure_types(empty(spark, schema), given.measures)
-        dims = tuple(schema[name] for name in given.key)
-        return StateLayout(dims=dims, values=(*sums, count), key=given.key)
+    if stage_input.measures:
+        sums = measure_types(empty(spark, schema), stage_input.measures)
+        dims = tuple(schema[name] for name in stage_input.key)
+        return StateLayout(dims=dims, values=(*sums, count), key=stage_input.key)
     added = (
-        [s.StructField(given.arrival, s.LongType())] if given.arrival and given.by_change else []
+        [s.StructField(stage_input.arrival, s.LongType())]
+        if stage_input.arrival and stage_input.by_change
+        else []
     )
     return StateLayout(
-        dims=tuple(input_schema(schema, given).fields),
+        dims=tuple(input_schema(schema, stage_input).fields),
         values=(*added, count),
-        key=given.key,
+        key=stage_input.key,
         by_row=by_row,
     )
 
@@ -141,13 +143,13 @@ def _recomputed(
     spark: SparkSession, stage: RecomputeOperator, found: Mapping[str, s.StructType]
 ) -> s.StructType:
     tables = {}
-    for given in stage.inputs:
-        _check(found[given.name])
-        layout = layout_of(spark, found[given.name], given)
-        values = layout.values if given.measures else layout.values[:-1]
-        tables[given.name] = empty(spark, _of([*layout.dims, *values]))
+    for stage_input in stage.inputs:
+        _check(found[stage_input.name])
+        layout = layout_of(spark, found[stage_input.name], stage_input)
+        values = layout.values if stage_input.measures else layout.values[:-1]
+        tables[stage_input.name] = empty(spark, _of([*layout.dims, *values]))
     result = over_tables(spark, stage.query, tables).schema
-    arrivals = {given.arrival for given in stage.inputs}
+    arrivals = {stage_input.arrival for stage_input in stage.inputs}
     schema = _of([field for field in result.fields if field.name not in arrivals])
     _check(schema)
     return schema
@@ -204,8 +206,8 @@ def _over(
     rows = found[stage.rows]
     _check(rows)
     more = [s.StructField(INGESTION_ORDER, s.LongType())]
-    if isinstance(stage.kept, AccumulatorState):
-        more += total_types(spark, rows, stage.kept)
+    if isinstance(stage.frame_state, AccumulatorState):
+        more += total_types(spark, rows, stage.frame_state)
     elif stage.time is None:
         more.append(s.StructField(BATCH_TIME, s.TimestampType()))
     result = over_tables(spark, stage.query, {stage.rows: empty(spark, _of([*rows, *more]))})

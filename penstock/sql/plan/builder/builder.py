@@ -177,7 +177,7 @@ class _PlanBuilder:
         """Build a FROM clause; returns the WHERE without the bounds of queries that number rows, too."""
         from_, where = select.args.get("from_"), select.args.get("where")
         if from_ is None:
-            none = Values(facts=Facts(columns=()), place=select, syntax=select)
+            none = Values(facts=Facts(columns=()), origin=select, syntax=select)
             windows = BlockWindows()
             block = self._block(select, windows, JoinBound.NONE)
             return _Source(node=none, scope=windows.scope, windows=windows, block=block), where
@@ -266,14 +266,14 @@ class _PlanBuilder:
         window = next(found for found in window_tables(node) if found.node is node)
         read = window.input
         if isinstance(read, exp.Subquery):
-            given = self.query(read.this)
+            child = self.query(read.this)
             if read.alias:
-                given = aliased(given, read, keeps_rowtimes=names_columns(read.this))
+                child = aliased(child, read, keeps_rowtimes=names_columns(read.this))
         else:
-            given = self._table(read)
+            child = self._table(read)
             if read.alias:
-                given = aliased(given, read)
-        return window_node(window, given, follows=self._follows_windows)
+                child = aliased(child, read)
+        return window_node(window, child, follows=self._follows_windows)
 
     def _numbered(self, numbered: RowNumberQuery, reader: exp.Select) -> Node:
         select = numbered.select
@@ -303,7 +303,7 @@ class _PlanBuilder:
         node = source.node
         if plain is not None:
             plain = plain if plain.parent is not None else attach(plain, source_of(where))
-            node = Filter(facts=node.facts, place=plain, input=node, condition=plain, block=block)
+            node = Filter(facts=node.facts, origin=plain, input=node, condition=plain, block=block)
         for query in queries:
             inner = self.query(query.select)
             right = ScopedRelation(
@@ -322,23 +322,23 @@ class _PlanBuilder:
         if group is not None or own_aggregates(select):
             node = self._aggregate(select, source, listed)
         else:
-            given = source.node
+            child = source.node
             having = select.args.get("having")
             if having is not None:
-                given = Filter(
-                    facts=replace(given.facts, arrival=False),
-                    place=having,
-                    input=given,
+                child = Filter(
+                    facts=replace(child.facts, arrival=False),
+                    origin=having,
+                    input=child,
                     condition=having.this,
                     clause=Clause.HAVING,
                     block=block,
                 )
-            node = _projected(select, given, listed, calls, source)
+            node = _projected(select, child, listed, calls, source)
         qualify = select.args.get("qualify")
         if qualify is not None:
             node = Filter(
                 facts=replace(node.facts, arrival=False),
-                place=qualify,
+                origin=qualify,
                 input=node,
                 condition=qualify.this,
                 clause=Clause.QUALIFY,
@@ -349,7 +349,7 @@ class _PlanBuilder:
             windows = node.facts.windows if windowed else ()
             node = Distinct(
                 facts=Facts(columns=node.facts.columns, windows=windows),
-                place=select,
+                origin=select,
                 input=node,
                 windowed=windowed,
                 state_ttl_ms=None if isinstance(node, Aggregate) else self._life_alone(block),
@@ -357,28 +357,28 @@ class _PlanBuilder:
             )
         return _limited(node, select) or replace(node, syntax=select)
 
-    def _is_distinct_by_windows(self, select: exp.Select, given: Node) -> bool:
+    def _is_distinct_by_windows(self, select: exp.Select, child: Node) -> bool:
         if is_windowed(select.expressions):
             return True
-        windowed = sum(len(window.ends) for window in given.facts.windows) == 1
+        windowed = sum(len(window.ends) for window in child.facts.windows) == 1
         self.followed = self.followed or windowed
         return windowed
 
     def _aggregate(self, select: exp.Select, source: _Source, listed: SelectList) -> Aggregate:
         group, having = select.args.get("group"), select.args.get("having")
         values = group.expressions if group is not None else []
-        given, block = source.node, source.block
+        child, block = source.node, source.block
         facts = Facts(columns=listed.columns)
         by_name, window = is_windowed(values), source.windows.grouped(values)
         windowed = by_name or window is not None
         if windowed and len(block.relations) == 1:
             facts = facts_of_windowed_aggregate(
-                given.facts, listed.columns, listed.shown, block.first
+                child.facts, listed.columns, listed.shown, block.first
             )
         if windowed:
             windows = source.windows.listed(listed.shown, closed=True)
             facts = replace(facts, windows=windows)
-        closed = closed_by_name(select, given.facts, block.first)
+        closed = closed_by_name(select, child.facts, block.first)
         if closed is None and window is not None and not select.args.get("joins"):
             closed = closed_by(window)
             self.followed = self.followed or closed is not None
@@ -391,8 +391,8 @@ class _PlanBuilder:
         ]
         return Aggregate(
             facts=facts,
-            place=group or select,
-            input=given,
+            origin=group or select,
+            input=child,
             keys=tuple(map(GroupKey.of, values)),
             items=listed.items,
             having=None if having is None else having.this,
@@ -417,51 +417,51 @@ def _joins(select: exp.Select) -> list[exp.Expr]:
 
 def _projected(
     select: exp.Select,
-    given: Node,
+    child: Node,
     listed: SelectList,
     calls: Sequence[exp.Window],
     source: _Source,
 ) -> Project | Over:
     block, in_time = source.block, not (reads_windows(select) and has_over(select))
     facts = facts_of_projection(
-        given.facts, listed.columns, listed.shown, block.first, keeps_rowtimes=in_time
+        child.facts, listed.columns, listed.shown, block.first, keeps_rowtimes=in_time
     )
     if in_time:
         facts = replace(facts, windows=source.windows.listed(listed.shown))
     if calls:
         return Over(
             facts=facts,
-            place=select,
-            input=given,
+            origin=select,
+            input=child,
             items=listed.items,
             calls=tuple(calls),
             star=listed.star,
             block=block,
         )
-    arrival = given.facts.arrival and len(block.relations) == 1 and not has_over(select)
+    arrival = child.facts.arrival and len(block.relations) == 1 and not has_over(select)
     return Project(
         facts=replace(facts, arrival=arrival),
-        place=select,
-        input=given,
+        origin=select,
+        input=child,
         items=listed.items,
         star=listed.star,
         block=block,
     )
 
 
-def _limited(given: Node, query: exp.Expr) -> Limit | None:
+def _limited(child: Node, query: exp.Expr) -> Limit | None:
     """Return the operator of ORDER BY, LIMIT and the like of a query; None where it has none."""
     parts = {part: query.args.get(part) for part in _LIMITS}
-    place = next((part for part in parts.values() if part is not None), None)
-    if place is None:
+    origin = next((part for part in parts.values() if part is not None), None)
+    if origin is None:
         return None
     # what is behind brackets, or a UNION ALL, leaves the order of arrival to the SELECTs inside
-    arrival = given.facts.arrival and not isinstance(query, exp.Select)
+    arrival = child.facts.arrival and not isinstance(query, exp.Select)
     return Limit(
-        facts=replace(given.facts, arrival=arrival, windows=()),
-        place=place,
+        facts=replace(child.facts, arrival=arrival, windows=()),
+        origin=origin,
         syntax=query,
-        input=given,
+        input=child,
         **parts,
     )
 
@@ -478,7 +478,7 @@ def _combined(node: exp.SetOperation, left: Node, right: Node) -> SetOp:
         facts = replace(facts, windows=windows_of_union(left.facts, right.facts))
     return SetOp(
         facts=replace(facts, arrival=plain and _carries_arrival(node, left, right)),
-        place=node,
+        origin=node,
         syntax=node,
         left=left,
         right=right,

@@ -97,9 +97,9 @@ def _inner_query(
     def renamed(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column) or (is_outer(node, own) and knows(node)):
             return node
-        return given(node)
+        return inner_column(node)
 
-    def given(node: exp.Expr) -> exp.Expr:
+    def inner_column(node: exp.Expr) -> exp.Expr:
         text = node.sql()
         if text not in names:
             names[text] = unique_name(node.name or "value", names.values())
@@ -110,7 +110,7 @@ def _inner_query(
 
     conditions: list[exp.Expr] = []
     for test in tests:  # the value of IN is the outer query's, whatever it names
-        test.set("expression", given(test.expression))
+        test.set("expression", inner_column(test.expression))
         conditions.append(test)
     conditions += [test.transform(renamed) for test in apart.conditions]
     inner = apart.select.copy()
@@ -139,7 +139,7 @@ def join_node(
     pairs, rest = pairs_of(join_conditions(node, scopes[0]), *scopes)
     return Join(
         facts=facts_of_join(left.facts, right.facts),
-        place=node,
+        origin=node,
         left=left,
         right=right,
         kind=join_type(node),
@@ -156,7 +156,7 @@ def lookup_node(left: Node, right: Node, node: exp.Join, block: Block) -> Lookup
     """Return a join with the rows that a table has at the time of the batch."""
     return LookupJoin(
         facts=facts_of_join(left.facts, right.facts),
-        place=node,
+        origin=node,
         left=left,
         right=right,
         kind=join_type(node),
@@ -229,8 +229,8 @@ def _relation_columns(node: exp.Expr, tables: Sequence[ScanFlow]) -> frozenset[s
         case ScanTable():
             return frozenset(tables[node.scan].columns)
         case exp.Table() if is_windowing(node):
-            given = _relation_columns(window_tables(node)[0].input, tables)
-            return None if given is None else given | set(WINDOW_COLUMNS)
+            known = _relation_columns(window_tables(node)[0].input, tables)
+            return None if known is None else known | set(WINDOW_COLUMNS)
         case exp.Subquery():
             return _query_columns(node.this, tables)
         case _:
@@ -263,7 +263,7 @@ def semi_join_node(
     pairs, rest = pairs_of(query.conditions, scope, Scope(relations=(named,)))
     return Join(
         facts=left.facts,
-        place=query.condition,
+        origin=query.condition,
         left=left,
         right=right,
         kind=query.kind,
@@ -312,7 +312,7 @@ def temporal_node(
         return _refused(left, right, node, refuse_left_without_rowtime(version))
     return TemporalJoin(
         facts=facts_of_temporal_join(left.facts, right.facts, scans_in(right)),
-        place=node,
+        origin=node,
         left=left,
         right=right,
         kind=join_type(node),
@@ -350,7 +350,7 @@ def _versions(
 
 def _refused(left: Node, right: Node, node: exp.Join, refusal: Refusal) -> Refused:
     columns = facts_of_join(left.facts, right.facts).columns
-    return Refused(facts=Facts(columns=columns), place=node, input=left, stage=refusal)
+    return Refused(facts=Facts(columns=columns), origin=node, input=left, stage=refusal)
 
 
 def _is_versioned(relation: SubqueryAlias) -> bool:

@@ -138,8 +138,8 @@ def shown_columns(node: nodes.Node) -> tuple[str, ...] | None:
         case nodes.Scan():
             return node.facts.names
         case nodes.WindowAssign():
-            given = shown_columns(node.input)
-            return None if given is None else (*given, *WINDOW_COLUMNS)
+            child = shown_columns(node.input)
+            return None if child is None else (*child, *WINDOW_COLUMNS)
         case nodes.SubqueryAlias():
             return node.names or shown_columns(node.input)
         case nodes.Filter() | nodes.Limit() | nodes.Distinct():
@@ -203,13 +203,13 @@ def names_columns(query: exp.Expr) -> bool:
     return not any(item.find(exp.Star) for item in first.expressions)
 
 
-def scan_node(index: int, table: ScanFlow, place: exp.Expr | None = None) -> nodes.Scan:
+def scan_node(index: int, table: ScanFlow, origin: exp.Expr | None = None) -> nodes.Scan:
     """Return the operator that reads table number `index`."""
     by_record = table.arrival is Arrival.RECORD
     return nodes.Scan(
         facts=facts_of_scan(index, table.columns, table.rowtime, arrival=by_record),
-        place=place,
-        syntax=place,
+        origin=origin,
+        syntax=origin,
         index=index,
         table=table.name,
         changes=table.changes,
@@ -221,14 +221,14 @@ def scan_node(index: int, table: ScanFlow, place: exp.Expr | None = None) -> nod
     )
 
 
-def window_node(window: WindowTable, given: nodes.Node, *, follows: bool) -> nodes.WindowAssign:
+def window_node(window: WindowTable, child: nodes.Node, *, follows: bool) -> nodes.WindowAssign:
     """Return the operator of a windowing function over what it reads; `follows` as in `facts_of_windows`."""
     followed = follows and window.kind is not WindowKind.SESSION
     return nodes.WindowAssign(
-        facts=facts_of_windows(given.facts, window.time_column, follows=followed),
-        place=window.node.this,
+        facts=facts_of_windows(child.facts, window.time_column, follows=followed),
+        origin=window.node.this,
         syntax=window.node,
-        input=given,
+        input=child,
         kind=window.kind,
         time_column=window.time_column,
         size_ms=window.size_ms,
@@ -245,40 +245,40 @@ def function_node(node: exp.Expr) -> nodes.Values | nodes.TableFunction | nodes.
     facts = Facts(columns=None)
     match node:
         case exp.Values():
-            return nodes.Values(facts=facts, place=node, syntax=node)
+            return nodes.Values(facts=facts, origin=node, syntax=node)
         case exp.Unnest():
-            return nodes.TableFunction(facts=facts, place=node, syntax=node, call=node)
+            return nodes.TableFunction(facts=facts, origin=node, syntax=node, call=node)
         case exp.Table() if isinstance(node.this, exp.Anonymous):
-            return nodes.TableFunction(facts=facts, place=node, syntax=node, call=node.this)
+            return nodes.TableFunction(facts=facts, origin=node, syntax=node, call=node.this)
         case _:
-            return nodes.Opaque(facts=facts, place=node, syntax=node)
+            return nodes.Opaque(facts=facts, origin=node, syntax=node)
 
 
 def aliased(
-    given: nodes.Node, node: exp.Expr, *, keeps_rowtimes: bool = False
+    child: nodes.Node, node: exp.Expr, *, keeps_rowtimes: bool = False
 ) -> nodes.SubqueryAlias:
     """Return a relation under its name in FROM; `keeps_rowtimes`: rowtimes stay ones under other names."""
     names = tuple(node.alias_column_names)
-    facts = facts_of_alias(given.facts, names, keeps_rowtimes=keeps_rowtimes)
-    if isinstance(given, nodes.Values | nodes.TableFunction | nodes.Opaque) and not isinstance(
+    facts = facts_of_alias(child.facts, names, keeps_rowtimes=keeps_rowtimes)
+    if isinstance(child, nodes.Values | nodes.TableFunction | nodes.Opaque) and not isinstance(
         node, exp.Subquery
     ):
         facts = Facts(columns=None)  # a key is not sought among columns that only the text tells
-    if isinstance(given, nodes.WindowAssign) and names:
+    if isinstance(child, nodes.WindowAssign) and names:
         facts = replace(facts, windows=())  # Spark knows its columns by their own names
     return nodes.SubqueryAlias(
-        facts=facts, place=node, syntax=node, input=given, alias=node.alias_or_name, names=names
+        facts=facts, origin=node, syntax=node, input=child, alias=node.alias_or_name, names=names
     )
 
 
-def unnest_node(given: nodes.Node, join: exp.Expr, block: nodes.Block) -> nodes.Unnest:
-    """Return the operator of a function that unfolds each row of `given`."""
+def unnest_node(child: nodes.Node, join: exp.Expr, block: nodes.Block) -> nodes.Unnest:
+    """Return the operator of a function that unfolds each row of `child`."""
     call = join.this if isinstance(join, exp.Join) else join
     names = tuple(call.alias_column_names)
     return nodes.Unnest(
-        facts=facts_of_unnest(given.facts, names),
-        place=join,
-        input=given,
+        facts=facts_of_unnest(child.facts, names),
+        origin=join,
+        input=child,
         call=call,
         alias=call.alias_or_name,
         names=names,

@@ -12,7 +12,7 @@ from penstock.sql.plan.rules.top_n import RowNumberQuery
 
 def top_n(
     numbered: RowNumberQuery,
-    given: Node,
+    child: Node,
     listed: SelectList,
     block: Block,
     *,
@@ -26,13 +26,13 @@ def top_n(
     """
     order = numbered.window.args.get("order")
     facts = facts_of_projection(
-        given.facts, listed.columns, listed.shown, block.first, keeps_rowtimes=keeps_rowtimes
+        child.facts, listed.columns, listed.shown, block.first, keeps_rowtimes=keeps_rowtimes
     )
     return TopN(
         facts=facts,
-        place=numbered.item,
+        origin=numbered.item,
         syntax=numbered.select,
-        input=given,
+        input=child,
         function=numbered.window.this,
         partition=tuple(numbered.window.args.get("partition_by") or ()),
         order=() if order is None else tuple(order.expressions),

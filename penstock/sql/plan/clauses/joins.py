@@ -54,11 +54,11 @@ def read_join_kind(node: exp.Join) -> JoinType | Refusal:
 # --- relations ---
 
 
-def refuse_first(select: exp.Select, places: Sequence[exp.Expr]) -> Refusal | None:
+def refuse_first(select: exp.Select, items: Sequence[exp.Expr]) -> Refusal | None:
     """Return why FROM cannot begin as it does: with VALUES, a function that unfolds rows, or nothing at all."""
-    if not places:
+    if not items:
         return Refusal(message="a query over streams needs a FROM", span=span_of(select))
-    first = places[0]
+    first = items[0]
     if isinstance(first, exp.Table | exp.Subquery):
         return None
     return Refusal(
@@ -282,8 +282,8 @@ def read_correlated(
             span=span_of(found.select),
         )
     inner.set("where", exp.Where(this=exp.and_(*(p.copy() for p in rest))) if rest else None)
-    given = [item.unalias() for item in inner.expressions]
-    if found.value is not None and (len(given) != 1 or isinstance(given[0], exp.Star)):
+    values = [item.unalias() for item in inner.expressions]
+    if found.value is not None and (len(values) != 1 or isinstance(values[0], exp.Star)):
         return Refusal(
             message="the query behind IN gives one column, and names it",
             span=span_of(found.select),

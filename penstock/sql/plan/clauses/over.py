@@ -62,8 +62,8 @@ class Call:
         return replace(self, core=rewritten(self.core), condition=condition)
 
 
-def read_call(function: exp.Expr, place: exp.Expr) -> Call | Refusal:
-    """Read the function before an OVER; a refusal, at `place`, for one that is unsupported on streams."""
+def read_call(function: exp.Expr, origin: exp.Expr) -> Call | Refusal:
+    """Read the function before an OVER; a refusal, at `origin`, for one that is unsupported on streams."""
     aggregate, condition = without_filter(function)
     core, all_nulls = aggregate, False
     if isinstance(core, exp.RespectNulls | exp.IgnoreNulls):
@@ -71,21 +71,23 @@ def read_call(function: exp.Expr, place: exp.Expr) -> Call | Refusal:
     if isinstance(core, exp.RowNumber):
         return Call(core=core)
     if isinstance(core, exp.Lag):
-        back = _back(core, aggregate, place)
+        back = _back(core, aggregate, origin)
         return back if isinstance(back, Refusal) else Call(core=core, back=back)
-    if (refusal := _refusal(core, place)) is not None:
+    if (refusal := _refusal(core, origin)) is not None:
         return refusal
-    kept = isinstance(core, exp.FirstValue | exp.LastValue) and all_nulls
-    if condition is not None and (kept or (isinstance(core, exp.Count) and core.expressions)):
+    keeps_nulls = isinstance(core, exp.FirstValue | exp.LastValue) and all_nulls
+    if condition is not None and (
+        keeps_nulls or (isinstance(core, exp.Count) and core.expressions)
+    ):
         return Refusal(
             message=f"{to_text(core)} with a FILTER is not supported OVER a stream",
             hint="write the condition into its argument: CASE WHEN ... THEN ... END",
-            span=span_of(place),
+            span=span_of(origin),
         )
-    return Call(core=_settled(core), condition=condition, all_nulls=kept)
+    return Call(core=_settled(core), condition=condition, all_nulls=keeps_nulls)
 
 
-def _back(core: exp.Lag, whole: exp.Expr, place: exp.Expr) -> int | Refusal:
+def _back(core: exp.Lag, whole: exp.Expr, origin: exp.Expr) -> int | Refusal:
     offset = core.args.get("offset")
     whole_number = offset is None or (isinstance(offset, exp.Literal) and offset.is_int)
     if not whole_number or whole is not core:
@@ -93,19 +95,19 @@ def _back(core: exp.Lag, whole: exp.Expr, place: exp.Expr) -> int | Refusal:
             message=f"{to_text(whole)} is not supported OVER a stream: LAG looks back by a fixed number of rows, "
             "whatever is in them",
             hint="LAG(x, 2, 0) is the x two rows before, 0 where there is none",
-            span=span_of(place),
+            span=span_of(origin),
         )
     return 1 if offset is None else int(offset.name)
 
 
-def _refusal(core: exp.Expr, place: exp.Expr) -> Refusal | None:
+def _refusal(core: exp.Expr, origin: exp.Expr) -> Refusal | None:
     """Return why a function cannot be computed row by row; None where it can."""
     if type(core) in _TO_THE_END:
         return Refusal(
             message=f"{_TO_THE_END[type(core)]} Function is not supported in stream mode: it depends on rows that are "
             "still to come",
             hint="LAG(x) gives the value of the row before; swap what is earlier and what is later",
-            span=span_of(place),
+            span=span_of(origin),
         )
     text = to_text(core)
     if isinstance(core, exp.Rank | exp.DenseRank):
@@ -113,27 +115,27 @@ def _refusal(core: exp.Expr, place: exp.Expr) -> Refusal | None:
             message=f"{text} OVER a stream without a bound is not supported",
             hint="ROW_NUMBER() numbers rows as the watermark passes them; RANK takes a bound: WHERE n <= 10 in the "
             "query around it",
-            span=span_of(place),
+            span=span_of(origin),
         )
     if not isinstance(core, _AGGREGATES):
         return Refusal(
             message=f"{text} OVER a stream is not supported",
             hint="what is: COUNT, SUM, AVG, MIN, MAX, FIRST_VALUE, LAST_VALUE, LAG, ROW_NUMBER, LISTAGG, STDDEV_POP, "
             "STDDEV_SAMP, VAR_POP, VAR_SAMP",
-            span=span_of(place),
+            span=span_of(origin),
         )
     distinct = isinstance(core.this, exp.Distinct)
     if distinct and not isinstance(core, _DISTINCT):
         return Refusal(
             message=f"{text} OVER a stream is not supported: of DISTINCT values COUNT and SUM are",
             hint="leave DISTINCT out, or aggregate with GROUP BY",
-            span=span_of(place),
+            span=span_of(origin),
         )
     if distinct and len(core.this.expressions) > 1:
         return Refusal(
             message=f"{text} OVER a stream is not supported: DISTINCT takes one value there",
             hint="make one of them: COUNT(DISTINCT ROW(a, b))",
-            span=span_of(place),
+            span=span_of(origin),
         )
     return None
 
@@ -323,60 +325,60 @@ def _has_frame(call: exp.Window) -> bool:
 # --- its order ---
 
 
-def _read_order(parts: Sequence[exp.Expr], place: exp.Window) -> exp.Expr | Refusal:
+def _read_order(parts: Sequence[exp.Expr], origin: exp.Window) -> exp.Expr | Refusal:
     if not parts:
         return Refusal(
-            message=f"{_named(place)} OVER a stream needs an ORDER BY: a stream has no order by itself",
+            message=f"{_named(origin)} OVER a stream needs an ORDER BY: a stream has no order by itself",
             hint=f"order it by a time attribute: {_EXAMPLE}",
-            span=span_of(place),
+            span=span_of(origin),
         )
     if len(parts) > 1:
-        return _bounded_number(place) or Refusal(
+        return _bounded_number(origin) or Refusal(
             message="the window can only be ordered by a single time column",
             hint="rows of one time count in the order in which they came",
-            span=span_of(parts[1]) or span_of(place),
+            span=span_of(parts[1]) or span_of(origin),
         )
     if parts[0].args.get("desc"):
-        return _bounded_number(place) or Refusal(
+        return _bounded_number(origin) or Refusal(
             message="the window can only be ordered in ASCENDING mode",
             hint="leave DESC out: a row that comes later cannot count for those that were given",
-            span=span_of(parts[0]) or span_of(place),
+            span=span_of(parts[0]) or span_of(origin),
         )
     found: exp.Expr = parts[0].this
     return found
 
 
-def _no_time(place: exp.Window, order: exp.Expr) -> Refusal:
-    return _bounded_number(place) or Refusal(
+def _no_time(origin: exp.Window, order: exp.Expr) -> Refusal:
+    return _bounded_number(origin) or Refusal(
         message="OVER windows' ordering in stream mode must be defined on a time attribute, and "
         f"{to_text(order)} is none of the rows in this FROM",
         hint="a time attribute is the column of a stream's WATERMARK, also in a query that selects it, or PROCTIME(); "
         "regular joins and aggregations without a window give rows without one",
-        span=span_of(order) or span_of(place),
+        span=span_of(order) or span_of(origin),
     )
 
 
-def _bounded_number(place: exp.Window) -> Refusal | None:
-    if not isinstance(place.this, _NUMBERS):
+def _bounded_number(origin: exp.Window) -> Refusal | None:
+    if not isinstance(origin.this, _NUMBERS):
         return None
     return Refusal(
-        message=f"{_named(place)} over a stream needs a bound, else every row that comes renumbers all others",
+        message=f"{_named(origin)} over a stream needs a bound, else every row that comes renumbers all others",
         hint="add WHERE n <= <number> to the query around it, where n is the name of the number; or number rows as the "
         "watermark passes them: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) by the rowtime ts. Rows numbered up to "
         "a bound change, and a window (TUMBLE, HOP, ...) does not read them: group them without one",
-        span=span_of(place),
+        span=span_of(origin),
     )
 
 
-def _named(place: exp.Window) -> str:
-    call = place.this.find(exp.Func)
-    return str(call.sql_name()) if call is not None else to_text(place.this)
+def _named(origin: exp.Window) -> str:
+    call = origin.this.find(exp.Func)
+    return str(call.sql_name()) if call is not None else to_text(origin.this)
 
 
 # --- its frame ---
 
 
-def _read_frame(spec: exp.Expr | None, place: exp.Window) -> Frame | Refusal:
+def _read_frame(spec: exp.Expr | None, origin: exp.Window) -> Frame | Refusal:
     """Read which rows count; a refusal for frames that do not end at the current row."""
     if spec is None:
         return Frame()
@@ -387,25 +389,25 @@ def _read_frame(spec: exp.Expr | None, place: exp.Window) -> Frame | Refusal:
             message="OVER windows of a stream begin at a PRECEDING row and end at the CURRENT ROW; FOLLOWING is not "
             "supported",
             hint=f"for instance {_EXAMPLE}",
-            span=span_of(spec) or span_of(place),
+            span=span_of(spec) or span_of(origin),
         )
     if start == "UNBOUNDED":
         return Frame(by_row=kind == "ROWS")
     if kind == "ROWS":
         if not (isinstance(start, exp.Literal) and start.is_int):
-            return _no_constant(start, place, "ROWS", "a whole number: ROWS 9 PRECEDING")
+            return _no_constant(start, origin, "ROWS", "a whole number: ROWS 9 PRECEDING")
         return Frame(by_row=True, rows=int(start.name))
     value = interval_value(start) if isinstance(start, exp.Interval) else None
     if value is None or value.year_month or value.micros < 0:
         example = "RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW"
-        return _no_constant(start, place, "RANGE", f"an interval of days to seconds: {example}")
+        return _no_constant(start, origin, "RANGE", f"an interval of days to seconds: {example}")
     return Frame(micros=value.micros)
 
 
-def _no_constant(value: object, place: exp.Window, kind: str, wants: str) -> Refusal:
+def _no_constant(value: object, origin: exp.Window, kind: str, wants: str) -> Refusal:
     span = span_of(value) if isinstance(value, exp.Expr) else None
     return Refusal(
         message=f"a {kind} frame of a stream reaches back by {wants.partition(':')[0]}",
         hint=f"write{wants.partition(':')[2]}",
-        span=span or span_of(place),
+        span=span or span_of(origin),
     )

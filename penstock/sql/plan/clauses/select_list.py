@@ -51,7 +51,7 @@ def refuse_nondeterministic(select: exp.Select) -> Refusal | None:
 
 
 def expanded_items(
-    select: exp.Select, places: Sequence[exp.Expr], shown: Sequence[Sequence[str] | None]
+    select: exp.Select, relations: Sequence[exp.Expr], shown: Sequence[Sequence[str] | None]
 ) -> list[exp.Expr] | Refusal:
     """Return the SELECT list with its stars written out, over the relations of FROM; None: a function names its own."""
     using = any(join.args.get("using") for join in select.args.get("joins") or [])
@@ -63,13 +63,13 @@ def expanded_items(
         )
     tables: list[QualifiedRelation] = []
     functions: list[QualifiedRelation] = []
-    for place, given in zip(places, shown, strict=True):
-        names = read_alias_names(place) if given is None else given
+    for relation, known in zip(relations, shown, strict=True):
+        names = read_alias_names(relation) if known is None else known
         if isinstance(names, Refusal):
             return names
         flow = Flow(columns=tuple(names))
-        found = QualifiedRelation(alias=place.alias_or_name, flow=flow)
-        (functions if given is None else tables).append(found)
+        found = QualifiedRelation(alias=relation.alias_or_name, flow=flow)
+        (functions if known is None else tables).append(found)
     return expanded(select, [*tables, *functions])
 
 

@@ -75,8 +75,8 @@ class ExplainedOperator:
     def walk(self) -> Iterator[ExplainedOperator]:
         """Iterate over the operator and those below it."""
         yield self
-        for given in self.inputs:
-            yield from given.walk()
+        for child in self.inputs:
+            yield from child.walk()
 
     @property
     def document(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class ExplainedOperator:
             "span": None
             if self.span is None
             else {"line": self.span.line, "column": self.span.column},
-            "inputs": [given.document for given in self.inputs],
+            "inputs": [child.document for child in self.inputs],
         }
 
 
@@ -152,9 +152,9 @@ def _scans(
     lookups = lookups_in(query.query)
     return {
         number: explain_scan(
-            shared or leaf, project, [join for index, join in lookups if index == place]
+            shared or leaf, project, [join for index, join in lookups if index == path]
         )
-        for place, (number, leaf) in enumerate(leaves.items())
+        for path, (number, leaf) in enumerate(leaves.items())
     }
 
 
@@ -172,28 +172,28 @@ class _Builder:
     ttl: int
     streams: bool
 
-    def build(self, node: PhysicalNode, place: tuple[int, ...]) -> ExplainedOperator:
+    def build(self, node: PhysicalNode, path: tuple[int, ...]) -> ExplainedOperator:
         """Explain an operator at a place of the tree."""
         words = operator_words(node.logical)
-        given = tuple(
-            self.build(below, (*place, number)) for number, below in enumerate(node.inputs)
+        children = tuple(
+            self.build(below, (*path, number)) for number, below in enumerate(node.inputs)
         )
         found = ExplainedOperator(
             operator=words.name,
             line=words.line,
             details=words.details,
-            runs=_RUNS[Engine.NATIVE if self.names.is_input(place) else node.engine],
-            stage=self.names.name(place),
+            runs=_RUNS[Engine.NATIVE if self.names.is_input(path) else node.engine],
+            stage=self.names.name(path),
             columns=_columns(node),
-            changes=self._changes(node, place, given),
-            key=self._key(node, place),
-            state=self._state(node, place),
+            changes=self._changes(node, path, children),
+            key=self._key(node, path),
+            state=self._state(node, path),
             span=node.logical.span,
-            inputs=given,
+            inputs=children,
         )
         match node.logical:
             case nodes.Scan():
-                return self._scan(found, node.logical, place)
+                return self._scan(found, node.logical, path)
             case nodes.SubqueryAlias(alias=alias, names=()) if not alias or alias.startswith("__"):
                 return _passed(found)  # no name that the query gave it
             case nodes.SubqueryAlias(alias=alias, names=()):
@@ -204,23 +204,23 @@ class _Builder:
                 return found
 
     def _changes(
-        self, node: PhysicalNode, place: tuple[int, ...], given: Sequence[ExplainedOperator]
+        self, node: PhysicalNode, path: tuple[int, ...], children: Sequence[ExplainedOperator]
     ) -> tuple[str, ...]:
         """Return the kinds of changes of an operator; within a SELECT they follow from those of its inputs."""
         letters = flink_letters(node.trait.changes)
         if node.engine is not Engine.INCREMENTAL:
             return letters
         if isinstance(node.logical, _PASSING):
-            kinds = {kind for one in given for kind in one.changes}
+            kinds = {kind for one in children for kind in one.changes}
             return tuple(one for one in flink_letters(ChangelogMode.ALL) if one in kinds)
-        stage = self.names.stage(place)
+        stage = self.names.stage(path)
         if isinstance(stage, RecomputeOperator) and letters != ("I",) and not stage.key:
             return ("I", "D")  # without a key nothing says which row another one replaces
         return letters
 
-    def _key(self, node: PhysicalNode, place: tuple[int, ...]) -> tuple[str, ...] | None:
-        stage = self.names.stage(place)
-        if node.engine is not Engine.INCREMENTAL or not place:
+    def _key(self, node: PhysicalNode, path: tuple[int, ...]) -> tuple[str, ...] | None:
+        stage = self.names.stage(path)
+        if node.engine is not Engine.INCREMENTAL or not path:
             return node.trait.key
         match stage:
             case RecomputeOperator(key=key) | TemporalJoin(key=key) | WindowAggregate(key=key):
@@ -228,18 +228,18 @@ class _Builder:
             case _:
                 return node.trait.key
 
-    def _state(self, node: PhysicalNode, place: tuple[int, ...]) -> OperatorState | None:
+    def _state(self, node: PhysicalNode, path: tuple[int, ...]) -> OperatorState | None:
         if node.engine is not Engine.INCREMENTAL:
             return state_in_spark(node, self.watermarks) if self.streams else None
         if isinstance(node.logical, nodes.Scan):
             return None
-        below = [self.names.name((*place, number)) for number in range(len(node.inputs))]
-        return state_of_stages(self.names.stages_of(place, below), self.ttl)
+        below = [self.names.name((*path, number)) for number in range(len(node.inputs))]
+        return state_of_stages(self.names.stages_of(path, below), self.ttl)
 
     def _scan(
-        self, found: ExplainedOperator, node: nodes.Scan, place: tuple[int, ...]
+        self, found: ExplainedOperator, node: nodes.Scan, path: tuple[int, ...]
     ) -> ExplainedOperator:
-        scan, stage = self.scans[node.index], self.names.stage(place)
+        scan, stage = self.scans[node.index], self.names.stage(path)
         table = replace(
             found,
             line=f"{found.line} ({scan.connector})",

@@ -58,23 +58,23 @@ class StageNames:
         found.names.update(found._walk(root, last))
         return found
 
-    def name(self, place: tuple[int, ...]) -> str | None:
+    def name(self, path: tuple[int, ...]) -> str | None:
         """Return the stage that gives the rows of an operator, or the input that it is; None where that is unknown."""
-        return self.names.get(place)
+        return self.names.get(path)
 
-    def stage(self, place: tuple[int, ...]) -> Stage | None:
+    def stage(self, path: tuple[int, ...]) -> Stage | None:
         """Return the stage of an operator; None for one that is an input."""
-        name = self.names.get(place)
+        name = self.names.get(path)
         return None if name is None else self.stages.get(name)
 
-    def is_input(self, place: tuple[int, ...]) -> bool:
+    def is_input(self, path: tuple[int, ...]) -> bool:
         """Return whether the rows of an operator are those of an input, to which it adds nothing."""
-        name = self.names.get(place)
+        name = self.names.get(path)
         return name is not None and name not in self.stages
 
-    def stages_of(self, place: tuple[int, ...], below: Collection[str | None]) -> list[Stage]:
+    def stages_of(self, path: tuple[int, ...], below: Collection[str | None]) -> list[Stage]:
         """Return the stages of an operator, in order; OVER may have several. `below` are the names of what it reads."""
-        stage = self.stage(place)
+        stage = self.stage(path)
         if stage is None or stage.name in below:
             return []
         found = [stage]
@@ -88,14 +88,14 @@ class StageNames:
     def _walk(self, root: PhysicalNode, last: str) -> Iterator[tuple[tuple[int, ...], str]]:
         pending: list[tuple[tuple[int, ...], PhysicalNode, str]] = [((), root, last)]
         while pending:
-            place, node, name = pending.pop()
+            path, node, name = pending.pop()
             if node.engine is not Engine.INCREMENTAL:
-                yield place, self._computed_from(name)  # an input: what is below is Spark's
+                yield path, self._computed_from(name)  # an input: what is below is Spark's
                 continue
-            own, given = self._own(node, name)
-            yield place, own
+            own, names_read = self._own(node, name)
+            yield path, own
             pending += [
-                ((*place, number), child, given[min(number, len(given) - 1)])
+                ((*path, number), child, names_read[min(number, len(names_read) - 1)])
                 for number, child in enumerate(node.inputs)
             ]
 
@@ -115,7 +115,7 @@ class StageNames:
             case nodes.Aggregate() if isinstance(stage, WindowAggregate):
                 return base, (stage.rows,)
             case _ if isinstance(stage, RecomputeOperator) and _is_of(stage, logical):
-                return base, tuple(given.name for given in stage.inputs)
+                return base, tuple(stage_input.name for stage_input in stage.inputs)
             case _:
                 return name, (name,)
 
@@ -218,9 +218,9 @@ def _of_inputs(stage: RecomputeOperator, state_ttl_ms: int) -> str | None:
     """Tell what bounds what a stage keeps of its inputs: a hint, or the setting."""
     bounds = [
         _time_to_live(state_ttl_ms)
-        if given.time_to_live_ms is None
-        else _time_to_live(given.time_to_live_ms, "STATE_TTL")
-        for given in stage.inputs
+        if stage_input.time_to_live_ms is None
+        else _time_to_live(stage_input.time_to_live_ms, "STATE_TTL")
+        for stage_input in stage.inputs
     ]
     if len(set(bounds)) == 1:
         return bounds[0]
@@ -242,14 +242,14 @@ def _of_time(stage: EventTimeStage, state_ttl_ms: int) -> str:
 
 def _of_keys(stage: EventTimeStage, state_ttl_ms: int) -> str:
     if isinstance(stage, WindowAggregate) or (
-        isinstance(stage, OverAggregate) and isinstance(stage.kept, RangeState)
+        isinstance(stage, OverAggregate) and isinstance(stage.frame_state, RangeState)
     ):
         return ""  # rows go by time, and so does what is kept of them
     if (bound := _time_to_live(state_ttl_ms)) is not None:
         return f"; keys: {bound}"
     if isinstance(stage, TemporalJoin):
         return "; one version of each key that was ever seen stays"
-    if isinstance(stage.kept, UnboundedState):
+    if isinstance(stage.frame_state, UnboundedState):
         return "; nothing else: all rows stay"
     return "; what is kept of each key that was ever seen stays"
 
@@ -267,7 +267,7 @@ def state_in_spark(node: PhysicalNode, watermarks: Mapping[int, str]) -> Operato
     """
     mechanism, logical = node.trait.mechanism, node.logical
     if node.engine is Engine.UPDATE:
-        below = any(given.trait.mechanism is not None for given in node.inputs)
+        below = any(child.trait.mechanism is not None for child in node.inputs)
         if mechanism is None or below:
             return None
         keeps = f"{mechanism.state}, for each key that was ever seen"
@@ -283,11 +283,11 @@ def state_in_spark(node: PhysicalNode, watermarks: Mapping[int, str]) -> Operato
         case nodes.Distinct():
             return OperatorState(keeps="every row")
         case nodes.Join() if logical.bound is not nodes.JoinBound.NONE:
-            kept = {
+            words = {
                 nodes.JoinBound.WINDOW: "rows of open windows of both sides",
                 nodes.JoinBound.INTERVAL: "rows of both sides that may still match",
             }
-            return OperatorState(keeps=kept[logical.bound], bound=bound)
+            return OperatorState(keeps=words[logical.bound], bound=bound)
         case nodes.Join():
             return OperatorState(keeps="the rows of both sides")
         case _:

@@ -41,16 +41,16 @@ def _lines(node: ExplainedOperator, depth: int, shown: set[int], *, keys: bool) 
     indent = _INDENT * depth
     again = node.scan is not None and node.number in shown
     line = node.line + (", as above" if again else "")
-    yield f"{indent}{line} [{_place(node)}] [{','.join(node.changes)}]"
+    yield f"{indent}{line} [{_runs_on(node)}] [{','.join(node.changes)}]"
     if not again:
         yield from (f"{indent}- {fact}" for fact in _facts(node, keys=keys))
     if node.number is not None:
         shown.add(node.number)
-    for given in node.inputs:
-        yield from _lines(given, depth + 1, shown, keys=keys)
+    for child in node.inputs:
+        yield from _lines(child, depth + 1, shown, keys=keys)
 
 
-def _place(node: ExplainedOperator) -> str:
+def _runs_on(node: ExplainedOperator) -> str:
     if node.stage is None:
         return node.runs
     return f"stage {node.stage}" if node.runs == "stage" else f"{node.runs}, {node.stage}"

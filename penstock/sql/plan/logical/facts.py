@@ -196,48 +196,48 @@ def facts_of_scan(
     )
 
 
-def facts_of_alias(given: Facts, names: Sequence[str], *, keeps_rowtimes: bool) -> Facts:
+def facts_of_alias(child: Facts, names: Sequence[str], *, keeps_rowtimes: bool) -> Facts:
     """Return the facts of a relation whose columns have other names, by position; none: the same names.
 
     `keeps_rowtimes`: rowtimes stay ones under the other names.
     """
     if not names:
-        return given
+        return child
     types: list[exp.DataType | None] = [None] * len(names)
-    if given.columns is not None and len(given.columns) == len(names):
-        types = [column.type for column in given.columns]
+    if child.columns is not None and len(child.columns) == len(names):
+        types = [column.type for column in child.columns]
     columns = tuple(Column(name=n, type=t) for n, t in zip(names, types, strict=True))
     times: list[RowtimeColumn] = []
-    if keeps_rowtimes and given.columns is not None:
-        pairs = list(zip(names, given.columns, strict=False))
-        for place, (name, column) in enumerate(pairs):
-            sources = given.sources(column.name)
-            if sources is not None and name not in names[:place]:
+    if keeps_rowtimes and child.columns is not None:
+        pairs = list(zip(names, child.columns, strict=False))
+        for position, (name, column) in enumerate(pairs):
+            sources = child.sources(column.name)
+            if sources is not None and name not in names[:position]:
                 times.append(RowtimeColumn(column=name, sources=sources))
-    return Facts(columns=columns, rowtimes=tuple(times), windows=_windows_by_place(given, names))
+    return Facts(columns=columns, rowtimes=tuple(times), windows=_windows_by_position(child, names))
 
 
-def _windows_by_place(given: Facts, names: Sequence[str]) -> tuple[Window[str], ...]:
+def _windows_by_position(child: Facts, names: Sequence[str]) -> tuple[Window[str], ...]:
     """Return windows under other names of the columns, by position; none where these are not sure."""
-    known = given.names or ()
-    if not given.windows or len(known) != len(names):
+    known = child.names or ()
+    if not child.windows or len(known) != len(names):
         return ()
     new = {old: name for old, name in zip(known, names, strict=True) if known.count(old) == 1}
-    found = (w.under(lambda old: [new[old]] if old in new else []) for w in given.windows)
+    found = (w.under(lambda old: [new[old]] if old in new else []) for w in child.windows)
     return tuple(window for window in found if window is not None)
 
 
-def facts_of_windows(given: Facts, time_column: str, *, follows: bool = True) -> Facts:
+def facts_of_windows(child: Facts, time_column: str, *, follows: bool = True) -> Facts:
     """Return the facts of the rows of a windowing function: their window_time is a rowtime, and no other is.
 
     Without `follows` its bounds are known by their names alone, as are those of a time that no watermark follows.
     """
     columns = None
-    if given.columns is not None:
-        columns = (*given.columns, *(Column(name=name) for name in WINDOW_COLUMNS))
-    sources = given.sources(time_column)
+    if child.columns is not None:
+        columns = (*child.columns, *(Column(name=name) for name in WINDOW_COLUMNS))
+    sources = child.sources(time_column)
     if sources is None:
-        return Facts(columns=columns, arrival=given.arrival)
+        return Facts(columns=columns, arrival=child.arrival)
     window = Window(
         starts=frozenset({_START}),
         ends=frozenset({_END}),
@@ -248,16 +248,16 @@ def facts_of_windows(given: Facts, time_column: str, *, follows: bool = True) ->
         columns=columns,
         rowtimes=(RowtimeColumn(column=WINDOW_TIME, sources=sources),),
         windows=(window,) if follows else (),
-        arrival=given.arrival,
+        arrival=child.arrival,
     )
 
 
-def facts_of_unnest(given: Facts, names: Sequence[str]) -> Facts:
+def facts_of_unnest(child: Facts, names: Sequence[str]) -> Facts:
     """Return the facts of rows that are unfolded; no names: those of the new columns are unknown."""
     columns = None
-    if given.columns is not None and names:
-        columns = (*given.columns, *(Column(name=name) for name in names))
-    return Facts(columns=columns, rowtimes=given.rowtimes, windows=given.windows)
+    if child.columns is not None and names:
+        columns = (*child.columns, *(Column(name=name) for name in names))
+    return Facts(columns=columns, rowtimes=child.rowtimes, windows=child.windows)
 
 
 def facts_of_join(left: Facts, right: Facts) -> Facts:
@@ -276,36 +276,36 @@ def facts_of_temporal_join(left: Facts, right: Facts, versions: frozenset[int]) 
 
 
 def facts_of_projection(
-    given: Facts,
+    child: Facts,
     columns: tuple[Column, ...] | None,
     items: Sequence[Item],
     first: str,
     *,
     keeps_rowtimes: bool = True,
 ) -> Facts:
-    """Return the facts of a SELECT list over `given`, whose first relation in FROM is `first`.
+    """Return the facts of a SELECT list over `child`, whose first relation in FROM is `first`.
 
     `items` are its values under their names in the text. A star among them, which could not be written out, passes on
     every column.
     """
     names = list(dict.fromkeys(name for name, _ in items))
     if any(_is_star(value) for _, value in items):
-        names += [time.column for time in given.rowtimes if time.column not in names]
+        names += [time.column for time in child.rowtimes if time.column not in names]
     times: list[RowtimeColumn] = []
     for name in names if keeps_rowtimes else ():
         inner = _selected(items, name, first)
-        sources = None if inner is None else given.sources(inner)
+        sources = None if inner is None else child.sources(inner)
         if sources is not None:
             times.append(RowtimeColumn(column=name, sources=sources))
     return Facts(columns=columns, rowtimes=tuple(times))
 
 
 def facts_of_windowed_aggregate(
-    given: Facts, columns: tuple[Column, ...] | None, items: Sequence[Item], first: str
+    child: Facts, columns: tuple[Column, ...] | None, items: Sequence[Item], first: str
 ) -> Facts:
     """Return the facts of an aggregation by windows: their time comes behind the watermark, and waits for no scan."""
-    own = frozenset({WINDOW_TIME}).union(*(window.times for window in given.windows))
-    known = {name for name in own if given.sources(name) is not None}
+    own = frozenset({WINDOW_TIME}).union(*(window.times for window in child.windows))
+    known = {name for name in own if child.sources(name) is not None}
     names = dict.fromkeys(name for name, _ in items) if known else ()
     times = tuple(
         RowtimeColumn(column=name, sources=frozenset())
@@ -333,7 +333,7 @@ def facts_of_set_operation(left: Facts, right: Facts, *, keeps_rowtimes: bool) -
 
 def windows_of_union(left: Facts, right: Facts) -> tuple[Window[str], ...]:
     """Return the windows of the rows of UNION ALL: both sides have their bounds in the same columns."""
-    other = _windows_by_place(right, left.names or ())
+    other = _windows_by_position(right, left.names or ())
     found: list[Window[str]] = []
     for one, two in product(left.windows, other):
         sources = one.sources | two.sources if one.sources and two.sources else frozenset[int]()
@@ -349,11 +349,11 @@ def windows_of_union(left: Facts, right: Facts) -> tuple[Window[str], ...]:
 
 def _selected(items: Sequence[Item], name: str, first: str) -> str | None:
     """Return the column of the relation `first` that a SELECT list gives as `name`."""
-    for given, value in items:
+    for own, value in items:
         if isinstance(value, exp.Column) and value.table in ("", first):
             if isinstance(value.this, exp.Star):
                 return name
-            if given == name:
+            if own == name:
                 return str(value.name)
     return name if any(isinstance(value, exp.Star) for _, value in items) else None
 

@@ -76,18 +76,18 @@ class Block:
 class Operator:
     """What all operators have.
 
-    `place` is the syntax that the operator stands for in messages. `syntax` is the query, or the relation in FROM,
+    `origin` is the syntax that the operator stands for in messages. `syntax` is the query, or the relation in FROM,
     that it is the top of; None for operators inside a block.
     """
 
     facts: Facts
-    place: exp.Expr | None = field(default=None, compare=False, repr=False)
+    origin: exp.Expr | None = field(default=None, compare=False, repr=False)
     syntax: exp.Expr | None = field(default=None, compare=False, repr=False)
 
     @property
     def span(self) -> Span | None:
         """The place in the text; None where the query does not come from one."""
-        return None if self.place is None else span_of(self.place)
+        return None if self.origin is None else span_of(self.origin)
 
 
 class Clause(StrEnum):
@@ -414,8 +414,8 @@ class TemporalJoin(Operator):
     def label(self) -> str:
         """The name of the versions: of their table, or of their view."""
         assert isinstance(self.right, SubqueryAlias), "each relation has a name"
-        given = self.right.input
-        return given.table if isinstance(given, Scan) else self.right.alias
+        versioned = self.right.input
+        return versioned.table if isinstance(versioned, Scan) else self.right.alias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

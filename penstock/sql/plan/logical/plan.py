@@ -77,4 +77,4 @@ def walk(root: nodes.Node) -> Iterator[nodes.Node]:
             yield node
             continue
         pending.append((node, True))
-        pending += [(given, False) for given in reversed(inputs(node))]
+        pending += [(child, False) for child in reversed(inputs(node))]

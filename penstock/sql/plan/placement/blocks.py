@@ -65,7 +65,7 @@ class IncrementalPlan:
 
     `waiting` are the leaves that wait for their watermark, as an operator of Spark's drops what is late; `timed` those
     for whose watermarks stages wait. `rows` are those of operators on stages, by their identity; None: Spark streams
-    them. `streamed` are the SELECTs whose FROM Spark streams, and `kept` the places of relations of which operators
+    them. `streamed` are the SELECTs whose FROM Spark streams, and `stateful` the places of relations of which operators
     without a bound in time keep rows, by their identity, too.
     """
 
@@ -76,7 +76,7 @@ class IncrementalPlan:
     timed: frozenset[int]
     rows: Mapping[int, Flow | None] = field(compare=False, repr=False)
     streamed: frozenset[int] = field(compare=False, repr=False)
-    kept: frozenset[int] = field(compare=False, repr=False)
+    stateful: frozenset[int] = field(compare=False, repr=False)
 
 
 # --- operators of a SELECT ---
@@ -84,13 +84,13 @@ class IncrementalPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRelation:
-    """An item of FROM: `place` is its syntax, `node` its operator; None for a function that unfolds rows.
+    """An item of FROM: `origin` is its syntax, `node` its operator; None for a function that unfolds rows.
 
     `clause` is the syntax that joins it with those before, and `join` the operator. `refused` is why it is no temporal
     join, though it is written as one; it has no operators then.
     """
 
-    place: exp.Expr
+    origin: exp.Expr
     node: Node | None
     clause: exp.Expr | None = None
     join: Node | None = None
@@ -99,7 +99,7 @@ class BlockRelation:
     @property
     def alias(self) -> str:
         """The name of the relation."""
-        return str(self.place.alias_or_name)
+        return str(self.origin.alias_or_name)
 
     @property
     def top_n(self) -> TopN | None:
@@ -159,35 +159,35 @@ def query_block(node: Node) -> QueryBlock | None:
     queries: list[Join] = []
     core: Project | Aggregate | Over | TopN | None = node if isinstance(node, TopN) else None
     windowed = False
-    given: Node = node if core is None else core.input
+    child: Node = node if core is None else core.input
     while True:
-        match given:
+        match child:
             case Refused(input=inner) if inner is not None:
-                found.append((None, None, given.stage))
-                given = inner
+                found.append((None, None, child.stage))
+                child = inner
             case Limit():
-                given = given.input
-            case Project() | Over() if given.block is block:
-                core, given = given, given.input
-            case Aggregate() if given.block is block:
-                windowed = given.windowed
-                core, given = given, given.input
-            case Distinct() if given.block is block:
-                windowed = given.windowed
-                given = given.input
-            case Filter() if given.block is block:
-                given = given.input
-            case Join(kind=JoinType.SEMI | JoinType.ANTI) if given.block is block:
-                queries.append(given)
-                given = given.left
-            case Unnest() if given.block is block:
-                found.append((None, given, None))
-                given = given.input
-            case Join() | LookupJoin() | TemporalJoin() if given.block is block:
-                found.append((given.right, given, None))
-                given = given.left
+                child = child.input
+            case Project() | Over() if child.block is block:
+                core, child = child, child.input
+            case Aggregate() if child.block is block:
+                windowed = child.windowed
+                core, child = child, child.input
+            case Distinct() if child.block is block:
+                windowed = child.windowed
+                child = child.input
+            case Filter() if child.block is block:
+                child = child.input
+            case Join(kind=JoinType.SEMI | JoinType.ANTI) if child.block is block:
+                queries.append(child)
+                child = child.left
+            case Unnest() if child.block is block:
+                found.append((None, child, None))
+                child = child.input
+            case Join() | LookupJoin() | TemporalJoin() if child.block is block:
+                found.append((child.right, child, None))
+                child = child.left
             case _:
-                found.append((given, None, None))
+                found.append((child, None, None))
                 break
     assert core is not None, "it has a SELECT list"
     return QueryBlock(
@@ -228,15 +228,15 @@ def _relations(
     clauses: list[exp.Expr | None] = [None, *(select.args.get("joins") or [])]
     clauses += select.args.get("laterals") or []
     for clause, (node, join, refused) in zip(clauses, found, strict=True):
-        place = from_.this if clause is None else clause
-        place = place.this if isinstance(place, exp.Join) else place
-        yield BlockRelation(place=place, node=node, clause=clause, join=join, refused=refused)
+        origin = from_.this if clause is None else clause
+        origin = origin.this if isinstance(origin, exp.Join) else origin
+        yield BlockRelation(origin=origin, node=node, clause=clause, join=join, refused=refused)
 
 
 def _block(node: Node) -> Block | None:
     match node:
-        case Limit(input=given):
-            return _block(given)
+        case Limit(input=child):
+            return _block(child)
         case Project() | Aggregate() | Over() | Distinct() | Filter() | TopN():
             return node.block
         case _:

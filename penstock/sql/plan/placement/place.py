@@ -135,8 +135,8 @@ def _assembled(root: Node, runs: dict[int, Run]) -> PhysicalNode:
     done: dict[int, PhysicalNode] = {}
     for node in walk(root):  # inputs come first
         engine, trait = runs[id(node)]
-        given = tuple(done[id(one)] for one in inputs(node))
-        done[id(node)] = PhysicalNode(logical=node, engine=engine, trait=trait, inputs=given)
+        children = tuple(done[id(one)] for one in inputs(node))
+        done[id(node)] = PhysicalNode(logical=node, engine=engine, trait=trait, inputs=children)
     return done[id(root)]
 
 
@@ -254,14 +254,14 @@ def _refuse_unfollowed(plan: Plan, options: PlacementOptions) -> Refusal | None:
     """Refuse a table that no operator of the plan reads, but for one that is read as it is."""
     scans = [node for node in walk(plan.root) if isinstance(node, Scan)]
     read = Counter(scan.index for scan in scans)
-    places = {id(scan.place) for scan in scans}
+    read_at = {id(scan.origin) for scan in scans}
     named = [
         node for node in find_nodes(plan.inlined, ScanTable) if node.scan not in options.at_rest
     ]
     missing = {
         index for index, count in Counter(n.scan for n in named).items() if count > read[index]
     }
-    unread = [node for node in named if node.scan in missing and id(node) not in places]
+    unread = [node for node in named if node.scan in missing and id(node) not in read_at]
     if not unread:
         return None
     # operators of queries in WHERE are of copies
@@ -286,7 +286,7 @@ def _refuse_lookup(scan: Scan) -> Refusal:
 def _refuse_unused(hints: Sequence[StateHint], stages: IncrementalPlan) -> Refusal | None:
     """Refuse a hint that bounds no state."""
     for hint in hints:
-        if id(hint.hint.relation) not in stages.kept:
+        if id(hint.hint.relation) not in stages.stateful:
             return Refusal(
                 message="the hint STATE_TTL bounds joins without a bound in time and aggregations without a window, "
                 f"and none of these keeps rows of '{hint.hint.relation.alias_or_name}' here",

@@ -156,11 +156,11 @@ class SparkTraits:
             joined = JoinedFlow(flow=Flow(columns=None))
             return FromClause(relations=[], joined=joined, where=where)
         for relation in block.relations:
-            if (refusal := check_temporal(relation.place)) is not None:
+            if (refusal := check_temporal(relation.origin)) is not None:
                 return refusal
         relations: list[QualifiedRelation] = []
         for relation in block.relations:
-            numbered = find_row_number(where, relation.place)
+            numbered = find_row_number(where, relation.origin)
             if numbered is not None and relation.top_n is not None:
                 where = numbered.rest
                 self._numbers[id(relation.top_n)] = numbered
@@ -168,17 +168,17 @@ class SparkTraits:
             if isinstance(flow, Refusal):
                 return flow
             relations.append(QualifiedRelation(alias=relation.alias, flow=flow))
-        scans = {id(relation.place): relation.scan for relation in block.relations}
+        scans = {id(relation.origin): relation.scan for relation in block.relations}
 
-        def static(place: exp.Expr) -> tuple[int, ScanFlow] | None:
-            scan = scans[id(place)]
+        def static(origin: exp.Expr) -> tuple[int, ScanFlow] | None:
+            scan = scans[id(origin)]
             if scan is None or not scan.static:
                 return None
             return scan.index, self._tables[scan.index]
 
         found = joined_flow(
             select,
-            [relation.place for relation in block.relations],
+            [relation.origin for relation in block.relations],
             [relation.clause for relation in block.relations if relation.clause is not None],
             relations,
             static,
@@ -261,26 +261,26 @@ class StreamedParts:
         clause = self._spark.of_from(block)
         assert not isinstance(clause, Refusal), "Spark streams it"
         relations = [
-            given
-            if isinstance(relation.place, exp.Table | exp.Subquery)
-            else QualifiedRelation(alias=given.alias, flow=Flow(columns=_alias_names(relation)))
-            for given, relation in zip(clause.relations, block.relations, strict=True)
+            qualified
+            if isinstance(relation.origin, exp.Table | exp.Subquery)
+            else QualifiedRelation(alias=qualified.alias, flow=Flow(columns=_alias_names(relation)))
+            for qualified, relation in zip(clause.relations, block.relations, strict=True)
         ]
         items = expanded(block.select, relations)
         if not isinstance(items, Refusal):
             return items
         for relation, named in zip(block.relations, relations, strict=True):
-            if isinstance(relation.place, exp.Values) and named.flow.columns is None:
+            if isinstance(relation.origin, exp.Values) and named.flow.columns is None:
                 return Refusal(
                     message="the columns of VALUES have no names here",
                     hint="name them: SELECT x FROM (VALUES (1)) AS v (x)",
-                    span=span_of(relation.place) or items.span,
+                    span=span_of(relation.origin) or items.span,
                 )
         return items
 
 
 def _alias_names(relation: BlockRelation) -> tuple[str, ...] | None:
-    alias = relation.place.args.get("alias")
+    alias = relation.origin.args.get("alias")
     names = () if alias is None else tuple(column.name for column in alias.columns)
     return names or None
 

@@ -103,7 +103,7 @@ def aggregate_flow(
     mechanism = UpdatingOperator(
         way=OperatorKind.RETRACTING_AGGREGATE if retracting else OperatorKind.AGGREGATE,
         key=keys,
-        state=_kept(select) + (", and how many rows there are" if retracting else ""),
+        state=_state_words(select) + (", and how many rows there are" if retracting else ""),
         span=span_of(group or select),
     )
     return Flow(
@@ -157,7 +157,7 @@ def is_same(value: exp.Expr, key: exp.Expr) -> bool:
     return value == key
 
 
-def _kept(select: exp.Select) -> str:
+def _state_words(select: exp.Select) -> str:
     values = sorted({to_text(node) for node in own_aggregates(select)})
     return ", ".join(values) or "that it was there"
 

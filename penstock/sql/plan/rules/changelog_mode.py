@@ -80,10 +80,10 @@ def joined_flow(
     changing = [i for i, relation in enumerate(relations) if relation.flow.is_changing]
     if not changing:
         stateful = next((r.flow.stateful for r in relations if r.flow.stateful is not None), None)
-        kept = (
+        stateful_joins = (
             j for j, n in zip(joins, nodes[1:], strict=True) if _is_table(n) and not is_lookup(j)
         )
-        join = next(kept, None)
+        join = next(stateful_joins, None)
         return JoinedFlow(flow=Flow(columns=None, stateful=stateful or join))
     flow = relations[changing[0]].flow
     if len(relations) == 1:
@@ -114,13 +114,13 @@ def _with_static(
     conditions: list[exp.Expr] = []
     outer: list[int] = []
     looked_up: list[tuple[int, str]] = []
-    kept: Flow | Refusal = flow
-    for place, (node, join, relation) in enumerate(zip(nodes, joins, relations, strict=True)):
+    changed: Flow | Refusal = flow
+    for position, (node, join, relation) in enumerate(zip(nodes, joins, relations, strict=True)):
         if not _is_table(node):
-            kept = _unfolded(flow, join)
-            if isinstance(kept, Refusal):
-                return kept
-            flow = kept
+            changed = _unfolded(flow, join)
+            if isinstance(changed, Refusal):
+                return changed
+            flow = changed
             continue
         found = static_leaf(node)
         if (refusal := _check(join, found)) is not None:
@@ -130,13 +130,13 @@ def _with_static(
         index, table = found
         looked_up.append((index, relation.alias))
         if not _is_unique(join, relation.alias, table):
-            kept = _multiplied(flow, join, table)
-            if isinstance(kept, Refusal):
-                return kept
-            flow = kept
+            changed = _multiplied(flow, join, table)
+            if isinstance(changed, Refusal):
+                return changed
+            flow = changed
         elif flow.changes is ChangelogMode.UPSERT and not join.side:
             assert table.key is not None, "a match is unique by the key"
-            outer.append(place)
+            outer.append(position)
             there = exp.Is(
                 this=exp.column(table.key[0], relation.alias, quoted=True), expression=exp.null()
             )
@@ -355,27 +355,27 @@ def check_over(select: exp.Select) -> Refusal | None:
 
 def _check_chain(source: Flow, node: exp.Expr, name: str) -> Refusal | None:
     """Refuse an updating operator over one that keeps state, or that emits no row before an update."""
-    place = span_of(node)
+    span = span_of(node)
     if source.mechanism is not None:
         return Refusal(
             message=f"{name} over the results of {source.mechanism.named} is not supported: "
             "Spark updates one such operator in a query",
             hint="write the inner results into a Delta table with a PRIMARY KEY, and query that table",
-            span=place,
+            span=span,
         )
     if source.stateful is not None:
         return Refusal(
             message=f"{name} without a window over a windowed aggregation, a join of streams or a DISTINCT is not "
             "supported",
             hint="write the inner results into a Delta table, and read that in a second INSERT",
-            span=place,
+            span=span,
         )
     if source.changes is ChangelogMode.UPSERT:
         return Refusal(
             message=f"{name} over upserts is not supported: what a row was before is not told",
             hint="write the upserts into a Delta table with the same PRIMARY KEY and aggregate that, or read the "
             "changes in a format that has the row before (debezium-json)",
-            span=place,
+            span=span,
         )
     return None
 

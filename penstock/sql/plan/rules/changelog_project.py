@@ -187,13 +187,13 @@ def _projected_key(
     for name in source.key:
         if name in source.constants:
             continue
-        given = next(
+        shown_as = next(
             (i.alias_or_name for i in items if _is_column(i.unalias(), name, own)),
             None,
         )
-        if given is None and any(star_qualifier(item) is not None for item in items):
-            given = name
-        if given is None:
+        if shown_as is None and any(star_qualifier(item) is not None for item in items):
+            shown_as = name
+        if shown_as is None:
             if source.changes is ChangelogMode.ALL:
                 return None
             return Refusal(
@@ -201,7 +201,7 @@ def _projected_key(
                 hint=_hint(name, source),
                 span=span_of(select),
             )
-        found.append(given)
+        found.append(shown_as)
     return tuple(found)
 
 

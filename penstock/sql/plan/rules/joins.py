@@ -114,8 +114,8 @@ def is_filled_later(join: exp.Join) -> bool:
     """Return whether a RIGHT or FULL JOIN behind a join fills the rows of that with NULLs."""
     select = join.parent
     joins: Sequence[exp.Expr] = (select.args.get("joins") or []) if select is not None else []
-    place = next((index for index, other in enumerate(joins) if other is join), len(joins))
-    return any(map(_fills_left, joins[place + 1 :]))
+    index = next((index for index, other in enumerate(joins) if other is join), len(joins))
+    return any(map(_fills_left, joins[index + 1 :]))
 
 
 def is_null_filled(relation: exp.Expr) -> bool:

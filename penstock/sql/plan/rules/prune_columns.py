@@ -159,8 +159,10 @@ def _stars_of(select: exp.Select, names: set[str]) -> set[str]:
 def _is_open(select: exp.Select) -> bool:
     """Return whether nothing in a SELECT itself needs the columns of its stars: DISTINCT does, ORDER BY 1 may."""
     order = select.args.get("order")
-    by_place = order is not None and any(isinstance(o.this, exp.Literal) for o in order.expressions)
-    return not by_place and not _has_more(select, _OPEN)
+    by_position = order is not None and any(
+        isinstance(o.this, exp.Literal) for o in order.expressions
+    )
+    return not by_position and not _has_more(select, _OPEN)
 
 
 def _has_more(node: exp.Expr, parts: set[str]) -> bool:
@@ -411,7 +413,7 @@ def _prune(relation: exp.Subquery, query: exp.Expr) -> None:
         return
     names = [c.name for c in named] or [item.alias_or_name for item in inner.expressions]
     outside = _names(query) - _names(relation)
-    kept = [
+    indices = [
         index
         for index, (name, item) in enumerate(zip(names, inner.expressions, strict=True))
         if not name
@@ -419,12 +421,12 @@ def _prune(relation: exp.Subquery, query: exp.Expr) -> None:
         or not all(isinstance(node, _VALUES) for node in all_nodes(item))
         or _is_named_beside(item, inner)
     ]
-    if len(kept) == len(names):
+    if len(indices) == len(names):
         return
-    kept = kept or [0]
-    inner.set("expressions", [inner.expressions[index] for index in kept])
+    indices = indices or [0]
+    inner.set("expressions", [inner.expressions[index] for index in indices])
     if alias is not None and named:
-        alias.set("columns", [named[index] for index in kept])
+        alias.set("columns", [named[index] for index in indices])
 
 
 def _is_plain(inner: exp.Select) -> bool:

@@ -135,12 +135,12 @@ def check_row_number(numbered: RowNumberQuery) -> Refusal | None:
 def _shown_name(source: exp.Subquery, select: exp.Select, item: exp.Alias) -> str:
     """Return the row number's name outside the subquery, which may rename its columns."""
     columns, items = source.alias_column_names, select.expressions
-    place = items.index(item)
-    if any(other.is_star for other in items[:place]):
-        if any(other.is_star for other in items[place:]):
+    index = items.index(item)
+    if any(other.is_star for other in items[:index]):
+        if any(other.is_star for other in items[index:]):
             return item.alias  # how many columns stand before it is unknown
-        place += len(columns) - len(items)
-    return columns[place] if 0 <= place < len(columns) else item.alias
+        index += len(columns) - len(items)
+    return columns[index] if 0 <= index < len(columns) else item.alias
 
 
 # --- update mode ---
@@ -174,13 +174,13 @@ def top_n_flow(
     if one:
         way = OperatorKind.LAST_ROW if is_downwards(numbered) else OperatorKind.FIRST_ROW
     identity = key if one else (*key, numbered.name)
-    kept = "the whole row" if one else f"the {numbered.limit} best rows, whole"
+    state = "the whole row" if one else f"the {numbered.limit} best rows, whole"
     return Flow(
         columns=tuple(i.alias_or_name for i in items),
         changes=ChangelogMode.UPSERT,
         key=identity,
         constants=frozenset({numbered.name}) if one else frozenset(),
-        mechanism=UpdatingOperator(way=way, key=identity, state=kept, span=span_of(item)),
+        mechanism=UpdatingOperator(way=way, key=identity, state=state, span=span_of(item)),
     )
 
 
@@ -342,13 +342,13 @@ def _is_rowtime(
         case exp.Select() if node.args.get("from_") is not None and not _joins(node):
             if node.args.get("group") is not None or node.args.get("distinct") is not None:
                 return False
-            given = name if inside else _given(node, name)
-            return given is not None and _is_rowtime(node.args["from_"].this, given, tables)
+            behind = name if inside else _column_behind(node, name)
+            return behind is not None and _is_rowtime(node.args["from_"].this, behind, tables)
         case _:
             return False
 
 
-def _given(select: exp.Select, name: str) -> str | None:
+def _column_behind(select: exp.Select, name: str) -> str | None:
     """Return the column that a SELECT gives as `name`."""
     for item in select.expressions:
         value = item.unalias()

@@ -13,12 +13,12 @@ from penstock.sql.syntax.positions import attach, source_of
 
 
 def read_bound(
-    where: exp.Where | None, place: tuple[str, str], *, stays: bool
+    where: exp.Where | None, number_column: tuple[str, str], *, stays: bool
 ) -> tuple[int, exp.Where | None] | None:
     """Find `name = 1`, `name <= n`, `name BETWEEN 1 AND n` and the like in a WHERE.
 
     Returns the highest number, and the WHERE without the condition.
-    `place` are the relation of the number, and its name. The WHERE keeps a bound that `stays`.
+    `number_column` are the relation of the number, and its name. The WHERE keeps a bound that `stays`.
     """
     if where is None:
         return None
@@ -28,7 +28,9 @@ def read_bound(
         else [where.this]
     )
     bounds = [
-        (part, numbers) for part in parts if (numbers := _numbers(part.unnest(), place)) is not None
+        (part, numbers)
+        for part in parts
+        if (numbers := _numbers(part.unnest(), number_column)) is not None
     ]
     if not bounds:
         return None
@@ -56,17 +58,19 @@ _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
 }
 
 
-def _numbers(test: exp.Expr, place: tuple[str, str]) -> _Numbers | None:
-    """Return the numbers that a condition on the column `place` passes; None where it has no upper bound."""
+def _numbers(test: exp.Expr, number_column: tuple[str, str]) -> _Numbers | None:
+    """Return the numbers that a condition on the column `number_column` passes; None where it has no upper bound."""
     match test:
         case exp.EQ() | exp.LTE() | exp.LT() | exp.GTE() | exp.GT():
-            return _compared(test, place)
-        case exp.Between() if _is_number(test.this, place) and not test.args.get("symmetric"):
+            return _compared(test, number_column)
+        case exp.Between() if _is_number(test.this, number_column) and not test.args.get(
+            "symmetric"
+        ):
             low, high = _whole(test.args["low"]), _whole(test.args["high"])
             if low is None or high is None or high < 1:
                 return None
             return _Numbers(highest=high, from_one=low <= 1)
-        case exp.In() if _is_number(test.this, place) and test.expressions:
+        case exp.In() if _is_number(test.this, number_column) and test.expressions:
             listed = {_whole(value) for value in test.expressions}
             known = {value for value in listed if value is not None}
             if len(known) < len(listed) or max(known) < 1:
@@ -76,12 +80,12 @@ def _numbers(test: exp.Expr, place: tuple[str, str]) -> _Numbers | None:
             return None
 
 
-def _compared(test: exp.Expr, place: tuple[str, str]) -> _Numbers | None:
+def _compared(test: exp.Expr, number_column: tuple[str, str]) -> _Numbers | None:
     left, right = test.this, test.expression
     kind: type[exp.Expr] = type(test)
     if isinstance(left, exp.Literal):
         left, right, kind = right, left, _TURNED.get(kind, kind)
-    number = _whole(right) if _is_number(left, place) else None
+    number = _whole(right) if _is_number(left, number_column) else None
     if number is None or kind not in (exp.EQ, exp.LTE, exp.LT):
         return None
     highest = number - 1 if kind is exp.LT else number
@@ -90,8 +94,8 @@ def _compared(test: exp.Expr, place: tuple[str, str]) -> _Numbers | None:
     return _Numbers(highest=highest, from_one=kind is not exp.EQ or highest == 1)
 
 
-def _is_number(value: exp.Expr, place: tuple[str, str]) -> bool:
-    alias, name = place
+def _is_number(value: exp.Expr, number_column: tuple[str, str]) -> bool:
+    alias, name = number_column
     return isinstance(value, exp.Column) and value.name == name and value.table in ("", alias)
 
 

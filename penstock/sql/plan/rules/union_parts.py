@@ -27,8 +27,8 @@ def telling_column(parts: Sequence[exp.Expr], names: Sequence[str]) -> str | Non
     lists = [part.expressions for part in parts]
     if any(len(items) != len(names) or any(i.is_star for i in items) for items in lists):
         return None
-    for place, name in enumerate(names):
-        literals = [items[place].unalias() for items in lists]
+    for index, name in enumerate(names):
+        literals = [items[index].unalias() for items in lists]
         if all(value.is_string for value in literals):
             # CHAR columns fill up with blanks
             values = {value.name.rstrip(" ") for value in literals}

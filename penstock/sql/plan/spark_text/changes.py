@@ -153,8 +153,8 @@ def _add_kind(select: exp.Select, source: Flow, *, retracting: bool) -> None:
     passes = exp.and_(*tests)
     group = select.args.get("group")
     _compute_only_where(select, passes, group.expressions if group is not None else ())
-    kept = exp.If(this=passes, true=kind_literal(RowKind.UPDATE_AFTER))
-    add_kind(select, exp.Case(ifs=[kept], default=delete()))
+    updated = exp.If(this=passes, true=kind_literal(RowKind.UPDATE_AFTER))
+    add_kind(select, exp.Case(ifs=[updated], default=delete()))
 
 
 def keep_distinct_of_streams(query: exp.Expr, streams: frozenset[int]) -> None:
@@ -186,13 +186,13 @@ def _of_set(node: exp.AggFunc, distinct: exp.Distinct, condition: exp.Expr | Non
     values = distinct.expressions
     if isinstance(node, exp.Min | exp.Max):
         return type(node)(this=_where(condition, values[0].copy()))
-    kept = exp.ArrayUniqueAgg(this=_where(condition, _one_value(values)))
-    size = exp.cast(exp.Anonymous(this="size", expressions=[kept]), exp.DType.BIGINT)
+    values_set = exp.ArrayUniqueAgg(this=_where(condition, _one_value(values)))
+    size = exp.cast(exp.Anonymous(this="size", expressions=[values_set]), exp.DType.BIGINT)
     if isinstance(node, exp.Count):
         return size
     kind = total_type(values[0])
     assert kind is not None, "it was checked"
-    total = _typed(_total(kept.copy(), kind), kind)
+    total = _typed(_total(values_set.copy(), kind), kind)
     if isinstance(node, exp.Avg):
         size.type = exp.DataType.build(exp.DType.BIGINT)
         total = exp.Div(this=total, expression=size.copy())

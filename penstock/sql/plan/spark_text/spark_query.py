@@ -46,9 +46,9 @@ def _write_joins(select: exp.Select, joined: JoinedFlow) -> None:
     for alias in joined.broadcast:
         _broadcast(select, alias)
     joins = select.args.get("joins") or []
-    for place in joined.outer:
-        joins[place].set("side", "LEFT")
-        joins[place].set("kind", None)
+    for index in joined.outer:
+        joins[index].set("side", "LEFT")
+        joins[index].set("kind", None)
 
 
 def _broadcast(select: exp.Select, alias: str) -> None:
@@ -60,7 +60,7 @@ def _broadcast(select: exp.Select, alias: str) -> None:
         known.append("expressions", hint)
 
 
-Place = TypeVar("Place", bound=exp.Expr)
+Syntax = TypeVar("Syntax", bound=exp.Expr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class _SparkWriter:
             case _ if block is not None:
                 self._select(block)
 
-    def _copy(self, node: Place) -> Place:
+    def _copy(self, node: Syntax) -> Syntax:
         copied = self._copies[id(node)]
         assert isinstance(copied, type(node)), "the copy of a node is of its class"
         return copied
@@ -160,7 +160,7 @@ class _SparkWriter:
         return found
 
     def _top_n(self, reader: exp.Select, relation: BlockRelation, node: TopN) -> None:
-        numbered = find_row_number(reader.args.get("where"), self._copy(relation.place))
+        numbered = find_row_number(reader.args.get("where"), self._copy(relation.origin))
         block = query_block(node)
         assert numbered is not None, "it numbers rows"
         assert block is not None, "it is a SELECT"
@@ -173,7 +173,7 @@ class _SparkWriter:
 
     def _name_kind(self, relation: BlockRelation) -> None:
         """Name the hidden column behind those that an alias names."""
-        alias = self._copy(relation.place).args.get("alias")
+        alias = self._copy(relation.origin).args.get("alias")
         if relation.node is None or alias is None or not alias.columns:
             return
         if _flow(self._traits.of(relation.node)).kinds:

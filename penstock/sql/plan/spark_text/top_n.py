@@ -55,9 +55,9 @@ def _in_order_of_arrival(*, turned: bool) -> list[exp.Expr]:
 
 
 def _ordered(value: exp.Expr, *, turned: bool) -> exp.Expr:
-    given: exp.Expr | None = in_reverse(value) if turned else value.copy()
-    assert given is not None, "it was checked"
-    return given
+    ordered: exp.Expr | None = in_reverse(value) if turned else value.copy()
+    assert ordered is not None, "it was checked"
+    return ordered
 
 
 def _to_pairs(
@@ -113,12 +113,12 @@ def _best_rows(
     value = exp.AnonymousAggFunc(
         this=function, expressions=[exp.column(ROW), exp.column(ORDER), count]
     )
-    place = exp.Add(this=exp.column("i"), expression=exp.Literal.number(1))
+    position = exp.Add(this=exp.column("i"), expression=exp.Literal.number(1))
     pair = exp.Anonymous(
         this="named_struct",
         expressions=[
             exp.Literal.string(BEST), exp.column("r"),
-            exp.Literal.string(NUMBER), exp.cast(place, exp.DType.BIGINT),
+            exp.Literal.string(NUMBER), exp.cast(position, exp.DType.BIGINT),
         ],
     )  # fmt: skip
     step = exp.Lambda(this=pair, expressions=[exp.to_identifier("r"), exp.to_identifier("i")])

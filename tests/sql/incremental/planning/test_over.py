@@ -346,7 +346,7 @@ def test_rows_of_the_interval_are_kept_and_inserts_are_given() -> None:
     (stage,) = stages(found)
 
     assert (stage.key, stage.time, stage.waits_for) == (("currency",), "ts", (0,))
-    assert stage.kept == RangeState(micros=3_600_000_000)
+    assert stage.frame_state == RangeState(micros=3_600_000_000)
     assert "SUM(amount) OVER (PARTITION BY currency ORDER BY ts RANGE BETWEEN INTERVAL" in sql(
         stage
     )
@@ -363,9 +363,9 @@ def test_without_a_frame_totals_are_kept_of_each_key() -> None:
             "AS total, ROW_NUMBER() OVER w AS n FROM orders AS o WINDOW w AS (PARTITION BY o.currency ORDER BY ts)"
         )
     )
-    assert isinstance(stage.kept, AccumulatorState)
+    assert isinstance(stage.frame_state, AccumulatorState)
 
-    assert [(str(one.total), one.by_row) for one in stage.kept.running] == [
+    assert [(str(one.total), one.by_row) for one in stage.frame_state.running] == [
         ("sum", False),
         ("sum", False),
         ("sum", False),
@@ -384,7 +384,7 @@ def test_a_function_that_no_total_gives_keeps_all_rows_and_explain_says_so() -> 
     assert found.maintained is not None
     lines = operator_lines(found)
 
-    assert isinstance(stage.kept, UnboundedState)
+    assert isinstance(stage.frame_state, UnboundedState)
     assert lines[0].endswith("[stage over_0] [I]")
     assert lines[1:3] == [
         "- state: all rows, which COUNT(DISTINCT id) needs, and rows until the watermark has passed their ts",
@@ -395,7 +395,7 @@ def test_a_function_that_no_total_gives_keeps_all_rows_and_explain_says_so() -> 
 def test_functions_that_keep_different_rows_are_stages_one_after_the_other() -> None:
     """LAG needs the last rows, the others those of an hour."""
     kept = [
-        stage.kept
+        stage.frame_state
         for stage in stages(
             planned(
                 f"SELECT MAX(amount) OVER w, LAG(id, 3) OVER w, LAG(id) OVER w FROM orders WINDOW w AS ({HOUR})"
@@ -415,7 +415,7 @@ def test_names_of_windows_stand_for_what_they_say() -> None:
         )
     )
 
-    assert stage.kept == RowsState(count=2)
+    assert stage.frame_state == RowsState(count=2)
     assert sql(stage).count("ORDER BY ts, __arrival ROWS BETWEEN 2 PRECEDING AND CURRENT ROW") == 2
 
 
@@ -429,10 +429,10 @@ def test_by_processing_time_rows_are_given_as_they_come(order: str) -> None:
             "AS s FROM orders AS o"
         )
     )
-    assert isinstance(stage.kept, AccumulatorState)
+    assert isinstance(stage.frame_state, AccumulatorState)
 
     assert (stage.time, stage.waits_for, stage.key) == (None, (), ())
-    assert stage.kept.running[0].by_row
+    assert stage.frame_state.running[0].by_row
     assert "ORDER BY __batch_time RANGE" in sql(near)
 
 
