@@ -126,8 +126,9 @@ def _write_rows(
         if emission is not None:
             last_ms = now_ms
             writer.write(scan.rows(emission.batch.slice(0, limit - writer.written)))
-        elif ended or status.caught_up:
-            # both were seen before the last look for rows, which found none
+        elif ended or (status.caught_up and not scan.source.bounded):
+            # seen before the last look for rows, which found none. The splits that are shown may all be finished while
+            # the next file has not been assigned: a source that has an end says itself that it is there
             return _End.NO_MORE
         elif status.asking and not status.splits:
             last_ms = now_ms  # a broker that does not answer is an error in the end

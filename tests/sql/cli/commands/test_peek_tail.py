@@ -10,13 +10,17 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.connector.kafka.client.client import REQUEST_TIMEOUT_S
+from penstock.connector.local.reader import Emission
 from penstock.connector.local.split_status import LocalJobStatus, SplitStatus
+from penstock.sql.cli.commands.peek_tail import _End, _write_rows
 from penstock.sql.cli.output.report import print_rows
 from penstock.sql.cli.output.row_text import RowFormat, RowWriter
 from penstock.sql.cli.output.text import looked_at_lines, split_line, split_table, state_text
@@ -334,6 +338,39 @@ def test_the_catalog_of_a_target_is_listed(penstock, tmp_path):
 
     assert "sold" in penstock("catalog", "ls", "--target", "prod").stdout
     assert "sold" not in penstock("catalog", "ls", "--target", "dev").stdout
+
+
+class BetweenTwoFiles:
+    """A job whose first file is read to its end before the second one is assigned."""
+
+    def __init__(self):
+        self.left = [self.rows(1), None, self.rows(2)]
+        done = SplitStatus(split_id="a", reader=0, start=0, position=1, end=1, finished=True)
+        self.status = LocalJobStatus(splits=(done,))
+
+    @staticmethod
+    def rows(number):
+        batch = pa.RecordBatch.from_pydict({"id": [number]})
+        return Emission(reader=0, split_id="a", batch=batch, watermark_ms=None)
+
+    @property
+    def ended(self):
+        return not self.left
+
+    def take(self, timeout_s):
+        return self.left.pop(0) if self.left else None
+
+
+def test_all_files_are_read_however_long_the_next_one_takes_to_be_assigned(capsys):
+    """That all splits that are known are finished says nothing of those that come."""
+    scan = SimpleNamespace(
+        source=SimpleNamespace(bounded=True), rows=lambda batch: zip(*batch.columns, strict=True)
+    )
+    writer = RowWriter(["id"], RowFormat.TABLE)
+    end = _write_rows(BetweenTwoFiles(), scan, writer, 5, 10_000)
+
+    assert capsys.readouterr().out.split() == ["id", "1", "2"]
+    assert end is _End.NO_MORE
 
 
 # --- `penstock tail`: rows as they come, and a clean end ---
