@@ -37,6 +37,9 @@ _PYTHON_ERROR = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit)): (.*)$", re.MULTILINE
 )
 
+# What a query says by RAISE_ERROR, in words of its own, which may quote any error.
+_RAISED = re.compile(r"(\[USER_RAISED_EXCEPTION\]).*(\s*SQLSTATE: P0001)", re.DOTALL)
+
 # SQLSTATE classes of failures that come again with every attempt: wrong cardinality, bad data, constraint, syntax or
 # a name that is not there, an unsupported feature, raised by the query itself (PostgreSQL's class P0).
 _PERMANENT_CLASSES = frozenset({"21", "22", "23", "42", "0A", "P0"})
@@ -106,6 +109,7 @@ def translate(error: BaseException) -> PenstockError:
             "Spark's Java process ended unexpectedly",
             hint="was it out of memory? Give it more with --conf spark.driver.memory=4g",
         )
+    text = _RAISED.sub(r"\1\2", text)
     gone = _PYTHON_GONE.search(text)
     if gone is not None:
         why = f" ({gone['why'].strip()})" if gone["why"] else ""

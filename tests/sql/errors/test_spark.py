@@ -88,6 +88,25 @@ def test_one_line_of_sparks_report_is_kept(text, message, permanent):
     assert is_permanent(error) is permanent
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Python worker failed to connect back.",
+        "Python worker exited unexpectedly (crashed): Fatal Python error: Aborted",
+        "[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] not mine [CONCURRENT_STREAM_LOG_UPDATE]",
+    ],
+)
+def test_what_a_query_raises_is_its_own_text_whatever_that_quotes(told):
+    """RAISE_ERROR: no worker is gone, no checkpoint does not fit, and no restart helps."""
+    error = translate(
+        RuntimeError(f"{STREAM}[USER_RAISED_EXCEPTION] {told} SQLSTATE: P0001{REPORT}")
+    )
+
+    assert type(error) is QueryFailedError
+    assert (error.message, error.hint) == (told, None)
+    assert is_permanent(error)
+
+
 def test_an_error_of_ours_is_found_inside_any_text():
     """It comes back with its class, message and hint."""
     carried = encode_failure(
