@@ -53,6 +53,7 @@ TYPE: Option[str | None] = Option(
     default=None,
     doc="what the catalog is: " + ", ".join(_KNOWN),
     required=True,
+    flink="generic_in_memory, jdbc and hive",
 )
 PATH = Option(
     key="path",
@@ -60,6 +61,7 @@ PATH = Option(
     default="",
     doc="the folder of Delta tables: a path relative to the project, or a URL",
     required=True,
+    flink=None,
 )
 BASE_URL = Option(
     key="base-url",
@@ -88,6 +90,7 @@ SPARK_NAME = Option(
     type=STRING,
     default="spark_catalog",
     doc="the catalog's name in Spark; spark_catalog is the session's own, which may be a Hive metastore",
+    flink=None,
 )
 
 

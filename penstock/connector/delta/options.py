@@ -104,6 +104,7 @@ CONNECTOR: Option[str | None] = Option(
     default=None,
     doc="'delta': a Delta table, which is made where it is not there.",
     required=True,
+    flink=None,
 )
 
 PATH: Option[str] = Option(
@@ -112,6 +113,7 @@ PATH: Option[str] = Option(
     default="",
     doc="Where the table is: a path relative to the project, or any Hadoop URL.",
     required=True,
+    flink=None,
 )
 
 STARTING_VERSION: Option[str | None] = Option(

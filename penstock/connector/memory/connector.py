@@ -30,6 +30,7 @@ OPTIONS = (
         default="",
         doc="'memory': rows are kept by the process that writes them",
         required=True,
+        flink=None,
     ),
     NAME,
 )
