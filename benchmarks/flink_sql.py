@@ -45,18 +45,17 @@ QUERIES = {
 }
 
 
-def start(jars: str, bootstrap: str, topic: str) -> Any:
-    """Start the cluster and define the tables."""
+def start(jars: str, bootstrap: str, topic: str, *, streaming: bool) -> Any:
+    """Make an environment for streams or for batches, and define the tables."""
     from pyflink.common import Configuration  # type: ignore[import-not-found]
     from pyflink.table import EnvironmentSettings, TableEnvironment  # type: ignore[import-not-found]
 
     conf = Configuration()
     for key, value in {**CONF, "pipeline.jars": jars}.items():
         conf.set_string(key, value)
-    settings = (
-        EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(conf).build()
-    )
-    environment = TableEnvironment.create(settings)
+    mode = EnvironmentSettings.new_instance()
+    mode = mode.in_streaming_mode() if streaming else mode.in_batch_mode()
+    environment = TableEnvironment.create(mode.with_configuration(conf).build())
     source = SOURCE.format(columns=COLUMNS, topic=topic, bootstrap=bootstrap)
     environment.execute_sql(source)
     nothing = "WITH ('connector' = 'blackhole')"
@@ -66,12 +65,10 @@ def start(jars: str, bootstrap: str, topic: str) -> Any:
 
 
 def count(environment: Any) -> int:
-    """Count the rows of the topic, as `blackhole` tells nothing: the last of the counts that come."""
-    rows = 0
+    """Count the rows of the topic in a batch, as `blackhole` tells nothing (a stream gives a count for each row)."""
     with environment.execute_sql("SELECT COUNT(*) FROM bids").collect() as results:
-        for result in results:
-            rows = int(result[0])
-    return rows
+        ((rows,),) = results
+    return int(rows)
 
 
 def main() -> None:
@@ -79,8 +76,8 @@ def main() -> None:
     jars, bootstrap, topic, _ = sys.argv[1:]
     answer = sys.stdout
     sys.stdout = sys.stderr  # whatever libraries print must not mix with the answers
-    environment = start(jars, bootstrap, topic)
-    rows = count(environment)
+    rows = count(start(jars, bootstrap, topic, streaming=False))
+    environment = start(jars, bootstrap, topic, streaming=True)
     answer.write('{"ready": true}\n')
     answer.flush()
     for line in sys.stdin:
