@@ -238,7 +238,7 @@ def test_records_are_given_back_as_they_were_and_once(
     again = list(replayer.run(shelf, really=True))
     found = content(kafka, target)
 
-    assert told[0].startswith("would give 6 records of ")
+    assert told[0].startswith("would replay 6 records of ")
     assert (same.path, len(same.newest(9))) == (shelf.path, 6)
     assert nothing == []
     assert again[0].startswith("found written 6 records of ")
