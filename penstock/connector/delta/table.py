@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
+from typing import Any
 
 from delta.tables import DeltaTable
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import types as s
@@ -35,7 +36,7 @@ from penstock.connector.spark.types import spark_schema
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_][\w$]*\.)+[A-Z][\w$]*:\s*")
 _BROKEN_RULE = "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
-_STATE = re.compile(r"SQLSTATE: (\w{2})\w{3}")
+_STATE = re.compile(r"\s*SQLSTATE: \w{5}$")
 _ROWS_REFUSED = frozenset({"21", "22", "23", "P0"})
 """SQLSTATE classes of rows that are refused each time: cardinality, data, constraints, raised by the query itself."""
 _DEEPEST_CAUSE = 20
@@ -63,36 +64,48 @@ def translate_errors(location: str) -> Iterator[None]:
         raised = decode_failure(str(error))
         if raised is not None:
             raise raised from error
+        refused = _refused_row(error.java_exception, location)
+        if refused is not None:
+            raise refused from error
         text = str(error.java_exception.toString())
-        if _BROKEN_RULE in text:
-            raise SinkError(
-                f"the Delta table at {location} does not take a row: {_sentence(text)}",
-                hint="filter such rows out, or declare the column without NOT NULL",
-            ) from error
         if _NO_FILE_SYSTEM.search(text):
             raise ConfigError(
                 f"Spark has no file system for {location}",
                 hint="add its jars, such as --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:<Hadoop's version>",
             ) from error
-        failure = _query_failure(error)
-        if failure is not None:
-            raise failure from error
         raise SinkError(
             f"the Delta table at {location} cannot be reached: {_sentence(text)}"
         ) from error
 
 
-def _query_failure(error: Py4JJavaError) -> QueryFailedError | None:
-    """Return the reason why rows could not be computed: a job that writes says that it failed, its causes say why."""
-    cause = error.java_exception
+def _refused_row(raised: Any, location: str) -> SinkError | QueryFailedError | None:
+    """Return why a row was refused, or could not be computed; None where that is not what `raised` says.
+
+    A job that writes says only that it failed, its causes say why. What they are is asked of them, not read from their
+    text, which may quote the user's.
+    """
+    cause = raised
     for _ in range(_DEEPEST_CAUSE):
         if cause is None:
             return None
-        text = str(cause.toString())
-        if _ROWS_REFUSED & set(_STATE.findall(text)):
-            return QueryFailedError(_sentence(text), permanent=True)
+        sentence = _sentence(str(cause.toString()))
+        if _said(cause, "getCondition").partition(".")[0] == _BROKEN_RULE:
+            return SinkError(
+                f"the Delta table at {location} does not take a row: {sentence}",
+                hint="filter such rows out, or declare the column without NOT NULL",
+            )
+        if _said(cause, "getSqlState")[:2] in _ROWS_REFUSED:
+            return QueryFailedError(sentence, permanent=True)
         cause = cause.getCause()
     return None
+
+
+def _said(cause: Any, method: str) -> str:
+    """Return what an exception of Spark's or Delta's says of itself; nothing of another, which has no such method."""
+    try:
+        return str(getattr(cause, method)() or "")
+    except Py4JError:
+        return ""
 
 
 def _refusal(error: PySparkException, location: str) -> InputError:
@@ -113,7 +126,7 @@ def _refusal(error: PySparkException, location: str) -> InputError:
 def _sentence(text: str) -> str:
     """Return the first line, without conditions and class names."""
     line = text.strip().split("\n", 1)[0]
-    return re.sub(r"\s*SQLSTATE: \w+", "", _CONDITION.sub("", _JAVA_CLASS.sub("", line))).strip()
+    return _STATE.sub("", _CONDITION.sub("", _JAVA_CLASS.sub("", line))).strip()
 
 
 # they choose the table's protocol and are not kept as properties
