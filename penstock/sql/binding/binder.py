@@ -36,6 +36,7 @@ from penstock.sql.binding.functions import (
     table_function_errors,
     unknown_functions,
 )
+from penstock.sql.binding.grouping import grouping_errors
 from penstock.sql.binding.hints import hint_errors
 from penstock.sql.dialect.flink.trees import FLINK, named_tables, parse_query, table_options
 from penstock.sql.dialect.spark.writer import write_spark
@@ -217,6 +218,8 @@ def _bind_named(query: exp.Expr, checking: CheckedQuery) -> Bound:
     if not checking.errors:
         checking.errors += [e for window in windows if (e := _window_error(window, checking))]
         output = check_columns(stand_in, checking)
+    if not checking.errors:
+        checking.errors += grouping_errors(query, checking)
     if not checking.errors:
         _check_forms(stand_in, checking)
     if not checking.errors:

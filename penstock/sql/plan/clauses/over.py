@@ -214,14 +214,6 @@ def read_window(
     if isinstance(shared, Refusal):
         return shared
     first, frame = shared
-    where = select.args.get("where")
-    illegal = where.find(exp.Window) if where is not None else None
-    if illegal is not None and illegal.find_ancestor(exp.Select) is select:
-        return Refusal(
-            message="windowed aggregate expression is illegal in WHERE clause",
-            hint="name it in the SELECT list, and write the WHERE in a query around that",
-            span=span_of(illegal),
-        )
     order, partition = _read_order(first.order, calls[0]), first.partition
     if isinstance(order, Refusal):
         return order

@@ -144,9 +144,9 @@ SELECT id FROM orders WHERE COUNT(*) OVER (ORDER BY ts) > 1
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [9] in where
 --   error:
---     error[PEN-5001]: COUNT OVER a stream is not supported here: beside GROUP BY, lookups, or outside the SELECT list
+--     error[PEN-3001]: WHERE cannot have COUNT(*) OVER: it is evaluated before OVER
 --      --> case.sql:1:29
 --       |
 --     1 | SELECT id FROM orders WHERE COUNT(*) OVER (ORDER BY ts) > 1
 --       |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: give it a SELECT of its own: aggregate or look up in a query in FROM or in a second INSERT, and filter on its result in the query around it
+--       = help: name it in a query in FROM: COUNT(*) OVER (...) AS n, and compare n in the query around that

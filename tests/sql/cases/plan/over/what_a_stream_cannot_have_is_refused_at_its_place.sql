@@ -48,7 +48,7 @@ SELECT id FROM orders WHERE ROW_NUMBER() OVER (ORDER BY ts) < 3
 -- and: another
 SELECT SUM(id) OVER (ORDER BY ts) FROM orders WHERE ROW_NUMBER() OVER (ORDER BY ts) < 3
 -- and: another
-SELECT currency, SUM(SUM(amount)) OVER (ORDER BY pt) FROM orders GROUP BY currency
+SELECT currency, SUM(SUM(amount)) OVER (ORDER BY pt) FROM orders GROUP BY currency, pt
 -- and: another
 SELECT COUNT(*) FROM TABLE(SESSION((SELECT ts, SUM(id) OVER (ORDER BY ts) AS s FROM orders), DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
 -- and: another
@@ -234,26 +234,26 @@ SELECT SUM(id) OVER (ORDER BY ts) AS s, CURRENT_TIMESTAMP AS now FROM orders
 --       = help: write the condition into its argument: CASE WHEN ... THEN ... END
 -- [23] another
 --   error:
---     error[PEN-5001]: ROW_NUMBER OVER a stream is not supported here: beside GROUP BY, lookups, or outside the SELECT list
+--     error[PEN-3001]: WHERE cannot have ROW_NUMBER() OVER: it is evaluated before OVER
 --      --> case.sql:1:29
 --       |
 --     1 | SELECT id FROM orders WHERE ROW_NUMBER() OVER (ORDER BY ts) < 3
 --       |                             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: give it a SELECT of its own: aggregate or look up in a query in FROM or in a second INSERT, and filter on its result in the query around it
+--       = help: name it in a query in FROM: ROW_NUMBER() OVER (...) AS n, and compare n in the query around that
 -- [24] another
 --   error:
---     error[PEN-5001]: windowed aggregate expression is illegal in WHERE clause
+--     error[PEN-3001]: WHERE cannot have ROW_NUMBER() OVER: it is evaluated before OVER
 --      --> case.sql:1:53
 --       |
 --     1 | SELECT SUM(id) OVER (ORDER BY ts) FROM orders WHERE ROW_NUMBER() OVER (ORDER BY ts) < 3
 --       |                                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: name it in the SELECT list, and write the WHERE in a query around that
+--       = help: name it in a query in FROM: ROW_NUMBER() OVER (...) AS n, and compare n in the query around that
 -- [25] another
 --   error:
 --     error[PEN-5001]: SUM OVER a stream is not supported here: beside GROUP BY, lookups, or outside the SELECT list
 --      --> case.sql:1:18
 --       |
---     1 | SELECT currency, SUM(SUM(amount)) OVER (ORDER BY pt) FROM orders GROUP BY currency
+--     1 | SELECT currency, SUM(SUM(amount)) OVER (ORDER BY pt) FROM orders GROUP BY currency, pt
 --       |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 --       = help: give it a SELECT of its own: aggregate or look up in a query in FROM or in a second INSERT, and filter on its result in the query around it
 -- [26] another
