@@ -32,6 +32,7 @@ from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.joins import in_processing_time, unequal_joins
 from penstock.sql.plan.rules.sink_changelog import SinkTable, sink_refusal
+from penstock.sql.plan.rules.top_n import refuse_no_row
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
@@ -171,15 +172,15 @@ def place_operators(
     """
     changing = any(scan.changes is not ChangelogMode.INSERT_ONLY for scan in plan.scans)
     spark = SparkTraits(plan.scans)
-    lateral = _refuse_lateral(plan, options)
+    refused = _refuse_lateral(plan, options) or refuse_no_row(plan.inlined)
     if options.temporal:
-        return lateral or place_on_stages(plan, spark, options, planner)
+        return refused or place_on_stages(plan, spark, options, planner)
     if len(options.at_rest) == len(plan.scans) or not (options.sink is not None or changing):
         flow = Flow(columns=None)
         root = _on_one_engine(plan.root, flow)
         return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark, checked=False)
-    if lateral is not None:
-        return lateral
+    if refused is not None:
+        return refused
     tables = [scan_flow(scan) for scan in plan.scans]
     followed = frozenset(range(len(tables))) - set(options.at_rest) - plan.lookups
     if changing:

@@ -20,10 +20,11 @@ from penstock.sql.plan.logical.facts import TieBreak
 from penstock.sql.plan.rules.changelog_project import QualifiedRelation, expanded
 from penstock.sql.plan.rules.flow import Flow, OperatorKind, ScanFlow, UpdatingOperator
 from penstock.sql.plan.rules.joins import is_null_filled
-from penstock.sql.plan.rules.top_n_bound import read_bound
+from penstock.sql.plan.rules.top_n_bound import bound_of_no_row, read_bound
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
+from penstock.sql.syntax.traversal import find_nodes, from_items
 
 # --- queries that number rows ---
 
@@ -82,26 +83,52 @@ def find_row_number(where: exp.Where | None, source: exp.Expr) -> RowNumberQuery
     None also for a number without a bound, or beside another OVER: that is an ordinary OVER aggregate. The bound of a
     relation whose rows an outer join fills with NULLs stays in the WHERE, too: NULLs do not pass it.
     """
+    found = _find_numbering(source)
+    if found is None:
+        return None
+    subquery, select, item = found
+    shown = _shown_name(subquery, select, item)
+    bound = read_bound(where, (source.alias, shown), stays=is_null_filled(source))
+    if bound is None:
+        return None
+    limit, rest = bound
+    return RowNumberQuery(
+        select=select, subquery=subquery, item=item, shown=shown, limit=limit, rest=rest
+    )
+
+
+def refuse_no_row(tree: exp.Expr) -> Refusal | None:
+    """Refuse numbers of rows whose bound none has: Flink's "Rank end should not less than zero"."""
+    for reader in find_nodes(tree, exp.Select):
+        for source in from_items(reader):
+            found = _find_numbering(source)
+            if found is None:
+                continue
+            subquery, select, item = found
+            number_column = (source.alias, _shown_name(subquery, select, item))
+            bound = bound_of_no_row(reader.args.get("where"), number_column)
+            if bound is not None:
+                return Refusal(
+                    message=f"no row passes {to_text(bound)}: {to_text(item.this.this)} numbers rows from 1",
+                    hint=f"WHERE {number_column[1]} <= 1 takes the first row of each key",
+                    span=span_of(bound),
+                )
+    return None
+
+
+def _find_numbering(source: exp.Expr) -> tuple[exp.Subquery, exp.Select, exp.Alias] | None:
+    """Find the only OVER of a relation, which numbers rows, with the query that it stands in."""
     if not isinstance(source, exp.Subquery) or not isinstance(source.this, exp.Select):
         return None
     select = source.this
     items = [
         i for i in select.expressions if isinstance(i, exp.Alias) and isinstance(i.this, exp.Window)
     ]
-    found = [i for i in items if isinstance(i.this.this, exp.RowNumber | exp.Rank | exp.DenseRank)]
-    if not found:
+    if len(items) != 1:
         return None
-    if len(items) > 1:
-        return None
-    (item,) = found
-    shown = _shown_name(source, select, item)
-    bound = read_bound(where, (source.alias, shown), stays=is_null_filled(source))
-    if bound is None:
-        return None
-    limit, rest = bound
-    return RowNumberQuery(
-        select=select, subquery=source, item=item, shown=shown, limit=limit, rest=rest
-    )
+    (item,) = items
+    numbers = isinstance(item.this.this, exp.RowNumber | exp.Rank | exp.DenseRank)
+    return (source, select, item) if numbers else None
 
 
 def take_bound(reader: exp.Select, numbered: RowNumberQuery) -> None:

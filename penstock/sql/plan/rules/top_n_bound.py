@@ -22,16 +22,8 @@ def read_bound(
     """
     if where is None:
         return None
-    parts = (
-        list(where.this.unnest().flatten())
-        if isinstance(where.this.unnest(), exp.And)
-        else [where.this]
-    )
-    bounds = [
-        (part, numbers)
-        for part in parts
-        if (numbers := _numbers(part.unnest(), number_column)) is not None
-    ]
+    parts = _parts(where)
+    bounds = [found for found in _bounds(parts, number_column) if found[1].highest >= 1]
     if not bounds:
         return None
     part, numbers = min(bounds, key=lambda found: found[1].highest)
@@ -42,12 +34,34 @@ def read_bound(
     return limit, attach(exp.Where(this=exp.and_(*rest)), source_of(where))
 
 
+def bound_of_no_row(where: exp.Where | None, number_column: tuple[str, str]) -> exp.Expr | None:
+    """Find a condition that passes no row, as numbers begin at 1: `name <= 0`, `name < 1` and the like."""
+    bounds = [] if where is None else _bounds(_parts(where), number_column)
+    return next((part for part, numbers in bounds if numbers.highest < 1), None)
+
+
+def _parts(where: exp.Where) -> list[exp.Expr]:
+    """The conditions of a WHERE that all have to hold."""
+    condition = where.this.unnest()
+    return list(condition.flatten()) if isinstance(condition, exp.And) else [where.this]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Numbers:
     """The numbers that a condition passes: up to the `highest`; `from_one`: all of these."""
 
     highest: int
     from_one: bool
+
+
+def _bounds(
+    parts: list[exp.Expr], number_column: tuple[str, str]
+) -> list[tuple[exp.Expr, _Numbers]]:
+    return [
+        (part, numbers)
+        for part in parts
+        if (numbers := _numbers(part.unnest(), number_column)) is not None
+    ]
 
 
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
@@ -67,13 +81,13 @@ def _numbers(test: exp.Expr, number_column: tuple[str, str]) -> _Numbers | None:
             "symmetric"
         ):
             low, high = _whole(test.args["low"]), _whole(test.args["high"])
-            if low is None or high is None or high < 1:
+            if low is None or high is None:
                 return None
             return _Numbers(highest=high, from_one=low <= 1)
         case exp.In() if _is_number(test.this, number_column) and test.expressions:
             listed = {_whole(value) for value in test.expressions}
             known = {value for value in listed if value is not None}
-            if len(known) < len(listed) or max(known) < 1:
+            if len(known) < len(listed):
                 return None
             return _Numbers(highest=max(known), from_one=set(range(1, max(known) + 1)) <= known)
         case _:
@@ -83,14 +97,12 @@ def _numbers(test: exp.Expr, number_column: tuple[str, str]) -> _Numbers | None:
 def _compared(test: exp.Expr, number_column: tuple[str, str]) -> _Numbers | None:
     left, right = test.this, test.expression
     kind: type[exp.Expr] = type(test)
-    if isinstance(left, exp.Literal):
+    if _whole(left) is not None:
         left, right, kind = right, left, _TURNED.get(kind, kind)
     number = _whole(right) if _is_number(left, number_column) else None
     if number is None or kind not in (exp.EQ, exp.LTE, exp.LT):
         return None
     highest = number - 1 if kind is exp.LT else number
-    if highest < 1:
-        return None
     return _Numbers(highest=highest, from_one=kind is not exp.EQ or highest == 1)
 
 
@@ -100,4 +112,7 @@ def _is_number(value: exp.Expr, number_column: tuple[str, str]) -> bool:
 
 
 def _whole(value: exp.Expr) -> int | None:
-    return int(value.name) if isinstance(value, exp.Literal) and value.is_int else None
+    number = value.this if isinstance(value, exp.Neg) else value
+    if not isinstance(number, exp.Literal) or not number.is_int:
+        return None
+    return int(number.name) if number is value else -int(number.name)

@@ -142,12 +142,12 @@ SELECT * FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY 
 --       = help: there are: id, region, n
 -- [7] nor are numbers below one
 --   error:
---     error[PEN-5001]: ROW_NUMBER over a stream needs a bound, else every row that comes renumbers all others
---      --> case.sql:1:39
+--     error[PEN-5001]: no row passes n BETWEEN -1 AND 0: ROW_NUMBER() numbers rows from 1
+--      --> case.sql:1:116
 --       |
---     1 | SELECT id, n FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) WHERE n ...
---       |                                       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: add WHERE n <= <number> to the query around it, where n is the name of the number; or number rows as the watermark passes them: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) by the rowtime ts. Rows numbered up to a bound change, and a window (TUMBLE, HOP, ...) does not read them: group them without one
+--     1 | ...M (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER BY amount) AS n FROM cdc) WHERE n BETWEEN -1 AND 0
+--       |                                                                                                       ^^^^^^^^^^^^^^^^^^
+--       = help: WHERE n <= 1 takes the first row of each key
 -- [8] a star and names for all columns
 --   plan:
 --     Project a, rn [stage rows_2] [I,UB,UA,D]

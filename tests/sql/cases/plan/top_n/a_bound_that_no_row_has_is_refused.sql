@@ -1,0 +1,64 @@
+-- a bound that no row has is refused
+-- tables: changes
+SELECT k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS n FROM events) WHERE n <= 0
+-- and: less than one, beside another condition
+SELECT k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS n FROM events) AS a WHERE k > 1 AND 1 > a.n
+-- and: below zero, over changes
+SELECT id FROM (SELECT id, RANK() OVER (PARTITION BY id ORDER BY amount) AS n FROM cdc) AS c (id, place) WHERE place BETWEEN -3 AND -1
+-- and: a list
+SELECT id FROM (SELECT id, DENSE_RANK() OVER (PARTITION BY k ORDER BY x) AS n FROM events) WHERE n IN (0, -1)
+-- and: a bound that rows have
+SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS n FROM events) WHERE n IN (0, 1)
+-- ----- expected
+-- [1] a bound that no row has is refused
+--   error:
+--     error[PEN-5001]: no row passes n <= 0: ROW_NUMBER() numbers rows from 1
+--      --> case.sql:1:104
+--       |
+--     1 | SELECT k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS n FROM events) WHERE n <= 0
+--       |                                                                                                        ^^^^^^
+--       = help: WHERE n <= 1 takes the first row of each key
+-- [2] less than one, beside another condition
+--   error:
+--     error[PEN-5001]: no row passes 1 > a.n: ROW_NUMBER() numbers rows from 1
+--      --> case.sql:1:119
+--       |
+--     1 | ..., id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS n FROM events) AS a WHERE k > 1 AND 1 > a.n
+--       |                                                                                                                  ^^^^^^^
+--       = help: WHERE n <= 1 takes the first row of each key
+-- [3] below zero, over changes
+--   error:
+--     error[PEN-5001]: no row passes place BETWEEN -3 AND -1: RANK() numbers rows from 1
+--      --> case.sql:1:112
+--       |
+--     1 | ...ELECT id, RANK() OVER (PARTITION BY id ORDER BY amount) AS n FROM cdc) AS c (id, place) WHERE place BETWEEN -3 AND -1
+--       |                                                                                                  ^^^^^^^^^^^^^^^^^^^^^^^
+--       = help: WHERE place <= 1 takes the first row of each key
+-- [4] a list
+--   error:
+--     error[PEN-5001]: no row passes n IN (0, -1): DENSE_RANK() numbers rows from 1
+--      --> case.sql:1:98
+--       |
+--     1 | SELECT id FROM (SELECT id, DENSE_RANK() OVER (PARTITION BY k ORDER BY x) AS n FROM events) WHERE n IN (0, -1)
+--       |                                                                                                  ^^^^^^^^^^^
+--       = help: WHERE n <= 1 takes the first row of each key
+-- [5] a bound that rows have
+--   plan:
+--     Project id [stage rows_1] [I,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [stage ranks_0] [I,D]
+--       - key: none
+--       - state: the row of the result
+--       - bound: none
+--         Scan events (kafka) [spark, feed_0] [I]
+--   flow: all, columns (id), key unknown, kinds, Top-N
+--   reads:
+--     events (id, k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, '__arrived', `__arrived`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, `__arrived` AS `__arrived` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
+--   checkpoint: events
+--     FEED feed_0 (id, k, x, __arrived)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `__arrived` AS `__arrived` FROM (SELECT `id`, `k`, `x`, `__arrived`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrived`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: ff3230ff3f44eee2
