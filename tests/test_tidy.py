@@ -103,6 +103,12 @@ OTHER_WORDS = {
 WORDS_OF_FOLDERS = {
     "catalog/": {"place": "namespace or location", "places": "namespaces"},
     "connector/": {"place": "position, partition or location", "places": "positions"},
+    "sql/": {
+        "given": "child, input or argument",
+        "kept": "state, or what remains",
+        "place": "origin (of a node), position or location",
+        "places": "positions or locations",
+    },
 }
 """Such words in folders that have none of them any more."""
 

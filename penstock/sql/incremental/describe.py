@@ -6,22 +6,20 @@ from typing import assert_never
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect import to_text
-from penstock.sql.incremental.over_frame import (
-    AccumulatorState,
-    OverFrameState,
-    RangeState,
-    RowsState,
-    UnboundedState,
-)
 from penstock.sql.incremental.stages import (
+    AccumulatorState,
     Calc,
     ChangelogNormalize,
     IncrementalQuery,
     OverAggregate,
+    OverFrameState,
+    RangeState,
     RecomputeOperator,
+    RowsState,
     Stage,
     StageInput,
     TemporalJoin,
+    UnboundedState,
     WindowAggregate,
 )
 

@@ -90,12 +90,12 @@ class AnalysedQuery:
             return True
         stages = () if self.maintained is None else self.maintained.stages
         inputs = (
-            given
+            stage_input
             for stage in stages
             if isinstance(stage, RecomputeOperator)
-            for given in stage.inputs
+            for stage_input in stage.inputs
         )
-        return any(given.by_batch for given in inputs)
+        return any(stage_input.by_batch for stage_input in inputs)
 
     @property
     def follows_windows(self) -> bool:

@@ -30,7 +30,7 @@ from penstock.sql.plan.builder.builder import build
 from penstock.sql.plan.logical.plan import Plan
 from penstock.sql.plan.lookup_keys import check_lookups
 from penstock.sql.plan.placement.blocks import IncrementalPlan
-from penstock.sql.plan.placement.place import PhysicalPlan, PlacementOptions, place_operators
+from penstock.sql.plan.placement.place import PhysicalPlan, PlacementOptions, choose_engines
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.inline import TableReference, is_stateful
 from penstock.sql.plan.rules.prune_columns import (
@@ -148,7 +148,7 @@ def analyse_or_refuse(
         instants=_instants(read) if read.temporal else {},
         temporal=read.temporal,
     )
-    placed = place_operators(plan, options, partial(_plan_stages, read))
+    placed = choose_engines(plan, options, partial(_plan_stages, read))
     if isinstance(placed, Refusal):
         return placed
     return _streamed(read, placed) if placed.stages is None else _incremental(read, placed)

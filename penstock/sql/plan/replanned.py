@@ -12,18 +12,7 @@ from sqlglot import exp
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.checkpoint.fingerprint import Replanned
 from penstock.sql.plan.clauses.joins import conjuncts
-from penstock.sql.plan.logical.nodes import (
-    Aggregate,
-    Join,
-    JoinBound,
-    JoinType,
-    Node,
-    Over,
-    Project,
-    SetKind,
-    SetOp,
-    TopN,
-)
+from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.plan import walk
 from penstock.sql.plan.placement.blocks import QueryBlock, query_block
 from penstock.sql.plan.placement.place import PhysicalPlan
@@ -56,14 +45,14 @@ def replanned(physical: PhysicalPlan) -> tuple[Replanned, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _of_node(node: Node, spark: SparkTraits) -> Iterator[Replanned]:
+def _of_node(node: nodes.Node, spark: SparkTraits) -> Iterator[Replanned]:
     match node:
-        case SetOp(kind=SetKind.UNION, all=True) if _unites_upserts(node, spark):
+        case nodes.SetOp(kind=nodes.SetKind.UNION, all=True) if _unites_upserts(node, spark):
             yield _UNION
-        case Join(kind=JoinType.FULL, bound=JoinBound.NONE):
-            if bound_of(node.block.select) is JoinBound.INTERVAL:
+        case nodes.Join(kind=nodes.JoinType.FULL, bound=nodes.JoinBound.NONE):
+            if bound_of(node.block.select) is nodes.JoinBound.INTERVAL:
                 yield _INTERVAL
-        case Project() | Aggregate() | Over() | TopN():
+        case nodes.Project() | nodes.Aggregate() | nodes.Over() | nodes.TopN():
             block = query_block(node)
             if block is not None and len(block.relations) > 1:
                 yield from _of_block(block)
@@ -71,7 +60,7 @@ def _of_node(node: Node, spark: SparkTraits) -> Iterator[Replanned]:
             return
 
 
-def _unites_upserts(node: SetOp, spark: SparkTraits) -> bool:
+def _unites_upserts(node: nodes.SetOp, spark: SparkTraits) -> bool:
     flows = [spark.of(side) for side in (node.left, node.right)]
     keys = {
         flow.key

@@ -71,18 +71,18 @@ def _known_names(
     found: CheckpointIdentity,
 ) -> list[str]:
     free = dict(found.statements)
-    given: dict[int, str] = {}
+    by_index: dict[int, str] = {}
     for index, text in enumerate(texts):
         name = next((name for name, known in free.items() if same_text(known, text)), None)
         if name is not None:
-            given[index] = name
+            by_index[index] = name
             del free[name]
     for index, name in enumerate(names):
-        if index in given:
+        if index in by_index:
             continue
         table = members[index].target.identifier
         same = [i for i, one in enumerate(members) if one.target.identifier == table]
-        if len([i for i in same if i not in given]) > 1 and len(free) > 0:
+        if len([i for i in same if i not in by_index]) > 1 and len(free) > 0:
             raise StateMismatchError(
                 f"which of the set's INSERTs INTO {table.name} is which in the checkpoint of {found.query!r} is not "
                 "clear: the text of several changed",
@@ -93,11 +93,11 @@ def _known_names(
         if name not in free:
             # the one that is left of this table, whatever it was called by its place
             left = [n for n in free if n == table.name or n.startswith(f"{table.name}-")]
-            given[index] = left[0] if len(left) == 1 else name
+            by_index[index] = left[0] if len(left) == 1 else name
         else:
-            given[index] = name
-        free.pop(given[index], None)
-    return [given[index] for index in range(len(members))]
+            by_index[index] = name
+        free.pop(by_index[index], None)
+    return [by_index[index] for index in range(len(members))]
 
 
 SET_NAME = "statement-set"
@@ -160,10 +160,10 @@ def reading(query: AnalysedQuery, view: str) -> exp.Expr:
     """Return an INSERT's query, with a view of the batch's rows as its table."""
     tree = query.executed
     for node in list(tree.find_all(ScanTable)):
-        given = node.args.get("alias")
+        table_alias = node.args.get("alias")
         alias = exp.TableAlias(
             this=exp.to_identifier(node.alias or node.name, quoted=True),
-            columns=[] if given is None else given.columns,
+            columns=[] if table_alias is None else table_alias.columns,
         )
         node.replace(exp.Table(this=exp.to_identifier(view), alias=alias))
     return tree

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def place_table_writer(
+def choose_table_writer(
     query: AnalysedQuery,
     columns: Sequence[str],
     sink: Sink,

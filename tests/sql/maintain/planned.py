@@ -14,7 +14,7 @@ from penstock.sql.incremental.planning.planner import plan_incremental
 from penstock.sql.incremental.stages import Calc, ChangelogNormalize, RecomputeOperator
 from penstock.sql.plan.builder.builder import build
 from penstock.sql.plan.placement.blocks import IncrementalPlan
-from penstock.sql.plan.placement.place import PlacementOptions, place_on_stages
+from penstock.sql.plan.placement.place import PlacementOptions, plan_on_stages
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.flow import Arrival, ScanFlow
 from penstock.sql.plan.rules.inline import find_relations, number_scans
@@ -52,7 +52,7 @@ def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> Planned:
     inputs = list(map(narrowed_input, whole, wanted))
     logical = build(relations.query, inputs)
     spark, planner = SparkTraits(logical.scans), partial(plan_incremental, tables=inputs)
-    placed = place_on_stages(logical, spark, PlacementOptions(sink=None), planner)
+    placed = plan_on_stages(logical, spark, PlacementOptions(sink=None), planner)
     if isinstance(placed, Refusal):
         raise placed.error()
     assert placed.stages is not None

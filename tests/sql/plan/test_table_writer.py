@@ -11,7 +11,7 @@ from penstock.sql.convert.statement import parse_statement
 from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.plan.analyzer import Analyzer, filled_columns
 from penstock.sql.plan.explain.statements import table_writer
-from penstock.sql.plan.table_writer import place_table_writer
+from penstock.sql.plan.table_writer import choose_table_writer
 from penstock.sql.script.splitter import split
 from penstock.sql.statements.dml import InsertInto
 from tests.sql.sql_objects import new_namespace
@@ -64,7 +64,7 @@ def test_columns_of_one_table_are_written_where_they_are_read(
     """By whatever names, and through views."""
     names = "id" if len(sources) == 1 else "id, url"
     made = insert(f"INSERT INTO a ({names}) {query}")
-    found = place_table_writer(
+    found = choose_table_writer(
         made.query, tuple(filled_columns(made.statement, made.target)), made.sink
     )
 

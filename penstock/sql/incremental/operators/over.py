@@ -19,15 +19,17 @@ from pyspark.sql import types as s
 from penstock.catalog.model.identifier import quoted
 from penstock.connector.changelog import ROW_KIND
 from penstock.sql.dialect import to_spark_query
-from penstock.sql.incremental.over_frame import (
+from penstock.sql.incremental.stages import (
     BATCH_TIME,
+    INGESTION_ORDER,
     Accumulator,
     AccumulatorFunction,
     AccumulatorState,
+    OverAggregate,
     RangeState,
     RowsState,
+    StageInput,
 )
-from penstock.sql.incremental.stages import INGESTION_ORDER, OverAggregate, StageInput
 from penstock.sql.incremental.state.batch import (
     BatchChanges,
     BatchContext,

@@ -14,16 +14,6 @@ from typing import assert_never
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
-from penstock.sql.incremental.over_frame import (
-    BATCH_TIME,
-    Accumulator,
-    AccumulatorFunction,
-    AccumulatorState,
-    OverFrameState,
-    RangeState,
-    RowsState,
-    UnboundedState,
-)
 from penstock.sql.incremental.planning.aggregate import counted, mean, when, where_some
 from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
@@ -33,7 +23,18 @@ from penstock.sql.incremental.planning.relation import (
 )
 from penstock.sql.incremental.planning.source import AppendSource, ChangelogSource, Source
 from penstock.sql.incremental.planning.stage_list import StageList
-from penstock.sql.incremental.stages import INGESTION_ORDER, OverAggregate
+from penstock.sql.incremental.stages import (
+    BATCH_TIME,
+    INGESTION_ORDER,
+    Accumulator,
+    AccumulatorFunction,
+    AccumulatorState,
+    OverAggregate,
+    OverFrameState,
+    RangeState,
+    RowsState,
+    UnboundedState,
+)
 from penstock.sql.plan.clauses.over import (
     Call,
     Frame,

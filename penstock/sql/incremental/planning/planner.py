@@ -19,7 +19,7 @@ from penstock.sql.incremental.planning.aggregate import (
     plan_set_operation,
     with_windows,
 )
-from penstock.sql.incremental.planning.join import join, read_conditions
+from penstock.sql.incremental.planning.join import join, plan_temporal_join, read_conditions
 from penstock.sql.incremental.planning.over import plan_over
 from penstock.sql.incremental.planning.relation import (
     AppendRelation,
@@ -37,7 +37,6 @@ from penstock.sql.incremental.planning.source import (
     versions_of_view,
 )
 from penstock.sql.incremental.planning.stage_list import StageList, union_inputs
-from penstock.sql.incremental.planning.temporal_join import plan_temporal_join
 from penstock.sql.incremental.planning.top_n import plan_top_n
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
 from penstock.sql.plan.builder.joins import INNER

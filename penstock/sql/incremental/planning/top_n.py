@@ -29,26 +29,6 @@ from penstock.sql.syntax.refusal import Refusal
 _START = WINDOW_COLUMNS[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ties:
-    """How ties in the order are broken: by arrival, of which the `winner` comes first.
-
-    `by_record`: rows have the column ARRIVED; else only the batch in which they came is known.
-    """
-
-    winner: TieBreak
-    by_record: bool
-
-
-def _read_ties(node: TopN, source: Source) -> Ties | None:
-    """Return how ties in the order are broken, by arrival; None: by their columns. Rows of `source` carry it then."""
-    by_record = False
-    if node.by_record and isinstance(source, AppendSource):
-        carry_arrival(source.skeleton)
-        by_record = True
-    return None if node.tie is None else Ties(winner=node.tie, by_record=by_record)
-
-
 def plan_top_n(
     node: TopN,
     numbered: RowNumberQuery,
@@ -61,7 +41,10 @@ def plan_top_n(
     Rows that are updated or deleted arrive with the batches that last added them. Ties in the order are broken by
     arrival, and where that does not, or for changes, by the other columns, so that the choice is deterministic.
     """
-    ties = _read_ties(node, source)
+    by_record = False
+    if node.by_record and isinstance(source, AppendSource):
+        carry_arrival(source.skeleton)
+        by_record = node.tie is not None
     columns = [i for i in listed if i is not numbered.item]
     names = [i.alias_or_name for i in columns]
     if (refusal := _refuse(node, numbered, names)) is not None:
@@ -72,14 +55,13 @@ def plan_top_n(
     order = [_ordered(part, items) for part in node.order[1 if by_arrival else 0 :]]
     if (refusal := source.refuse(value for _, value in items)) is not None:
         return refusal
-    if ties is not None and ties.by_record:
+    if by_record:
         items.append((ARRIVED, exp.column(ARRIVED, quoted=True)))
     rows = stages.staged(source.project(items))
-    if not rows.inserts:
-        ties = None  # a row that is updated came more than once
+    tie = node.tie if rows.inserts else None  # a row that is updated came more than once
     if by_arrival:
         order = [_in_order_of_arrival(node.order[0])]
-    by_batch = ties is not None and not ties.by_record
+    by_batch = tie is not None and not by_record
     shown = (i.alias_or_name for i in listed)
     ranks = _Ranks(
         node=node,
@@ -89,7 +71,8 @@ def plan_top_n(
         partition=partition,
         order=tuple(order),
         arrival=(INGESTION_ORDER,) if by_arrival or by_batch else (),
-        ties=ties,
+        tie=tie,
+        by_record=by_record,
     )
     alone = node.shows_number and node.limit == 1
     spelled = tuple(map(to_text, node.partition))
@@ -127,7 +110,8 @@ def _refuse(node: TopN, numbered: RowNumberQuery, names: Sequence[str]) -> Refus
 class _Ranks:
     """The stage: `rows` with the columns `names`, then those that only partition and order need.
 
-    `listed` are the columns that its reader knows.
+    `listed` are the columns that its reader knows. `tie`: ties in the order are broken by arrival, of records where
+    rows have the column ARRIVED (`by_record`), else of the batches in which they came.
     """
 
     node: TopN
@@ -137,7 +121,8 @@ class _Ranks:
     partition: tuple[str, ...]
     order: tuple[exp.Expr, ...]
     arrival: tuple[str, ...]
-    ties: Ties | None
+    tie: TieBreak | None
+    by_record: bool
 
     @property
     def one(self) -> bool:
@@ -162,7 +147,7 @@ class _Ranks:
             key=self.partition,
             keeps=self.keeps,
             arrival=arrival,
-            by_batch=arrival is not None and self.ties is not None,
+            by_batch=arrival is not None and self.tie is not None,
             by_change=arrival is not None and not self.rows.inserts,
         )
 
@@ -188,10 +173,10 @@ class _Ranks:
     @property
     def _by_arrival(self) -> list[exp.Expr]:
         """The order that breaks ties in the order of the query."""
-        if self.ties is None:
+        if self.tie is None:
             return []
-        arrival = column(ARRIVED if self.ties.by_record else INGESTION_ORDER)
-        last = self.ties.winner is TieBreak.LAST
+        arrival = column(ARRIVED if self.by_record else INGESTION_ORDER)
+        last = self.tie is TieBreak.LAST
         return [exp.Ordered(this=arrival, desc=last or None, nulls_first=not last)]
 
     def query(self) -> exp.Select:

@@ -16,11 +16,13 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.identifier import quote
 from penstock.connector.changelog import ROW_KIND
 from penstock.sql.dialect import to_spark_query
-from penstock.sql.incremental.over_frame import BATCH_TIME, AccumulatorFunction, AccumulatorState
 from penstock.sql.incremental.stages import (
+    BATCH_TIME,
     INGESTION_ORDER,
     VALID_FROM,
     VALID_TO,
+    AccumulatorFunction,
+    AccumulatorState,
     Calc,
     ChangelogNormalize,
     IncrementalQuery,

@@ -51,6 +51,7 @@ from penstock.sql.plan.builder.windows import (
     reads_windows,
 )
 from penstock.sql.plan.clauses.over import over_calls
+from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.facts import (
     Arrival,
     Facts,
@@ -59,23 +60,6 @@ from penstock.sql.plan.logical.facts import (
     facts_of_set_operation,
     facts_of_windowed_aggregate,
     windows_of_union,
-)
-from penstock.sql.plan.logical.nodes import (
-    Aggregate,
-    Block,
-    Clause,
-    Distinct,
-    Filter,
-    Join,
-    JoinBound,
-    Limit,
-    Node,
-    Over,
-    Project,
-    SetKind,
-    SetOp,
-    SubqueryAlias,
-    Values,
 )
 from penstock.sql.plan.logical.plan import Plan
 from penstock.sql.plan.rules.aggregate import is_windowed, own_aggregates
@@ -124,10 +108,10 @@ def build(
 class _Source:
     """FROM and WHERE of a SELECT: the operator, the names of its relations, and the windows of its rows."""
 
-    node: Node
+    node: nodes.Node
     scope: Scope
     windows: BlockWindows
-    block: Block
+    block: nodes.Block
 
 
 class _PlanBuilder:
@@ -146,7 +130,7 @@ class _PlanBuilder:
         self._proctimes = frozenset[str]().union(*(table.proctimes for table in tables))
         self._open = any(table.arrival is Arrival.OPEN for table in tables)
 
-    def query(self, node: exp.Expr) -> Node:
+    def query(self, node: exp.Expr) -> nodes.Node:
         """Build a query."""
         match node:
             case exp.Select():
@@ -161,7 +145,7 @@ class _PlanBuilder:
 
     # --- UNION, INTERSECT, EXCEPT ---
 
-    def _set_operation(self, node: exp.SetOperation) -> Node:
+    def _set_operation(self, node: exp.SetOperation) -> nodes.Node:
         chain = [node]
         while isinstance(chain[-1].this, exp.SetOperation):
             chain.append(chain[-1].this)
@@ -177,12 +161,12 @@ class _PlanBuilder:
         """Build a FROM clause; returns the WHERE without the bounds of queries that number rows, too."""
         from_, where = select.args.get("from_"), select.args.get("where")
         if from_ is None:
-            none = Values(facts=Facts(columns=()), origin=select, syntax=select)
+            none = nodes.Values(facts=Facts(columns=()), origin=select, syntax=select)
             windows = BlockWindows()
-            block = self._block(select, windows, JoinBound.NONE)
+            block = self._block(select, windows, nodes.JoinBound.NONE)
             return _Source(node=none, scope=windows.scope, windows=windows, block=block), where
         first, where = self._relation(from_.this, select, where)
-        rights: dict[int, tuple[SubqueryAlias, ScopedRelation]] = {}
+        rights: dict[int, tuple[nodes.SubqueryAlias, ScopedRelation]] = {}
         tables: list[tuple[exp.Join, ScopedRelation]] = []
         for join in _joins(select):
             if isinstance(join, exp.Join) and is_table(join.this):
@@ -191,7 +175,7 @@ class _PlanBuilder:
                 tables.append((join, rights[id(join)][1]))
         named = named_relation(first)
         bound, windows = bound_of(select), block_windows(select, named, tables)
-        if windows.joins and bound is JoinBound.INTERVAL:
+        if windows.joins and bound is nodes.JoinBound.INTERVAL:
             # Spark keeps no state behind an interval join
             windows = BlockWindows(scope=windows.scope)
         joins = [(join, rights[id(join)][0]) for join, _ in tables]
@@ -199,7 +183,7 @@ class _PlanBuilder:
         if not windows.joins:
             bound = bounds.of_select(bound)
         block = self._block(select, windows, bound)
-        left: Node = first
+        left: nodes.Node = first
         scope = Scope(relations=(named,))
         joined = [first]
         for join in _joins(select):
@@ -210,16 +194,18 @@ class _PlanBuilder:
             right, named = rights[id(join)]
             scopes = (scope, Scope(relations=(named,)))
             left = self._joined(left, right, join, scopes, block, joined)
-            if isinstance(left, Join):
+            if isinstance(left, nodes.Join):
                 left = replace(left, bound=bounds.of(join, block, by_windows=windows.joins))
             scope = scope.with_relation(named)
             joined.append(right)
         return _Source(node=left, scope=scope, windows=windows, block=block), where
 
-    def _block(self, select: exp.Select, windows: BlockWindows, bound: JoinBound) -> Block:
-        if windows.joins and bound is JoinBound.NONE:
-            bound, self.followed = JoinBound.WINDOW, True
-        return Block(
+    def _block(
+        self, select: exp.Select, windows: BlockWindows, bound: nodes.JoinBound
+    ) -> nodes.Block:
+        if windows.joins and bound is nodes.JoinBound.NONE:
+            bound, self.followed = nodes.JoinBound.WINDOW, True
+        return nodes.Block(
             select=select,
             relations=tuple(node.alias_or_name for node in from_items(select)),
             bound=bound,
@@ -228,13 +214,13 @@ class _PlanBuilder:
 
     def _joined(
         self,
-        left: Node,
-        right: SubqueryAlias,
+        left: nodes.Node,
+        right: nodes.SubqueryAlias,
         node: exp.Join,
         scopes: tuple[Scope, Scope],
-        block: Block,
-        joined: Sequence[SubqueryAlias],
-    ) -> Node:
+        block: nodes.Block,
+        joined: Sequence[nodes.SubqueryAlias],
+    ) -> nodes.Node:
         if is_lookup(node):
             return lookup_node(left, right, node, block)
         if is_temporal(node.this):
@@ -248,7 +234,7 @@ class _PlanBuilder:
 
     def _relation(
         self, node: exp.Expr, reader: exp.Select, where: exp.Where | None
-    ) -> tuple[SubqueryAlias, exp.Where | None]:
+    ) -> tuple[nodes.SubqueryAlias, exp.Where | None]:
         """Build a relation in FROM; `where` is what is left of the WHERE of its reader."""
         if isinstance(node, exp.Subquery):
             numbered = None if is_temporal(node) else find_row_number(where, node)
@@ -257,7 +243,7 @@ class _PlanBuilder:
             return aliased(inner, node, keeps_rowtimes=names_columns(node.this)), rest
         return aliased(self._table(node), node), where
 
-    def _table(self, node: exp.Expr) -> Node:
+    def _table(self, node: exp.Expr) -> nodes.Node:
         """Build a relation without its name."""
         if isinstance(node, ScanTable):
             return scan_node(node.scan, self._tables[node.scan], node)
@@ -275,7 +261,7 @@ class _PlanBuilder:
                 child = aliased(child, read)
         return window_node(window, child, follows=self._follows_windows)
 
-    def _numbered(self, numbered: RowNumberQuery, reader: exp.Select) -> Node:
+    def _numbered(self, numbered: RowNumberQuery, reader: exp.Select) -> nodes.Node:
         select = numbered.select
         source = self._source(select)
         block, listed = source.block, read_select_list(select, source.scope)
@@ -303,7 +289,9 @@ class _PlanBuilder:
         node = source.node
         if plain is not None:
             plain = plain if plain.parent is not None else attach(plain, source_of(where))
-            node = Filter(facts=node.facts, origin=plain, input=node, condition=plain, block=block)
+            node = nodes.Filter(
+                facts=node.facts, origin=plain, input=node, condition=plain, block=block
+            )
         for query in queries:
             inner = self.query(query.select)
             right = ScopedRelation(
@@ -314,57 +302,59 @@ class _PlanBuilder:
 
     # --- SELECT ---
 
-    def _select(self, select: exp.Select) -> Node:
+    def _select(self, select: exp.Select) -> nodes.Node:
         source = self._source(select)
         block, listed = source.block, read_select_list(select, source.scope)
         group, calls = select.args.get("group"), over_calls(select)
-        node: Node
+        node: nodes.Node
         if group is not None or own_aggregates(select):
             node = self._aggregate(select, source, listed)
         else:
             child = source.node
             having = select.args.get("having")
             if having is not None:
-                child = Filter(
+                child = nodes.Filter(
                     facts=replace(child.facts, arrival=False),
                     origin=having,
                     input=child,
                     condition=having.this,
-                    clause=Clause.HAVING,
+                    clause=nodes.Clause.HAVING,
                     block=block,
                 )
             node = _projected(select, child, listed, calls, source)
         qualify = select.args.get("qualify")
         if qualify is not None:
-            node = Filter(
+            node = nodes.Filter(
                 facts=replace(node.facts, arrival=False),
                 origin=qualify,
                 input=node,
                 condition=qualify.this,
-                clause=Clause.QUALIFY,
+                clause=nodes.Clause.QUALIFY,
                 block=block,
             )
         if select.args.get("distinct") is not None:
             windowed = self._is_distinct_by_windows(select, node)
             windows = node.facts.windows if windowed else ()
-            node = Distinct(
+            node = nodes.Distinct(
                 facts=Facts(columns=node.facts.columns, windows=windows),
                 origin=select,
                 input=node,
                 windowed=windowed,
-                state_ttl_ms=None if isinstance(node, Aggregate) else self._life_alone(block),
+                state_ttl_ms=None if isinstance(node, nodes.Aggregate) else self._life_alone(block),
                 block=block,
             )
         return _limited(node, select) or replace(node, syntax=select)
 
-    def _is_distinct_by_windows(self, select: exp.Select, child: Node) -> bool:
+    def _is_distinct_by_windows(self, select: exp.Select, child: nodes.Node) -> bool:
         if is_windowed(select.expressions):
             return True
         windowed = sum(len(window.ends) for window in child.facts.windows) == 1
         self.followed = self.followed or windowed
         return windowed
 
-    def _aggregate(self, select: exp.Select, source: _Source, listed: SelectList) -> Aggregate:
+    def _aggregate(
+        self, select: exp.Select, source: _Source, listed: SelectList
+    ) -> nodes.Aggregate:
         group, having = select.args.get("group"), select.args.get("having")
         values = group.expressions if group is not None else []
         child, block = source.node, source.block
@@ -389,7 +379,7 @@ class _PlanBuilder:
             if isinstance(join, exp.Join) and isinstance(join.this, exp.Unnest)
             for text in described_sets(join.this)
         ]
-        return Aggregate(
+        return nodes.Aggregate(
             facts=facts,
             origin=group or select,
             input=child,
@@ -404,7 +394,7 @@ class _PlanBuilder:
             block=block,
         )
 
-    def _life_alone(self, block: Block) -> int | None:
+    def _life_alone(self, block: nodes.Block) -> int | None:
         """Return the time to live of what an operator keeps of the only relation in FROM."""
         if len(block.relations) != 1:
             return None
@@ -417,11 +407,11 @@ def _joins(select: exp.Select) -> list[exp.Expr]:
 
 def _projected(
     select: exp.Select,
-    child: Node,
+    child: nodes.Node,
     listed: SelectList,
     calls: Sequence[exp.Window],
     source: _Source,
-) -> Project | Over:
+) -> nodes.Project | nodes.Over:
     block, in_time = source.block, not (reads_windows(select) and has_over(select))
     facts = facts_of_projection(
         child.facts, listed.columns, listed.shown, block.first, keeps_rowtimes=in_time
@@ -429,7 +419,7 @@ def _projected(
     if in_time:
         facts = replace(facts, windows=source.windows.listed(listed.shown))
     if calls:
-        return Over(
+        return nodes.Over(
             facts=facts,
             origin=select,
             input=child,
@@ -439,7 +429,7 @@ def _projected(
             block=block,
         )
     arrival = child.facts.arrival and len(block.relations) == 1 and not has_over(select)
-    return Project(
+    return nodes.Project(
         facts=replace(facts, arrival=arrival),
         origin=select,
         input=child,
@@ -449,7 +439,7 @@ def _projected(
     )
 
 
-def _limited(child: Node, query: exp.Expr) -> Limit | None:
+def _limited(child: nodes.Node, query: exp.Expr) -> nodes.Limit | None:
     """Return the operator of ORDER BY, LIMIT and the like of a query; None where it has none."""
     parts = {part: query.args.get(part) for part in _LIMITS}
     origin = next((part for part in parts.values() if part is not None), None)
@@ -457,7 +447,7 @@ def _limited(child: Node, query: exp.Expr) -> Limit | None:
         return None
     # what is behind brackets, or a UNION ALL, leaves the order of arrival to the SELECTs inside
     arrival = child.facts.arrival and not isinstance(query, exp.Select)
-    return Limit(
+    return nodes.Limit(
         facts=replace(child.facts, arrival=arrival, windows=()),
         origin=origin,
         syntax=query,
@@ -466,17 +456,17 @@ def _limited(child: Node, query: exp.Expr) -> Limit | None:
     )
 
 
-def _combined(node: exp.SetOperation, left: Node, right: Node) -> SetOp:
+def _combined(node: exp.SetOperation, left: nodes.Node, right: nodes.Node) -> nodes.SetOp:
     all_rows = not node.args.get("distinct")
-    kind = {exp.Union: SetKind.UNION, exp.Intersect: SetKind.INTERSECT}.get(
-        type(node), SetKind.EXCEPT
+    kind = {exp.Union: nodes.SetKind.UNION, exp.Intersect: nodes.SetKind.INTERSECT}.get(
+        type(node), nodes.SetKind.EXCEPT
     )
-    plain = kind is SetKind.UNION and all_rows
+    plain = kind is nodes.SetKind.UNION and all_rows
     named = plain and names_columns(node.this) and names_columns(node.expression)
     facts = facts_of_set_operation(left.facts, right.facts, keeps_rowtimes=named)
     if plain:
         facts = replace(facts, windows=windows_of_union(left.facts, right.facts))
-    return SetOp(
+    return nodes.SetOp(
         facts=replace(facts, arrival=plain and _carries_arrival(node, left, right)),
         origin=node,
         syntax=node,
@@ -487,7 +477,7 @@ def _combined(node: exp.SetOperation, left: Node, right: Node) -> SetOp:
     )
 
 
-def _carries_arrival(node: exp.SetOperation, left: Node, right: Node) -> bool:
+def _carries_arrival(node: exp.SetOperation, left: nodes.Node, right: nodes.Node) -> bool:
     """Return whether rows of both sides have an order of arrival, as they are of different tables."""
     if not (left.facts.arrival and right.facts.arrival) or scans_in(left) & scans_in(right):
         return False

@@ -38,23 +38,12 @@ from penstock.sql.plan.clauses.temporal_joins import (
     refuse_left_without_rowtime,
     refuse_unversioned,
 )
+from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.facts import (
     Facts,
     facts_of_join,
     facts_of_temporal_join,
     unique_name,
-)
-from penstock.sql.plan.logical.nodes import (
-    Block,
-    Join,
-    JoinType,
-    LookupJoin,
-    Node,
-    Refused,
-    Scan,
-    SubqueryAlias,
-    TemporalJoin,
-    TopN,
 )
 from penstock.sql.plan.logical.plan import walk
 from penstock.sql.plan.rules.flow import ScanFlow
@@ -75,7 +64,7 @@ class JoinedQuery:
     """A condition with a query as a semi or an anti join with `select`, a relation named INNER, by `conditions`."""
 
     condition: exp.Expr
-    kind: JoinType
+    kind: nodes.JoinType
     select: exp.Select
     conditions: Sequence[exp.Expr]
 
@@ -128,16 +117,16 @@ def _inner_query(
 
 
 def join_node(
-    left: Node,
-    right: Node,
+    left: nodes.Node,
+    right: nodes.Node,
     node: exp.Join,
     scopes: tuple[Scope, Scope],
-    block: Block,
+    block: nodes.Block,
     state_ttl_ms: tuple[int | None, int | None] = (None, None),
-) -> Join:
+) -> nodes.Join:
     """Return a join of two relations in FROM; `scopes` are the names of its sides."""
     pairs, rest = pairs_of(join_conditions(node, scopes[0]), *scopes)
-    return Join(
+    return nodes.Join(
         facts=facts_of_join(left.facts, right.facts),
         origin=node,
         left=left,
@@ -152,9 +141,11 @@ def join_node(
     )
 
 
-def lookup_node(left: Node, right: Node, node: exp.Join, block: Block) -> LookupJoin:
+def lookup_node(
+    left: nodes.Node, right: nodes.Node, node: exp.Join, block: nodes.Block
+) -> nodes.LookupJoin:
     """Return a join with the rows that a table has at the time of the batch."""
-    return LookupJoin(
+    return nodes.LookupJoin(
         facts=facts_of_join(left.facts, right.facts),
         origin=node,
         left=left,
@@ -252,16 +243,16 @@ def _query_columns(query: exp.Expr, tables: Sequence[ScanFlow]) -> frozenset[str
 
 
 def semi_join_node(
-    left: Node,
-    right: Node,
+    left: nodes.Node,
+    right: nodes.Node,
     query: JoinedQuery,
     scope: Scope,
     named: ScopedRelation,
-    block: Block,
-) -> Join:
+    block: nodes.Block,
+) -> nodes.Join:
     """Return the semi or anti join of `left` with the inner query of a condition."""
     pairs, rest = pairs_of(query.conditions, scope, Scope(relations=(named,)))
-    return Join(
+    return nodes.Join(
         facts=left.facts,
         origin=query.condition,
         left=left,
@@ -286,15 +277,15 @@ def _joined_query(condition: exp.Expr, scope: Scope) -> JoinedQuery | None:
 
 
 def temporal_node(
-    left: Node,
-    right: SubqueryAlias,
+    left: nodes.Node,
+    right: nodes.SubqueryAlias,
     node: exp.Join,
     scope: Scope,
-    block: Block,
+    block: nodes.Block,
     *,
-    joined: Sequence[SubqueryAlias],
+    joined: Sequence[nodes.SubqueryAlias],
     tables: Sequence[ScanFlow],
-) -> TemporalJoin | Refused:
+) -> nodes.TemporalJoin | nodes.Refused:
     """Return a join of `left`, whose names are in `scope`, with the versions of `right`.
 
     `joined` are the relations of the FROM before, of which the first alone may have been joined otherwise. Refused
@@ -310,7 +301,7 @@ def temporal_node(
         sources = first.facts.sources(version.expression.name)
     if not sources:
         return _refused(left, right, node, refuse_left_without_rowtime(version))
-    return TemporalJoin(
+    return nodes.TemporalJoin(
         facts=facts_of_temporal_join(left.facts, right.facts, scans_in(right)),
         origin=node,
         left=left,
@@ -329,7 +320,7 @@ def temporal_node(
 
 
 def _versions(
-    right: SubqueryAlias, node: exp.Expr, tables: Sequence[ScanFlow]
+    right: nodes.SubqueryAlias, node: exp.Expr, tables: Sequence[ScanFlow]
 ) -> Versions | Refusal:
     if isinstance(node, ScanTable):
         return read_table_versions(node, tables)
@@ -340,7 +331,7 @@ def _versions(
     best = next(
         found
         for found in walk(right)
-        if isinstance(found, TopN) and found.syntax is numbered.select
+        if isinstance(found, nodes.TopN) and found.syntax is numbered.select
     )
     if best.input.facts.sources(last_by(numbered).name) is None:
         return refuse_unversioned(node)
@@ -348,15 +339,17 @@ def _versions(
     return read_view_versions(node, numbered, values)
 
 
-def _refused(left: Node, right: Node, node: exp.Join, refusal: Refusal) -> Refused:
+def _refused(
+    left: nodes.Node, right: nodes.Node, node: exp.Join, refusal: Refusal
+) -> nodes.Refused:
     columns = facts_of_join(left.facts, right.facts).columns
-    return Refused(facts=Facts(columns=columns), origin=node, input=left, stage=refusal)
+    return nodes.Refused(facts=Facts(columns=columns), origin=node, input=left, stage=refusal)
 
 
-def _is_versioned(relation: SubqueryAlias) -> bool:
+def _is_versioned(relation: nodes.SubqueryAlias) -> bool:
     return relation.syntax is not None and relation.syntax.args.get("version") is not None
 
 
-def scans_in(node: Node) -> frozenset[int]:
+def scans_in(node: nodes.Node) -> frozenset[int]:
     """Return the numbers of the tables that an operator reads."""
-    return frozenset(found.index for found in walk(node) if isinstance(found, Scan))
+    return frozenset(found.index for found in walk(node) if isinstance(found, nodes.Scan))

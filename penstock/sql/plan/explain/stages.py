@@ -10,16 +10,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from penstock.sql.incremental.over_frame import RangeState, UnboundedState
 from penstock.sql.incremental.stages import (
     Calc,
     ChangelogNormalize,
     EventTimeStage,
     IncrementalQuery,
     OverAggregate,
+    RangeState,
     RecomputeOperator,
     Stage,
     TemporalJoin,
+    UnboundedState,
     WindowAggregate,
 )
 from penstock.sql.plan.explain.operators import short_table

@@ -15,7 +15,7 @@ from penstock.connector.file_output import FileOutput, WrittenByEngine
 from penstock.sql.plan.analyzer import filled_columns
 from penstock.sql.plan.explain.document import ExplainedOperator, explain_query, flink_letters
 from penstock.sql.plan.rules.flow import describe_changes
-from penstock.sql.plan.table_writer import place_table_writer
+from penstock.sql.plan.table_writer import choose_table_writer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -221,7 +221,7 @@ def table_writer(insert: AnalysedInsert, *, shared: bool) -> str | None:
         return "Spark: the statement set reads once for several tables"
     columns = tuple(filled_columns(insert.statement, insert.target))
     try:
-        found = place_table_writer(insert.query, columns, insert.sink)
+        found = choose_table_writer(insert.query, columns, insert.sink)
     except StateMismatchError as error:
         return f"nobody: {error.message}"  # a run says so, too
     match found:

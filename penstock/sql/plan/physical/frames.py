@@ -160,7 +160,7 @@ class FrameBuilder:
                 staging=self._staging(index, leaf) if streaming else None,
                 outage_file=self._outage_file(index) if streaming else None,
                 event_times=self._event_times(index, tag),
-                place=index,
+                number=index,
             )
         if window_tables(query):
             query = inline_ctes(query)  # a function reads a query of its own, which knows no WITH
@@ -201,7 +201,7 @@ class FrameBuilder:
         staging: str | None,
         outage_file: str | None,
         event_times: str,
-        place: int,
+        number: int,
     ) -> None:
         arrives = any(node.arrives for node in nodes)
         frame, late_bound = self._leaf_frame(
@@ -212,7 +212,7 @@ class FrameBuilder:
             staging=staging,
             outage_file=outage_file,
             event_times=event_times,
-            place=place if arrives else None,
+            number=number if arrives else None,
         )
         views: dict[tuple[bool, bool], str] = {}
         for node in nodes:
@@ -264,7 +264,7 @@ class FrameBuilder:
         staging: str | None,
         outage_file: str | None,
         event_times: str,
-        place: int | None,
+        number: int | None,
     ) -> tuple[DataFrame, bool]:
         computed = {name: to_spark(text, leaf.table.schema) for name, text in leaf.computed.items()}
         source = self._source(leaf)
@@ -280,7 +280,7 @@ class FrameBuilder:
             outage_file=outage_file,
             event_times=event_times,
         )
-        scan = replace(scan, member=member if streaming else None, input=place)
+        scan = replace(scan, member=member if streaming else None, input=number)
         read = read_scan_frame(
             self.spark,
             scan,

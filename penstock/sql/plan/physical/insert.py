@@ -39,7 +39,7 @@ from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.physical.batch_metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.physical.frames import FrameBuilder
 from penstock.sql.plan.rules.inline import is_plain_projection
-from penstock.sql.plan.table_writer import place_table_writer
+from penstock.sql.plan.table_writer import choose_table_writer
 
 # --- rows of a sink ---
 
@@ -93,7 +93,7 @@ def to_display_rows(frame: DataFrame, query: AnalysedQuery, *, streaming: bool) 
     return frame.select(shorts[kind].alias("op"), *(F.col(f"`{n}`") for n in frame.columns[:-1]))
 
 
-KEPT_BATCHES = 1_000
+MAX_BATCHES = 1_000
 """Batches that are kept apart: only the last can be replayed, and no reader is so far behind."""
 
 
@@ -109,7 +109,7 @@ class SinkCounts:
         """Add the counts of a batch, replacing those of an earlier run of it."""
         with self._lock:
             self._batches[batch_id] = dict(rows)
-            while len(self._batches) > KEPT_BATCHES:
+            while len(self._batches) > MAX_BATCHES:
                 oldest = self._batches.pop(min(self._batches))
                 self._before = _sum(self._before, oldest)
 
@@ -302,7 +302,7 @@ class PlannedInsert(LocatedQuery):
         return is_plain_projection(self.analysed.query, filtered=True)
 
     @property
-    def kept(self) -> IncrementalInsert | None:
+    def incremental(self) -> IncrementalInsert | None:
         """The incremental query that computes the results; None where Spark does that, or rows are only added."""
         if self.analysed.maintained is None:
             return None
@@ -372,14 +372,14 @@ class PlannedInsert(LocatedQuery):
             lost_lease=lost_lease,
         )
         names = [name for name, _ in self.columns]
-        output = place_table_writer(self.analysed, names, self.target, self.spark)
+        output = choose_table_writer(self.analysed, names, self.target, self.spark)
         if isinstance(output, FileOutput):
             return self._start_files(output, settings)
         # building a frame starts Python processes: the first start takes the one that was checked
         frame = self.unused.pop() if self.unused else self._frame()
         with configured(self.spark, {**self.builder.conf, **self._streaming_conf(frame)}):
-            if self.kept is not None:
-                return self.kept.start(frame, settings)
+            if self.incremental is not None:
+                return self.incremental.start(frame, settings)
             frame = self._result_of(frame)
             if not self._sends_on_what_is_delivered:
                 frame = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
@@ -412,15 +412,15 @@ class PlannedInsert(LocatedQuery):
 
     def shaped(self, frame: DataFrame) -> DataFrame:
         """Name and type the columns of the query's rows as the target's. Raises InputError."""
-        given = [name for name in frame.columns if name != ROW_KIND]
-        if len(given) != len(self.columns):
+        names = [name for name in frame.columns if name != ROW_KIND]
+        if len(names) != len(self.columns):
             raise InputError(
-                f"INSERT INTO {self.sink} gives {len(given)} columns "
-                f"({', '.join(given)}), the table takes {len(self.columns)} "
+                f"INSERT INTO {self.sink} gives {len(names)} columns "
+                f"({', '.join(names)}), the table takes {len(self.columns)} "
                 f"({', '.join(name for name, _ in self.columns)})",
                 hint="name the columns: INSERT INTO t (a, b) SELECT ...",
             )
-        kinds = [ROW_KIND] if len(given) < len(frame.columns) else []
+        kinds = [ROW_KIND] if len(names) < len(frame.columns) else []
         renamed = frame.toDF(*(name for name, _ in self.columns), *kinds)
         typed = renamed.select(
             *(F.col(f"`{name}`").cast(kind).alias(name) for name, kind in self.columns), *kinds
@@ -459,6 +459,10 @@ class PlannedInsert(LocatedQuery):
     def _result_of(self, frame: DataFrame) -> DataFrame:
         """Return a frame with the rows for the sink, named and typed as the target's. Raises InputError."""
         try:
-            return self.shaped(frame) if self.kept is None else self.kept.columns_of(frame)
+            return (
+                self.shaped(frame)
+                if self.incremental is None
+                else self.incremental.columns_of(frame)
+            )
         except AnalysisException as error:
             raise as_input_error(error) from error

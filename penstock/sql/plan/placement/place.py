@@ -163,7 +163,7 @@ class PlacementOptions:
     temporal: bool = False
 
 
-def place_operators(
+def choose_engines(
     plan: Plan, options: PlacementOptions, planner: StagePlanner
 ) -> PhysicalPlan | Refusal:
     """Choose the engines of a plan; a refusal for what no engine runs, or the sink does not take.
@@ -174,7 +174,7 @@ def place_operators(
     spark = SparkTraits(plan.scans)
     refused = _refuse_lateral(plan, options) or refuse_no_row(plan.inlined)
     if options.temporal:
-        return refused or place_on_stages(plan, spark, options, planner)
+        return refused or plan_on_stages(plan, spark, options, planner)
     if len(options.at_rest) == len(plan.scans) or not (options.sink is not None or changing):
         flow = Flow(columns=None)
         root = _on_one_engine(plan.root, flow)
@@ -193,7 +193,7 @@ def place_operators(
         return found
     if found is not None and plan.lookups:
         return found  # stages follow their tables, and a lookup does not
-    return place_on_stages(plan, spark, options, planner)
+    return plan_on_stages(plan, spark, options, planner)
 
 
 def _streamed(
@@ -213,7 +213,7 @@ def _streamed(
     return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark)
 
 
-def place_on_stages(
+def plan_on_stages(
     plan: Plan, spark: SparkTraits, options: PlacementOptions, planner: StagePlanner
 ) -> PhysicalPlan | Refusal:
     """Run a plan by stages, over what Spark streams for them."""

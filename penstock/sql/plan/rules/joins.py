@@ -1,7 +1,7 @@
 """Classify joins: interval joins, which Spark's append mode runs, regular joins, temporal joins in event time.
 
 Also refuses early what Spark refuses only when a stream starts: joins without an equality, windows of processing time.
-Lookup joins, whose time is a processing time, are removed before; `incremental/planning/temporal_join.py` plans
+Lookup joins, whose time is a processing time, are removed before; `incremental/planning/join.py` plans
 temporal joins.
 """
 

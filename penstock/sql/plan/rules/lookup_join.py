@@ -2,7 +2,7 @@
 
 Flink's rules (CommonPhysicalLookupJoin): an INNER or LEFT join that compares a column for equality. Each batch asks
 the table for the rows of its keys (lookup_keys.py), or reads it whole; later changes of the table do not change
-results that are written. Temporal joins in event time are not changed here (`incremental/planning/temporal_join.py`).
+results that are written. Temporal joins in event time are not changed here (`incremental/planning/join.py`).
 """
 
 from __future__ import annotations

@@ -19,17 +19,15 @@ from penstock.connector.changelog import ChangelogMode, RowKind
 from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.incremental.describe import state_of
-from penstock.sql.incremental.over_frame import (
-    AccumulatorState,
-    RangeState,
-    RowsState,
-    UnboundedState,
-)
 from penstock.sql.incremental.stages import (
     INPUT_INDEX,
     INPUT_TIME,
+    AccumulatorState,
     OverAggregate,
+    RangeState,
     RecomputeOperator,
+    RowsState,
+    UnboundedState,
     WindowAggregate,
     input_column,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.sql.plan.physical.insert import KEPT_BATCHES, SinkCounts
+from penstock.sql.plan.physical.insert import MAX_BATCHES, SinkCounts
 
 
 def test_a_batch_that_is_run_again_counts_once() -> None:
@@ -22,8 +22,8 @@ def test_old_batches_stay_in_the_sum() -> None:
     """They are no longer kept apart."""
     counts = SinkCounts()
 
-    for number in range(KEPT_BATCHES + 2):
+    for number in range(MAX_BATCHES + 2):
         counts.add(number, {"a": 1})
 
     assert counts.of(0) == {}
-    assert counts.total() == {"a": KEPT_BATCHES + 2}
+    assert counts.total() == {"a": MAX_BATCHES + 2}

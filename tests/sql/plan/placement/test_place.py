@@ -17,7 +17,7 @@ from penstock.sql.plan.placement.place import (
     PhysicalNode,
     PhysicalPlan,
     PlacementOptions,
-    place_operators,
+    choose_engines,
 )
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.syntax.refusal import Refusal
@@ -34,7 +34,7 @@ def placed(sql: str, sink: SinkTable | None = ANYWHERE, **options: object) -> Ph
     """Place the operators of a query. Raises UnsupportedError."""
     plan = plan_of(sql)
     planner = partial(plan_incremental, tables=list(map(scan_flow, plan.scans)))
-    found = place_operators(plan, PlacementOptions(sink=sink, **options), planner)  # type: ignore[arg-type]
+    found = choose_engines(plan, PlacementOptions(sink=sink, **options), planner)  # type: ignore[arg-type]
     if isinstance(found, Refusal):
         raise found.error()
     return found
