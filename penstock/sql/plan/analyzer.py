@@ -21,10 +21,9 @@ from penstock.sql.plan.analysis import analyse, analyse_or_refuse
 from penstock.sql.plan.rules.sink_changelog import (
     SinkTable,
     conflict_refusal,
-    first_of_each_key,
     has_several_rows_of_a_key,
     keeps_first,
-    last_of_each_key,
+    one_of_each_key,
     sink_refusal,
 )
 from penstock.sql.plan.syntax_rules import PlanForm
@@ -97,8 +96,29 @@ class Analyzer:
         connector = connector_of(target, project=self.project)
         connector.check(target)
         sink = connector.sink(target)
-        if statement.overwrite:
-            return self._analyse_overwrite(statement, target, connector, sink)
+        editor, earlier = None, list[AnalysedQuery]()
+        if statement.overwrite:  # its query runs once, over all rows
+            query = analyse(statement.query, self.namespace, self.project, appends=False)
+            editor = overwriting(statement, target, query, connector)
+        else:
+            query, *earlier = self._analyse_forms(statement, target, sink)
+        return AnalysedInsert(
+            statement=statement,
+            target=target,
+            query=query,
+            sink=sink,
+            earlier=tuple(earlier),
+            editor=editor,
+            pipeline=self.pipeline,
+            base=self.checkpoint_base,
+            run_for=self.run_for,
+            state_ttl_ms=self.state_ttl_ms,
+        )
+
+    def _analyse_forms(
+        self, statement: InsertInto, target: Table, sink: Sink
+    ) -> tuple[AnalysedQuery, ...]:
+        """Analyse the query of an INSERT; the forms of earlier versions come behind it. Raises InputError."""
         key = target.schema.primary_key
         into = SinkTable(
             name=str(target.identifier),
@@ -107,30 +127,15 @@ class Analyzer:
             key=key.columns if key is not None else (),
             wants_rows_before=sink.capabilities.needs_update_before,
         )
-        query, *earlier = self._analyse_forms(statement, into)
-        if query.followed and sink.capabilities.bounded_only:
+        found = self._one_row_of_each_key(statement, into, PlanForm.CURRENT)
+        if isinstance(found, Refusal):
+            raise found.error()
+        if found[0].followed and sink.capabilities.bounded_only:
             raise UnsupportedError(
                 f"{target.identifier} takes no stream: a batch that is written again would be in it twice",
                 hint="make it a Delta table: those remember their batches",
                 span=statement.span,
             )
-        return AnalysedInsert(
-            statement=statement,
-            target=target,
-            query=query,
-            sink=sink,
-            earlier=tuple(earlier),
-            pipeline=self.pipeline,
-            base=self.checkpoint_base,
-            run_for=self.run_for,
-            state_ttl_ms=self.state_ttl_ms,
-        )
-
-    def _analyse_forms(self, statement: InsertInto, into: SinkTable) -> tuple[AnalysedQuery, ...]:
-        """Analyse the query of an INSERT; the forms of earlier versions come behind it. Raises InputError."""
-        found = self._one_row_of_each_key(statement, into, PlanForm.CURRENT)
-        if isinstance(found, Refusal):
-            raise found.error()
         if not any(query.follows_windows for query in found):
             return found
         named = self._one_row_of_each_key(statement, into, PlanForm.TIES_BROKEN)
@@ -156,7 +161,7 @@ class Analyzer:
             if wrong is not None:
                 return wrong
             if keeps_first(conflict, query.flow, into):
-                asked, refusal = first_of_each_key(asked, into), None
+                asked, refusal = one_of_each_key(asked, into, last=False), None
                 query = self._analyse_into(asked, into, form)
                 if isinstance(query, Refusal):
                     return query
@@ -164,7 +169,7 @@ class Analyzer:
             return query, *self._with_open_ties(asked, into, query)
         if not has_several_rows_of_a_key(query.flow, into):
             return refusal
-        materialized = self._analyse_into(last_of_each_key(asked, into), into, form)
+        materialized = self._analyse_into(one_of_each_key(asked, into, last=True), into, form)
         if isinstance(materialized, Refusal):
             return sink_refusal(query.flow, into) or refusal
         if query.flow.key is not None:
@@ -192,24 +197,6 @@ class Analyzer:
             sink=sink,
             state_ttl_ms=self.state_ttl_ms,
             form=form,
-        )
-
-    def _analyse_overwrite(
-        self, statement: InsertInto, target: Table, connector: Connector, sink: Sink
-    ) -> AnalysedInsert:
-        """Check an INSERT OVERWRITE: its query runs once, over all rows. Raises InputError."""
-        query = analyse(statement.query, self.namespace, self.project, appends=False)
-        editor = overwriting(statement, target, query, connector)
-        return AnalysedInsert(
-            statement=statement,
-            target=target,
-            query=query,
-            sink=sink,
-            editor=editor,
-            pipeline=self.pipeline,
-            base=self.checkpoint_base,
-            run_for=self.run_for,
-            state_ttl_ms=self.state_ttl_ms,
         )
 
     @property

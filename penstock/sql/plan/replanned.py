@@ -71,8 +71,7 @@ def _unites_upserts(node: nodes.SetOp, spark: SparkTraits) -> bool:
 
 
 def _of_block(block: QueryBlock) -> Iterator[Replanned]:
-    where = block.select.args.get("where")
-    tests = conjuncts(where.this if where is not None else None)
+    tests = conjuncts(block.select.args.get("where"))
     named = {(c.table, c.name) for test in tests for c in test.find_all(exp.Column)}
     for relation in block.relations:
         best = relation.top_n

@@ -46,6 +46,11 @@ def from_items(select: exp.Expr) -> list[exp.Expr]:
     return found + [join.this if isinstance(join, exp.Join) else join for join in joins]
 
 
+def is_table(node: exp.Expr) -> bool:
+    """Return whether an item of FROM is a table or a query, rather than a function that unfolds each row."""
+    return isinstance(node, exp.Table | exp.Subquery)
+
+
 def star_qualifier(item: exp.Expr) -> str | None:
     """Return the qualifier of a star, empty for a bare one; None for anything else."""
     if isinstance(item, exp.Star):

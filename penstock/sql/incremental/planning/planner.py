@@ -40,7 +40,6 @@ from penstock.sql.incremental.planning.stage_list import StageList, union_inputs
 from penstock.sql.incremental.planning.top_n import plan_top_n
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
 from penstock.sql.plan.builder.joins import INNER
-from penstock.sql.plan.builder.relations import is_table
 from penstock.sql.plan.clauses.joins import (
     conjuncts,
     has_query,
@@ -83,6 +82,7 @@ from penstock.sql.plan.rules.top_n import RowNumberQuery, check_limit, find_row_
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
+from penstock.sql.syntax.traversal import is_table
 
 
 def plan_incremental(
@@ -342,7 +342,7 @@ class _StagePlanner:
         items = expanded_items(select, origins, shown)
         if isinstance(items, Refusal):
             return items
-        tests = conjuncts(where.this if where is not None else None)
+        tests = conjuncts(where)
         plain = [test for test in tests if not has_query(test)]
         source = self._joined(block, named, needed_names(select, items, where), plain)
         if isinstance(source, Refusal):

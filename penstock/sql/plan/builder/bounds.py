@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from penstock.sql.plan.builder.relations import ColumnRef, Scope
 from penstock.sql.plan.clauses.joins import conjuncts, join_type
-from penstock.sql.plan.logical.nodes import Block, JoinBound, JoinType, Scan, SubqueryAlias
+from penstock.sql.plan.logical.nodes import JoinBound, JoinType, Scan, SubqueryAlias
 from penstock.sql.plan.rules.joins import compares_windows, is_temporal, is_time
 from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.syntax.intervals import interval_value
@@ -31,38 +31,24 @@ class JoinTimeBound:
     ends_filled: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinTimeBounds:
-    """The bounds in time of the joins of streams in a FROM, by the id of their syntax."""
-
-    joins: Mapping[int, JoinTimeBound]
-
-    def of_select(self, bound: JoinBound) -> JoinBound:
-        """Return the bound of a SELECT that compares `bound` somewhere: none where an outer join does not end."""
-        ends = all(join.ends_filled for join in self.joins.values())
-        return bound if ends else JoinBound.NONE
-
-    def of(self, join: exp.Join, block: Block, *, by_windows: bool) -> JoinBound:
-        """Return the bound of a join. `by_windows`: it is the only one, of windows that have other names."""
-        return block.bound if by_windows or not block.bounded else self.joins[id(join)].bound
-
-
 def join_time_bounds(
     select: exp.Select,
     first: SubqueryAlias,
     joined: Sequence[tuple[exp.Join, SubqueryAlias]],
     scope: Scope,
-) -> JoinTimeBounds:
-    """Return the bounds in time of the joins of a FROM, whose relations are `first`, those `joined`, and `scope`."""
+) -> dict[int, JoinTimeBound]:
+    """Return the bounds in time of the joins of streams in a FROM, by the id of their syntax.
+
+    The relations of the FROM are `first`, those `joined`, and `scope`.
+    """
     found: dict[int, JoinTimeBound] = {}
     relations = [first]
-    where = select.args.get("where")
-    tests = conjuncts(where.this if where is not None else None)
+    tests = conjuncts(select.args.get("where"))
     for join, right in joined:
         if not is_lookup(join) and not is_temporal(join.this):
             found[id(join)] = _join_time_bound(join, relations, right, tests, scope)
         relations.append(right)
-    return JoinTimeBounds(joins=found)
+    return found
 
 
 def _join_time_bound(

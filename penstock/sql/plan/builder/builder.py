@@ -33,7 +33,6 @@ from penstock.sql.plan.builder.relations import (
     aliased,
     function_node,
     has_over,
-    is_table,
     named_relation,
     names_columns,
     read_select_list,
@@ -70,7 +69,7 @@ from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.plan.rules.top_n import RowNumberQuery, find_row_number, winner
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import attach, source_of
-from penstock.sql.syntax.traversal import copy_tree, from_items
+from penstock.sql.syntax.traversal import copy_tree, from_items, is_table
 
 _LIMITS = ("order", "limit", "offset", "fetch")
 
@@ -180,8 +179,8 @@ class _PlanBuilder:
             windows = BlockWindows(scope=windows.scope)
         joins = [(join, rights[id(join)][0]) for join, _ in tables]
         bounds = join_time_bounds(select, first, joins, windows.scope)
-        if not windows.joins:
-            bound = bounds.of_select(bound)
+        if not windows.joins and not all(found.ends_filled for found in bounds.values()):
+            bound = nodes.JoinBound.NONE  # an outer join does not end
         block = self._block(select, windows, bound)
         left: nodes.Node = first
         scope = Scope(relations=(named,))
@@ -195,7 +194,8 @@ class _PlanBuilder:
             scopes = (scope, Scope(relations=(named,)))
             left = self._joined(left, right, join, scopes, block, joined)
             if isinstance(left, nodes.Join):
-                left = replace(left, bound=bounds.of(join, block, by_windows=windows.joins))
+                of_all = windows.joins or not block.bounded
+                left = replace(left, bound=block.bound if of_all else bounds[id(join)].bound)
             scope = scope.with_relation(named)
             joined.append(right)
         return _Source(node=left, scope=scope, windows=windows, block=block), where

@@ -183,11 +183,6 @@ def _all_of(relations: Sequence[ScopedRelation]) -> list[exp.Expr]:
 # --- relations ---
 
 
-def is_table(node: exp.Expr) -> bool:
-    """Return whether an item of FROM is a table or a query, rather than a function that unfolds each row."""
-    return isinstance(node, exp.Table | exp.Subquery)
-
-
 def has_over(select: exp.Select) -> bool:
     """Return whether values of a SELECT list have an OVER clause."""
     return any(item.find(exp.Window) for item in select.expressions)

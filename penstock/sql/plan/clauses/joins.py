@@ -181,10 +181,10 @@ def is_only_of(test: exp.Expr, alias: str) -> bool:
 
 
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    """Split a condition at its ANDs."""
+    """Split a condition, or a WHERE, at its ANDs."""
     if condition is None:
         return []
-    bare = condition.unnest()
+    bare = (condition.this if isinstance(condition, exp.Where) else condition).unnest()
     if not isinstance(bare, exp.And):
         return [bare]
     return [*conjuncts(bare.this), *conjuncts(bare.expression)]
@@ -268,11 +268,10 @@ def read_correlated(
     A refusal for an aggregation with such conditions, and for IN with other than one named column.
     """
     inner = found.select.copy()
-    where = inner.args.get("where")
     own = names_in(found.select)
     correlated: list[exp.Expr] = []
     rest: list[exp.Expr] = []
-    for part in conjuncts(where.this if where is not None else None):
+    for part in conjuncts(inner.args.get("where")):
         outside = any(is_outer(c, own) and knows(c) for c in part.find_all(exp.Column))
         (correlated if outside else rest).append(part)
     if correlated and (inner.args.get("group") or inner.find(exp.AggFunc, exp.Limit)):

@@ -41,7 +41,7 @@ from penstock.sql.plan.rules.union_parts import have_other_keys, telling_column,
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
-from penstock.sql.syntax.traversal import find_nodes
+from penstock.sql.syntax.traversal import find_nodes, is_table
 
 # --- joins under changes ---
 
@@ -81,7 +81,7 @@ def joined_flow(
     if not changing:
         stateful = next((r.flow.stateful for r in relations if r.flow.stateful is not None), None)
         stateful_joins = (
-            j for j, n in zip(joins, nodes[1:], strict=True) if _is_table(n) and not is_lookup(j)
+            j for j, n in zip(joins, nodes[1:], strict=True) if is_table(n) and not is_lookup(j)
         )
         join = next(stateful_joins, None)
         return JoinedFlow(flow=Flow(columns=None, stateful=stateful or join))
@@ -116,7 +116,7 @@ def _with_static(
     looked_up: list[tuple[int, str]] = []
     changed: Flow | Refusal = flow
     for position, (node, join, relation) in enumerate(zip(nodes, joins, relations, strict=True)):
-        if not _is_table(node):
+        if not is_table(node):
             changed = _unfolded(flow, join)
             if isinstance(changed, Refusal):
                 return changed
@@ -148,10 +148,6 @@ def _with_static(
         broadcast=tuple(alias for _, alias in looked_up),
         outer=tuple(outer),
     )
-
-
-def _is_table(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Table | exp.Subquery)
 
 
 def _unfolded(flow: Flow, join: exp.Expr) -> Flow | Refusal:

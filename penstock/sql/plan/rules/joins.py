@@ -21,7 +21,7 @@ from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
-from penstock.sql.syntax.traversal import find_nodes, from_items
+from penstock.sql.syntax.traversal import find_nodes, from_items, is_table
 
 _RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
@@ -34,7 +34,7 @@ def is_regular(select: exp.Select) -> bool:
 
     Over streams each of their rows may match one that arrives at any time.
     """
-    return (bool(_tables(select)) and not _is_bounded(select)) or has_inner_query(select)
+    return (bool(_tables(select)) and bound_of(select) is JoinBound.NONE) or has_inner_query(select)
 
 
 def is_regular_block(block: Block) -> bool:
@@ -55,9 +55,7 @@ def _tables(select: exp.Select) -> list[exp.Join]:
     return [
         join
         for join in joins
-        if isinstance(join, exp.Join)
-        and isinstance(join.this, exp.Table | exp.Subquery)
-        and not is_lookup(join)
+        if isinstance(join, exp.Join) and is_table(join.this) and not is_lookup(join)
     ]
 
 
@@ -73,10 +71,6 @@ def bound_of(select: exp.Select) -> JoinBound:
     if any(map(compares_windows, tests)):
         return JoinBound.WINDOW
     return JoinBound.INTERVAL if any(map(_is_range_of_time, tests)) else JoinBound.NONE
-
-
-def _is_bounded(select: exp.Select) -> bool:
-    return bound_of(select) is not JoinBound.NONE
 
 
 def _tests(select: exp.Select) -> list[exp.Expr]:

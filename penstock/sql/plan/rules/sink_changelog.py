@@ -206,17 +206,8 @@ def has_several_rows_of_a_key(flow: Flow, sink: SinkTable) -> bool:
     return filled is not None and not _fits(flow, filled)
 
 
-def last_of_each_key(query: exp.Expr, sink: SinkTable) -> exp.Query:
-    """Write the query of the row of each key of `sink` that was added last, with its names."""
-    return _one_of_each_key(query, sink, last=True)
-
-
-def first_of_each_key(query: exp.Expr, sink: SinkTable) -> exp.Query:
-    """Write the query of the first row of each key of `sink`, with its names."""
-    return _one_of_each_key(query, sink, last=False)
-
-
-def _one_of_each_key(query: exp.Expr, sink: SinkTable, *, last: bool) -> exp.Query:
+def one_of_each_key(query: exp.Expr, sink: SinkTable, *, last: bool) -> exp.Query:
+    """Write the query of the first row of each key of `sink`, or of the one added `last`, with its names."""
     rows = attach(
         exp.Subquery(
             this=query.copy(),

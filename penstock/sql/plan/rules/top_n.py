@@ -131,11 +131,6 @@ def _find_numbering(source: exp.Expr) -> tuple[exp.Subquery, exp.Select, exp.Ali
     return (source, select, item) if numbers else None
 
 
-def take_bound(reader: exp.Select, numbered: RowNumberQuery) -> None:
-    """Remove the bound from the WHERE of the reader, in place."""
-    reader.set("where", numbered.rest)
-
-
 def check_limit(numbered: RowNumberQuery) -> Refusal | None:
     """Refuse a bound that keeps too many rows."""
     if numbered.limit <= MAX_ROWS:

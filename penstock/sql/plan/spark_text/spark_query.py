@@ -27,7 +27,6 @@ from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.top_n import (
     carry_arrival,
     find_row_number,
-    take_bound,
 )
 from penstock.sql.plan.spark_text.changes import (
     add_kind,
@@ -164,7 +163,7 @@ class _SparkWriter:
         block = query_block(node)
         assert numbered is not None, "it numbers rows"
         assert block is not None, "it is a SELECT"
-        take_bound(reader, numbered)
+        reader.set("where", numbered.rest)  # without the bound
         found = self._from(block)
         tie = node.tie if node.by_record else None
         if tie is not None:
