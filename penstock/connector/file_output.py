@@ -8,29 +8,38 @@ from typing import Any, assert_never
 
 from penstock.catalog.model import types as t
 from penstock.catalog.model.type_parser import parse_type
+from penstock.connector.expression import (
+    Expression,
+    expression_from_json,
+    expression_to_json,
+)
 
 _MICROS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilledColumn:
-    """A column of the target, and the column of the table read that fills it, as it is; with the type of that."""
+    """A column of the target, and what fills it, over the columns of the table read."""
 
     name: str
-    source: str
-    type: t.LogicalType
+    source: Expression
+
+    @property
+    def type(self) -> t.LogicalType:
+        """The type of what fills it."""
+        return self.source.type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileColumn:
-    """A column of the files. `source` is the column read that fills it; None: all its values are NULL.
+    """A column of the files. `source` fills it, over the columns that are read; None: all its values are NULL.
 
     `required`: a NULL fails the task. `statistics`: its smallest and largest value and its NULLs are told.
     """
 
     name: str
     type: t.LogicalType
-    source: str | None
+    source: Expression | None
     required: bool = False
     statistics: bool = True
 
@@ -51,7 +60,7 @@ class FileOutput:
     def filled(self) -> tuple[FilledColumn, ...]:
         """The columns that the query fills."""
         return tuple(
-            FilledColumn(name=column.name, source=column.source, type=column.type)
+            FilledColumn(name=column.name, source=column.source)
             for column in self.columns
             if column.source is not None
         )
@@ -125,7 +134,7 @@ def output_to_json(output: FileOutput) -> dict[str, Any]:
             {
                 "name": column.name,
                 "type": str(column.type),
-                "source": column.source,
+                "source": None if column.source is None else expression_to_json(column.source),
                 "required": column.required,
                 "statistics": column.statistics,
             }
@@ -140,8 +149,16 @@ def output_from_json(value: Mapping[str, Any]) -> FileOutput:
         folder=value["folder"],
         shown=value["shown"],
         compression=value["compression"],
-        columns=tuple(
-            FileColumn(**{**column, "type": parse_type(column["type"])})
-            for column in value["columns"]
-        ),
+        columns=tuple(map(_column_from_json, value["columns"])),
+    )
+
+
+def _column_from_json(value: Mapping[str, Any]) -> FileColumn:
+    source = value["source"]
+    return FileColumn(
+        name=value["name"],
+        type=parse_type(value["type"]),
+        source=None if source is None else expression_from_json(source),
+        required=value["required"],
+        statistics=value["statistics"],
     )

@@ -17,7 +17,7 @@ from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator
 from penstock.sql.plan.placement.place import PhysicalPlan
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.prune_columns import Paths, narrowed, prune_projections
-from penstock.sql.plan.rules.push_filters import PushedFilter
+from penstock.sql.plan.rules.push_filters import Fragment
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.syntax.nodes import ScanTable
 
@@ -30,7 +30,7 @@ class TableScan:
     split runtime reads the table, not the engine. `group` is the table's alignment group. `looked_up`: each batch
     reads the whole table again, it is no source of the stream. `marked`: operators with state take the rowtime for
     event time, and drop what is late. `source` is set where no connector has the table. `fields` are the fields read
-    of columns whose rows are not read whole. `filter` is what reading tasks check on its rows.
+    of columns whose rows are not read whole. `fragment` is what reading tasks compute of its rows.
     """
 
     table: Table
@@ -43,7 +43,7 @@ class TableScan:
     looked_up: bool = False
     marked: bool = True
     fields: Mapping[str, Paths] = field(default_factory=dict)
-    filter: PushedFilter | None = field(default=None, compare=False, repr=False)
+    fragment: Fragment | None = field(default=None, compare=False, repr=False)
     source: EngineSource | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -42,7 +42,7 @@ from penstock.sql.plan.rules.prune_columns import (
     prune_projections,
     row_paths,
 )
-from penstock.sql.plan.rules.push_filters import PushedFilter, find_pushed_filters
+from penstock.sql.plan.rules.push_filters import Fragment, find_fragments
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.plan.spark_text.spark_query import spark_query
 from penstock.sql.plan.syntax_rules import PlanForm, QuerySyntax, SyntaxContext, read_query
@@ -183,7 +183,7 @@ def _streamed(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
         wanted if read.lookups else _still_named(leaf, wanted, named, stateful=stateful)
         for leaf, wanted in zip(read.leaves, read.wanted, strict=True)
     ]
-    pushed = _pushed(read, placed, query)
+    fragments = _fragments(read, placed, query)
     leaves = tuple(
         replace(
             _with_fields(
@@ -194,7 +194,7 @@ def _streamed(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
             looked_up=index in written.looked_up | read.lookups
             or source.kind is SourceKind.SNAPSHOT,
             marked=waits,
-            filter=pushed.get(index),
+            fragment=fragments.get(index),
         )
         for index, (leaf, source, wanted) in enumerate(
             zip(read.leaves, read.sources, columns, strict=True)
@@ -204,13 +204,13 @@ def _streamed(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
     return AnalysedQuery(query=query, leaves=leaves, flow=placed.flow, plan=placed)
 
 
-def _pushed(read: QuerySyntax, placed: PhysicalPlan, query: exp.Expr) -> Mapping[int, PushedFilter]:
-    """Return what reading tasks check: of tables read by splits whose rows stay, and do not carry their order."""
+def _fragments(read: QuerySyntax, placed: PhysicalPlan, query: exp.Expr) -> Mapping[int, Fragment]:
+    """Return what reading tasks compute: of tables read by splits whose rows stay, and do not carry their order."""
     arriving = {node.scan for node in query.find_all(ScanTable) if node.arrives}
-    found = find_pushed_filters(placed.plan, [leaf.table.schema for leaf in read.leaves])
+    found = find_fragments(placed.plan, [leaf.table.schema for leaf in read.leaves])
     return {
-        index: pushed
-        for index, pushed in found.items()
+        index: fragment
+        for index, fragment in found.items()
         if read.sources[index].kind is SourceKind.SPLITS
         and read.sources[index].changes is ChangelogMode.INSERT_ONLY
         and index not in arriving

@@ -173,7 +173,7 @@ def _union(leaves: Sequence[TableScan]) -> TableScan:
     names = {name for leaf in leaves for name in (*leaf.columns, *leaf.computed)}
     columns, computed = delivered_columns(leaves[0].table.schema, frozenset(names))
     fields = _fields(columns, leaves)
-    return replace(leaves[0], columns=columns, computed=computed, fields=fields, filter=None)
+    return replace(leaves[0], columns=columns, computed=computed, fields=fields, fragment=None)
 
 
 def _fields(columns: Sequence[str], leaves: Sequence[TableScan]) -> dict[str, Paths]:

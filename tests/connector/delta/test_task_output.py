@@ -14,6 +14,7 @@ from penstock.connector.delta.connector import DeltaConnector
 from penstock.connector.delta.log import LogForm
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.delta.task_output import FEATURES, task_output
+from penstock.connector.expression import FieldValue
 from penstock.connector.file_output import FileOutput, WrittenByEngine
 from tests.connector.delta.tables import delta_table
 from tests.connector.delta.test_definition import EVERY_TYPE
@@ -59,7 +60,13 @@ def reason(found: FileOutput | WrittenByEngine) -> str:
 
 def columns_of(found: FileOutput | WrittenByEngine) -> list[tuple[str, str | None, bool, bool]]:
     assert isinstance(found, FileOutput), found
-    return [(c.name, c.source, c.required, c.statistics) for c in found.columns]
+    sources = [
+        c.source.path[0] if isinstance(c.source, FieldValue) else None for c in found.columns
+    ]
+    return [
+        (c.name, source, c.required, c.statistics)
+        for c, source in zip(found.columns, sources, strict=True)
+    ]
 
 
 def test_a_plain_table_is_written_by_tasks() -> None:

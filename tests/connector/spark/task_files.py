@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from penstock.catalog.model.table import Table
 from penstock.connector.contract import MicroBatch, Sink
+from penstock.connector.expression import FieldValue
 from penstock.connector.file_output import FileOutput, FilledColumn, WrittenByEngine
 from penstock.connector.spark.source.columns import FILES, RowFramer
 from penstock.connector.spark.source.task import TaskFile
@@ -19,7 +20,7 @@ from penstock.connector.spark.source.task import TaskFile
 def filled_columns(table: Table, names: Sequence[str]) -> tuple[FilledColumn, ...]:
     """Columns of a table, filled by columns of the same names and types."""
     return tuple(
-        FilledColumn(name=column.name, source=column.name, type=column.type)
+        FilledColumn(name=column.name, source=FieldValue(path=(column.name,), type=column.type))
         for column in table.schema.physical
         if column.name in names
     )

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from penstock.catalog.errors import SinkError
 from penstock.connector.arrow import arrow_type
 from penstock.connector.file_output import FileColumn, FileOutput, WrittenFile
+from penstock.connector.fragments import evaluate
 from penstock.connector.spark.source.file_statistics import Counted, file_statistics
 
 ROW_GROUP_ROWS = 200_000
@@ -75,7 +76,7 @@ class ParquetFile:
         self._footers: list[pq.FileMetaData] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows, found by the names of the columns that are read. Raises SinkError for a NULL in a required one."""
+        """Add rows, of columns as they are read. Raises SinkError for a NULL in a required one."""
         if not batch.num_rows:
             return
         arrays = [
@@ -116,7 +117,7 @@ class ParquetFile:
     def _column(self, batch: pa.RecordBatch, column: FileColumn, field: pa.Field) -> pa.Array:
         if column.source is None:
             return pa.nulls(batch.num_rows, field.type)
-        array = batch.column(column.source)
+        array = evaluate(column.source, batch)
         if column.required and array.null_count:
             raise SinkError(
                 f"{self._output.shown} does not take a row: NOT NULL constraint violated for column: {column.name}.",

@@ -79,8 +79,8 @@ def explain_scan(
         facts[name] = (*facts.get(name, ()), text)
     if leaf.computed:
         facts["computed"] = [f"{name} AS {text}" for name, text in leaf.computed.items()]
-    if leaf.filter is not None:
-        parts = " AND ".join(map(_part, leaf.filter.parts))
+    if leaf.fragment is not None and leaf.fragment.parts:
+        parts = " AND ".join(map(_part, leaf.fragment.parts))
         facts["filter"] = [f"{parts}, by the tasks that read"]
     watermark: dict[str, str | bool] | None = None
     if (declared := table.schema.watermark) is not None:

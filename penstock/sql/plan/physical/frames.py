@@ -315,7 +315,7 @@ class FrameBuilder:
             rowtime=leaf.rowtime if streaming else None,
             time_zone=self.spark.conf.get(TIME_ZONE) or "UTC",
             project=str(self.project),
-            condition=None if leaf.filter is None else leaf.filter.condition,
+            condition=None if leaf.fragment is None else leaf.fragment.condition,
             default_limit=self.default_limit,
             staging=staging,
             outage_file=outage_file,

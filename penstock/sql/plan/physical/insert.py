@@ -296,8 +296,8 @@ class PlannedInsert(LocatedQuery):
         """Whether rows out are as many as those that reading tasks give to Spark."""
         if self.sends_on_each_row:
             return True
-        filtered = [leaf.filter for leaf in self.analysed.leaves if leaf.filter is not None]
-        if not any(pushed.whole for pushed in filtered):
+        fragments = (leaf.fragment for leaf in self.analysed.leaves)
+        if not any(found is not None and found.filters_alone for found in fragments):
             return False
         return is_plain_projection(self.analysed.query, filtered=True)
 

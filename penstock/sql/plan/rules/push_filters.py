@@ -1,8 +1,9 @@
-"""Find the conditions of a query that reading tasks check on the rows of a table, before Spark gets them.
+"""Find what reading tasks compute of a query: the conditions that they check on a table's rows before Spark gets them,
+and the values of a query that has nothing else.
 
-Spark checks them again, so nothing else of the plan depends on it. A condition is taken where it stands over one table
-that is read once, without anything in between but columns by whatever name; of several parts of it, those in front, as
-Spark does not look at the others for a row that fails one of these.
+Spark checks conditions again, so nothing else of the plan depends on it. A condition is taken where it stands over one
+table that is read once, without anything in between but columns by whatever name; of several parts of it, those in
+front, as Spark does not look at the others for a row that fails one of these.
 """
 
 from __future__ import annotations
@@ -25,20 +26,27 @@ from penstock.sql.plan.logical.plan import Plan, walk
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = ["PushedFilter", "find_pushed_filters"]
+__all__ = ["Fragment", "find_fragments"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PushedFilter:
-    """A condition that tasks check, over the columns that the source delivers.
+class Fragment:
+    """What tasks compute of a query, over the columns that the source delivers.
 
-    `parts` are those parts of the query's conditions, as they are written there. `whole`: there are no others, and no
-    operator of the query but projections.
+    `condition` is what they check: `parts` of the query's conditions, as they are written there; `open`: Spark checks
+    others. `columns` are those of the query, where it has no other operators than projections and conditions; the value
+    of one is None where tasks do not compute it.
     """
 
-    condition: Expression
+    condition: Expression | None
     parts: tuple[exp.Expr, ...]
-    whole: bool
+    open: bool
+    columns: tuple[tuple[str, Expression | None], ...] | None
+
+    @property
+    def filters_alone(self) -> bool:
+        """Whether Spark neither checks other conditions nor has operators that give more or fewer rows."""
+        return self.columns is not None and not self.open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +63,8 @@ class _Rows:
     open: bool = False
 
 
-def find_pushed_filters(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, PushedFilter]:
-    """Return the conditions that tasks check, by the number of the table in `schemas`."""
+def find_fragments(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, Fragment]:
+    """Return what tasks compute of tables that are read once, by the number of the table in `schemas`."""
     named = Counter(node.scan for node in find_nodes(plan.inlined, ScanTable))
     every: dict[int, _Rows] = {}
     found: dict[int, _Rows] = {}
@@ -69,13 +77,14 @@ def find_pushed_filters(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, P
         found[rows.scan] = rows
     top = every.get(id(plan.root))
     return {
-        scan: PushedFilter(
-            condition=reduce(_and, (condition for _, condition in rows.pushed)),
+        scan: Fragment(
+            condition=reduce(_and, (c for _, c in rows.pushed)) if rows.pushed else None,
             parts=tuple(part for part, _ in rows.pushed),
-            whole=top is not None and not top.open,
+            open=rows.open,
+            columns=None if top is None else top.columns,
         )
         for scan, rows in found.items()
-        if rows.pushed and named[scan] == 1
+        if named[scan] == 1
     }
 
 

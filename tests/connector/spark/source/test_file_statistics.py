@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.arrow import arrow_type
+from penstock.connector.expression import FieldValue
 from penstock.connector.file_output import FileColumn, FileOutput, stored_type
 from penstock.connector.spark.source.parquet_file import ParquetFile
 
@@ -26,8 +27,9 @@ def statistics_of(
     folder: Path, kind: str, values: list[Any], *, groups: int = 1, statistics: bool = True
 ) -> dict[str, Any]:
     """Those of a column v, whose values come in so many row groups."""
+    source = FieldValue(path=("v",), type=parse_type(kind))
     column = FileColumn(
-        name="v", type=stored_type(parse_type(kind)), source="v", statistics=statistics
+        name="v", type=stored_type(source.type), source=source, statistics=statistics
     )
     output = FileOutput(folder=str(folder), shown="t", columns=(column,))
     file = ParquetFile(output, 0, sync=lambda _: None, mode=0o600)

@@ -12,6 +12,7 @@ import pytest
 from penstock.catalog.errors import SinkError
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.arrow import arrow_type
+from penstock.connector.expression import FieldValue
 from penstock.connector.file_output import (
     FileColumn,
     FileOutput,
@@ -30,7 +31,7 @@ def output_into(folder: Path, *, required: bool = False, **more: Any) -> FileOut
         FileColumn(
             name=f"Table{name}",
             type=stored_type(parse_type(kind)),
-            source=name,
+            source=FieldValue(path=(name,), type=parse_type(kind)),
             required=required and name == "id",
         )
         for name, kind in KINDS.items()
@@ -143,7 +144,8 @@ def test_every_compression_is_written_by_its_name(tmp_path: Path, compression: s
 def test_floats_have_no_dictionary_and_other_leaves_do(tmp_path: Path) -> None:
     """Wherever they are: of a dictionary Spark's reader takes -0.0 for another number than 0."""
     kind = "ROW<x DOUBLE, s STRING, a ARRAY<FLOAT>, m MAP<STRING, ROW<f FLOAT, n INT>>>"
-    column = FileColumn(name="v", type=stored_type(parse_type(kind)), source="v")
+    source = FieldValue(path=("v",), type=stored_type(parse_type(kind)))
+    column = FileColumn(name="v", type=source.type, source=source)
     file = opened(FileOutput(folder=str(tmp_path), shown="t", columns=(column,)))
     row = {"x": 0.5, "s": "a", "a": [0.5], "m": [("k", {"f": 0.5, "n": 1})]}
     file.write(pa.RecordBatch.from_arrays([pa.array([row] * 9, arrow_type(column.type))], ["v"]))
@@ -164,10 +166,11 @@ def test_floats_have_no_dictionary_and_other_leaves_do(tmp_path: Path) -> None:
 
 def test_an_output_travels_as_json(tmp_path: Path) -> None:
     """With nested types and all that is said of a column."""
+    kind = parse_type("ROW<a ARRAY<CHAR(3) NOT NULL>, m MULTISET<STRING>> NOT NULL")
     nested = FileColumn(
         name="r",
-        type=stored_type(parse_type("ROW<a ARRAY<CHAR(3) NOT NULL>, m MULTISET<STRING>> NOT NULL")),
-        source="r",
+        type=stored_type(kind),
+        source=FieldValue(path=("r",), type=kind),
         statistics=False,
     )
     output = output_into(tmp_path, required=True)

@@ -41,10 +41,10 @@ def analysed(text: str) -> AnalysedQuery:
 def pushed(query: str, sink: str = "shown") -> list[str]:
     """The parts that are checked while the first table is read; a last one where Spark checks others."""
     leaf = analysed(f"INSERT INTO {sink} {query}").leaves[0]
-    if leaf.filter is None:
+    if leaf.fragment is None or not leaf.fragment.parts:
         return []
-    more = [] if leaf.filter.whole else ["..."]
-    return [part.sql("flink") for part in leaf.filter.parts] + more
+    more = [] if leaf.fragment.filters_alone else ["..."]
+    return [part.sql("flink") for part in leaf.fragment.parts] + more
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,4 @@ def test_changes_are_checked_by_spark() -> None:
     query = analysed(
         "INSERT INTO counts SELECT url, COUNT(*) FROM changes WHERE id = 1 GROUP BY url"
     )
-    assert query.leaves[0].filter is None
+    assert query.leaves[0].fragment is None
