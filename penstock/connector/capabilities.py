@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from penstock.catalog.definitions.federated import ExternalCatalog, Seal
 from penstock.catalog.model.namespaces import CatalogDescriptor
+from penstock.catalog.model.types import LogicalType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession  # noqa: TC004 - loaded by checks without a JVM
@@ -21,6 +22,16 @@ if TYPE_CHECKING:
     from penstock.catalog.model.table import Table
     from penstock.catalog.options.option import Option, PrefixOption
     from penstock.connector.source.records import RawRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataKey:
+    """Metadata of records, as the column `METADATA FROM 'key'`. `writable`: a sink takes it, too."""
+
+    key: str
+    type: LogicalType
+    doc: str
+    writable: bool = False
 
 
 class TableEditor(Protocol):
@@ -172,6 +183,11 @@ class Capabilities(Protocol):
     def own_formats(self) -> Mapping[str, Sequence[Option[Any]]]:
         """Return the options of formats that only this connector has."""
         return {}
+
+    @property
+    def metadata(self) -> Sequence[MetadataKey]:
+        """Return the metadata of its records, beside that of formats; none by default."""
+        return ()
 
     def editor(self, table: Table) -> TableEditor | None:  # noqa: ARG002  of the contract, as those below
         """Describe editing `table`; None for a kind of table that cannot be edited.

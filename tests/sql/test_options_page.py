@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from itertools import chain
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from penstock.catalog.model.namespaces import catalog_options, catalog_types
+from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import (
     DURATION,
     MEMORY,
@@ -17,9 +19,10 @@ from penstock.catalog.options.option import (
     PrefixOption,
     optional,
 )
+from penstock.connector.contract import SplitSource
 from penstock.connector.formats import find_format, format_names
 from penstock.connector.options.legacy import older_keys, translate_legacy_options
-from penstock.connector.registry import built_in_names, options_of
+from penstock.connector.registry import built_in_names, find_connector, options_of
 from penstock.sql.compatibility.options_page import (
     PAGE,
     Described,
@@ -30,6 +33,7 @@ from penstock.sql.compatibility.options_page import (
     write_page,
 )
 from penstock.sql.settings import _KNOWN
+from tests.sql.sql_objects import new_namespace
 
 ROOT = Path(__file__).resolve().parents[2]
 SECTIONS = {section.title: section for _, part in sections() for section in part}
@@ -85,6 +89,60 @@ def test_each_key_of_set_is_on_the_page() -> None:
     listed = [option for option in SECTIONS["Keys of a job"].options if isinstance(option, Option)]
 
     assert {key for one in listed for key in (one.key, *one.aliases)} == set(_KNOWN)
+
+
+def metadata_rows(title: str) -> list[list[str]]:
+    """The cells of a table of metadata columns."""
+    table = write_page().partition(f"\n### Metadata of {title}\n")[2].partition("\n### ")[0]
+    return [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
+
+
+@pytest.mark.parametrize(
+    ("connector", "options", "readable"),
+    [
+        (
+            "kafka",
+            "'topic' = 't', 'properties.bootstrap.servers' = 'b:1', 'scan.startup.mode' = 'earliest-offset', 'format' = 'raw'",
+            8,
+        ),
+        ("filesystem", "'path' = 'in', 'format' = 'json'", 4),
+    ],
+)
+def test_each_metadata_column_of_a_source_is_on_the_page(
+    connector: str, options: str, readable: int
+) -> None:
+    """With its type, of which a table that asks for it is made."""
+    namespace = new_namespace(
+        f"CREATE TABLE t (a STRING) WITH ('connector' = '{connector}', {options})"
+    )
+    table = namespace.lookup(namespace.resolve(("t",)))
+    assert isinstance(table, Table)
+    source = cast("SplitSource", find_connector(connector, project=Path()).source(table))
+    rows = metadata_rows(f"'connector' = '{connector}'")
+
+    assert len(rows) == readable
+    assert [(key.strip("| `"), kind.strip("` ")) for key, kind, *_ in rows] == [
+        (key, str(kind)) for key, kind in source.metadata_types.items()
+    ]
+
+
+def test_metadata_that_a_sink_takes_is_marked() -> None:
+    """Kafka's: KafkaDynamicSink.WritableMetadata."""
+    written = [
+        row[0].strip("| `") for row in metadata_rows("'connector' = 'kafka'") if row[2] != "read"
+    ]
+
+    assert written == ["topic", "headers", "header-list", "timestamp"]
+
+
+@pytest.mark.parametrize("name", format_names())
+def test_each_metadata_column_of_a_format_is_on_the_page(name: str) -> None:
+    """Behind the prefix by which a table of Kafka asks for it."""
+    known = find_format(name).metadata
+
+    assert [row[0].strip("| `") for row in metadata_rows(f"'format' = '{name}'")] == [
+        f"value.{key}" for key in known
+    ]
 
 
 def test_each_option_has_a_description() -> None:

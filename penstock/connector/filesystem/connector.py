@@ -10,7 +10,13 @@ from typing import Any
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Option, PrefixOption
-from penstock.connector.capabilities import ConnectivityCheck, Publishable, TableAccess, TableEditor
+from penstock.connector.capabilities import (
+    ConnectivityCheck,
+    MetadataKey,
+    Publishable,
+    TableAccess,
+    TableEditor,
+)
 from penstock.connector.checks import counted, list_splits
 from penstock.connector.contract import Connector, Sink
 from penstock.connector.filesystem.sink.target import (
@@ -20,6 +26,7 @@ from penstock.connector.filesystem.sink.target import (
 )
 from penstock.connector.filesystem.source.source import FilesystemSource
 from penstock.connector.filesystem.table.options import FORMAT, OPTIONS, PATH
+from penstock.connector.filesystem.table.split import METADATA
 from penstock.connector.filesystem.table.table import read_table
 from penstock.connector.options.bad_records import BAD_RECORD_OPTIONS
 from penstock.connector.options.watermark import WATERMARK_OPTIONS
@@ -48,6 +55,11 @@ class FilesystemConnector(Connector):
     def options(self) -> Sequence[Option[Any] | PrefixOption]:
         """Return the options of its tables."""
         return (*OPTIONS, *WATERMARK_OPTIONS, *BAD_RECORD_OPTIONS)
+
+    @property
+    def metadata(self) -> Sequence[MetadataKey]:
+        """Return the metadata of files."""
+        return METADATA
 
     @property
     def own_formats(self) -> Mapping[str, Sequence[Option[Any]]]:

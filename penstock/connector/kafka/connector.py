@@ -14,12 +14,19 @@ from typing import Any
 from penstock.catalog.errors import DefinitionError, OptionError
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Option, PrefixOption
-from penstock.connector.capabilities import ConnectivityCheck, ScanModes, TableAccess, TopicAccess
+from penstock.connector.capabilities import (
+    ConnectivityCheck,
+    MetadataKey,
+    ScanModes,
+    TableAccess,
+    TopicAccess,
+)
 from penstock.connector.checks import check_metadata_column, check_source
 from penstock.connector.contract import Connector, Sink
 from penstock.connector.kafka.source.source import KafkaSource
 from penstock.connector.kafka.table import options as o
 from penstock.connector.kafka.table.fields import (
+    METADATA,
     KafkaTable,
     check_insert_only,
     check_primary_key,
@@ -88,6 +95,11 @@ class KafkaConnector(Connector):
     def options(self) -> Sequence[Option[Any] | PrefixOption]:
         """Return the options of its tables."""
         return (*OPTIONS, *WATERMARK_OPTIONS, *BAD_RECORD_OPTIONS)
+
+    @property
+    def metadata(self) -> Sequence[MetadataKey]:
+        """Return the metadata of records."""
+        return METADATA
 
     def check(self, table: Table) -> None:
         """Check options, formats and columns, without I/O. Raises OptionError, DefinitionError."""
@@ -181,6 +193,11 @@ class UpsertKafkaConnector(Connector):
     def options(self) -> Sequence[Option[Any] | PrefixOption]:
         """Return the options of its tables."""
         return (*o.UPSERT_OPTIONS, *WATERMARK_OPTIONS, *BAD_RECORD_OPTIONS)
+
+    @property
+    def metadata(self) -> Sequence[MetadataKey]:
+        """Return the metadata of records."""
+        return METADATA
 
     def check(self, table: Table) -> None:
         """Check options, formats and columns, without I/O. Raises OptionError, DefinitionError."""

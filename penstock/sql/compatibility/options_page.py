@@ -1,16 +1,18 @@
 """docs/options.md: the options of connectors, formats, catalogs and SET, written from their descriptors.
 
-What the page says of an option is in its `Option`; here is only how it is laid out.
+What the page says of an option is in its `Option`, of a metadata column in its `MetadataKey`; here is only how it is
+laid out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock.catalog.model.namespaces import catalog_options, catalog_types
+from penstock.catalog.model.types import LogicalType
 from penstock.catalog.options.option import DURATION, MEMORY, Option, OptionScope, PrefixOption
 from penstock.connector.formats import find_format, format_names
 from penstock.connector.options.bad_records import BAD_RECORD_OPTIONS
@@ -95,6 +97,17 @@ SET = """\
 Keys of `SET 'key' = 'value'`, of `penstock.toml` and of `penstock run --set`. Other keys of Flink's families
 (`table.`, `execution.`, `state.`, ...) are taken and change nothing; keys that begin with `spark.` are not taken.
 """
+METADATA = """\
+## Metadata columns
+
+`name TYPE METADATA FROM 'key'` is a column of what is known of a record beside its value; without FROM the name is the
+key. Declared as another type it is cast, as in Flink: [flink-compatibility.md](flink-compatibility.md). What is only
+read is declared `VIRTUAL` in a table that is written; what is written, too, is left out of INSERTs by `VIRTUAL`.
+Connectors that are not here have none.
+"""
+VALUE_METADATA = (
+    "Of tables of Kafka whose value has this format (`format` or `value.format`). Only read."
+)
 
 
 def sections() -> tuple[tuple[str, tuple[OptionSection, ...]], ...]:
@@ -113,7 +126,26 @@ def write_page() -> str:
     for heading, members in sections():
         parts.append(f"\n{heading}")
         parts += [_written(section) for section in members]
-    return "".join(parts)
+    return "".join([*parts, f"\n{METADATA}", *_metadata()])
+
+
+def _metadata() -> Iterator[str]:
+    """Write the tables of metadata columns: of connectors, then of formats."""
+    for name in built_in_names():
+        keys = find_connector(name, project=Path()).metadata
+        if keys:
+            yield f"\n### Metadata of 'connector' = '{name}'\n\n"
+            yield _line(("key", "type", "read or written", "what it is")) + _line(["---"] * 4)
+            for one in keys:
+                access = "read, written" if one.writable else "read"
+                yield _line((f"`{one.key}`", _code(one.type), access, _cell(one.doc)))
+    for name in format_names():
+        known = find_format(name).metadata
+        if known:
+            yield f"\n### Metadata of 'format' = '{name}'\n\n{VALUE_METADATA}\n\n"
+            yield _line(("key", "type")) + _line(["---"] * 2)
+            for key, kind in known.items():
+                yield _line((f"`value.{key}`", _code(kind)))
 
 
 def _connector(name: str) -> OptionSection:
@@ -146,6 +178,11 @@ def _own_formats() -> Iterable[OptionSection]:
 def _catalog(kind: str) -> OptionSection:
     title, text = f"'type' = '{kind}'", f"The catalog {catalog_types()[kind]}."
     return OptionSection(title=title, text=text, options=catalog_options(kind), scoped=False)
+
+
+def _code(kind: LogicalType) -> str:
+    text = str(kind)
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def _section_of_settings() -> OptionSection:

@@ -17,6 +17,7 @@ from penstock.catalog.model.types import (
     VarCharType,
 )
 from penstock.connector.arrow import cast_metadata
+from penstock.connector.capabilities import MetadataKey
 from penstock.connector.filesystem.table.location import not_readable
 from penstock.connector.source.split import Split
 
@@ -62,12 +63,21 @@ def positions_in(path: str, size: int) -> int:
 
 _STRING = VarCharType(length=MAX_LENGTH, nullable=False)
 
-METADATA_TYPES: Mapping[str, LogicalType] = {
-    "file.path": _STRING,
-    "file.name": _STRING,
-    "file.size": BigIntType(nullable=False),
-    "file.modification-time": TimestampLtzType(precision=3, nullable=False),
-}
+METADATA = (
+    MetadataKey(key="file.path", type=_STRING, doc="Path of the file."),
+    MetadataKey(key="file.name", type=_STRING, doc="Name of the file, without its folders."),
+    MetadataKey(
+        key="file.size", type=BigIntType(nullable=False), doc="Bytes of the file, as it is stored."
+    ),
+    MetadataKey(
+        key="file.modification-time",
+        type=TimestampLtzType(precision=3, nullable=False),
+        doc="Time of the last change of the file.",
+    ),
+)
+"""The metadata that Flink gives files."""
+
+METADATA_TYPES: Mapping[str, LogicalType] = {one.key: one.type for one in METADATA}
 
 
 def metadata_value(column: MetadataColumn, split: FileSplit, time_zone: str) -> pa.Scalar:

@@ -21,6 +21,7 @@ from penstock.catalog.model.types import (
     VarCharType,
 )
 from penstock.catalog.options.option import Option, Resolved
+from penstock.connector.capabilities import MetadataKey
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.formats import Format, find_format
 from penstock.connector.formats.contract import FieldProjecting
@@ -221,27 +222,60 @@ LONGEST = 2_147_483_647  # STRING and BYTES
 _STRING = VarCharType(length=LONGEST, nullable=False)
 _BYTES = VarBinaryType(length=LONGEST)
 
-METADATA_TYPES: Mapping[str, LogicalType] = {
-    "topic": _STRING,
-    "partition": IntType(nullable=False),
-    "headers": MapType(key=_STRING, value=_BYTES, nullable=False),
-    "header-list": ArrayType(
-        element=RowType(
-            fields=(
-                RowField(name="key", type=VarCharType(length=LONGEST)),
-                RowField(name="value", type=_BYTES),
-            )
-        ),
-        nullable=False,
+METADATA = (
+    MetadataKey(
+        key="topic",
+        type=_STRING,
+        writable=True,
+        doc="Topic of the record; written, the topic that the record goes to.",
     ),
-    "leader-epoch": IntType(),
-    "offset": BigIntType(nullable=False),
-    "timestamp": TimestampLtzType(precision=3, nullable=False),
-    "timestamp-type": VarCharType(length=LONGEST, nullable=False),
-}
+    MetadataKey(key="partition", type=IntType(nullable=False), doc="Partition of the record."),
+    MetadataKey(
+        key="headers",
+        type=MapType(key=_STRING, value=_BYTES, nullable=False),
+        writable=True,
+        doc="Headers by their names; of several headers of one name the last.",
+    ),
+    MetadataKey(
+        key="header-list",
+        type=ArrayType(
+            element=RowType(
+                fields=(
+                    RowField(name="key", type=VarCharType(length=LONGEST)),
+                    RowField(name="value", type=_BYTES),
+                )
+            ),
+            nullable=False,
+        ),
+        writable=True,
+        doc="All headers in their order, those of one name too.",
+    ),
+    MetadataKey(
+        key="leader-epoch",
+        type=IntType(),
+        doc="Epoch of the partition's leader that took the record, NULL where the broker does not say it.",
+    ),
+    MetadataKey(
+        key="offset", type=BigIntType(nullable=False), doc="Offset of the record in its partition."
+    ),
+    MetadataKey(
+        key="timestamp",
+        type=TimestampLtzType(precision=3, nullable=False),
+        writable=True,
+        doc="Timestamp of the record.",
+    ),
+    MetadataKey(
+        key="timestamp-type",
+        type=VarCharType(length=LONGEST, nullable=False),
+        doc="Origin of the timestamp: CreateTime, LogAppendTime or NoTimestampType.",
+    ),
+)
+"""The metadata of records; what is writable is KafkaDynamicSink.WritableMetadata."""
 
-WRITABLE = ("topic", "headers", "header-list", "timestamp")
-"""What a sink can write (KafkaDynamicSink.WritableMetadata)."""
+METADATA_TYPES: Mapping[str, LogicalType] = {one.key: one.type for one in METADATA}
+
+WRITABLE = tuple(one.key for one in METADATA if one.writable)
+"""What a sink can write."""
 
 
 def metadata_of(format_metadata: Mapping[str, LogicalType]) -> Mapping[str, LogicalType]:
