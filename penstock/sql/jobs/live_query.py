@@ -6,7 +6,7 @@ It is a query into the screen, as an INSERT is one into a sink.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -35,8 +35,10 @@ from penstock.connector.spark.session import configured, streaming_conf
 from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import is_determined
 from penstock.sql.errors.spark import as_input_error, translate
+from penstock.sql.jobs.progress import Totals, batch_events
 from penstock.sql.jobs.query_start import start_in_turn
 from penstock.sql.plan.analysed import AnalysedQuery
+from penstock.sql.plan.physical.batch_metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.physical.insert import IncrementalInsert, SinkCounts, to_display_rows
 
 if TYPE_CHECKING:
@@ -67,6 +69,8 @@ class LiveQuery:
     frame: DataFrame
     conf: Mapping[str, str]
     state_ttl_ms: int
+    late: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
+    """The late rows that stages left out, by batch."""
 
     @property
     def shown(self) -> DataFrame:
@@ -118,8 +122,14 @@ class LiveQuery:
             target_key=(),
             sink=SCREEN,
             counts=SinkCounts(),
-            late=SinkCounts(),
+            late=self.late,
         )
+
+    def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
+        """Read what a batch did from its progress event; its rows out are those of `take`."""
+        metrics = read_batch_metrics(progress, rows_out_metric=None)
+        late = sum(self.late.of(metrics.batch_id).values())
+        return replace(metrics, rows_dropped=metrics.rows_dropped + late)
 
 
 def live_query(query: AnalysedQuery, planner: Planner, spark: SparkSession) -> LiveQuery:
@@ -171,6 +181,8 @@ def _drop(rows: list[Row]) -> None:
 
 OP = "op"
 POLL_MS = 100
+LOOKS_PER_READ = 10
+"""Looks at the rows of a query per look at its progress: Spark keeps that of 100 batches, more than a second has."""
 MOST_KEYS = 100_000
 """Number of rows that are kept to show what an update replaces; older ones are forgotten."""
 
@@ -223,7 +235,7 @@ class LiveSelect:
     """A running query and its rows. Its checkpoint is a temporary folder: nothing is kept.
 
     Every method is called on one thread. `available_now`: it ends with the present rows. `whole`: each batch is shown
-    whole, else its first rows.
+    whole, else its first rows. `totals` are the sums over its batches, late rows and bad records among them.
     """
 
     def __init__(
@@ -231,6 +243,9 @@ class LiveSelect:
     ) -> None:
         """Start the query. Raises AnalysisException for what Spark cannot stream."""
         columns, analysed = tuple(live.shown.columns), live.query
+        self.totals = Totals()
+        self._live, self._looks = live, 0
+        self._last_batch: int | None = None
         updates = analysed.output is OutputMode.UPDATE
         self._changes = UpsertChangelog(key=result_key(analysed.query)) if updates else None
         self._has_kinds = columns[:1] == (OP,) and bool(analysed.flow.kinds)
@@ -251,6 +266,9 @@ class LiveSelect:
         if self._stopped:
             return False
         active = self._query.isActive  # asked first: what is there afterwards is the last
+        self._looks += 1
+        if self._looks % LOOKS_PER_READ == 0:
+            self._read_progress()
         while not self._batches.empty():
             show(self.columns, self._rows_of(self._batches.get_nowait()))
         if active:
@@ -269,6 +287,13 @@ class LiveSelect:
         self._drop_waiting()
         self._query.stop()
         self._folder.cleanup()
+        self._read_progress()
+
+    def _read_progress(self) -> None:
+        for event in batch_events(self._query, after=self._last_batch):
+            metrics = self._live.read_metrics(event)
+            self._last_batch = metrics.batch_id
+            self.totals = self.totals.add(metrics)
 
     def _take(self, rows: list[Row]) -> None:
         """Wait for a place in the queue, on the batch's own thread, as long as the SELECT is followed."""
@@ -297,10 +322,10 @@ def follow(
     show: Callable[[Sequence[str], Sequence[Row]], None],
     stopped: Callable[[], bool],
     clock: Clock,
-) -> None:
+) -> Totals:
     """Run a streaming query and show its rows, `op` in front, on the calling thread, until `stopped` says so.
 
-    Raises QueryFailedError.
+    Returns the sums over its batches. Raises QueryFailedError.
     """
     never = Event()
     following = LiveSelect(live)
@@ -309,3 +334,4 @@ def follow(
             clock.wait(never, POLL_MS)
     finally:
         following.stop()
+    return following.totals

@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 from penstock.connector.contract import OutputMode
 from penstock.connector.spark.types import flink_type_text
 from penstock.sql.errors.spark import translate
-from penstock.sql.jobs.live_query import UpsertChangelog, result_key
+from penstock.sql.jobs.live_query import LiveQuery, UpsertChangelog, result_key
 from penstock.sql.jobs.progress import Totals, batch_events, rows_per_second
 from penstock.sql.notebook.views import Head, LiveView, ProgressSample, TableView
-from penstock.sql.plan.physical.batch_metrics import read_batch_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.sql.clock import Clock
-    from penstock.sql.jobs.live_query import LiveQuery
     from penstock.sql.notebook.options import CellOptions
     from penstock.sql.notebook.screen import Screen
 
@@ -53,6 +51,7 @@ def heads_of(frame: DataFrame) -> tuple[Head, ...]:
 class _State:
     """What has been seen of the query so far."""
 
+    live: LiveQuery
     heads: tuple[Head, ...]
     rows: deque[Row]
     rows_seen: int = 0
@@ -81,6 +80,8 @@ class _State:
             table=TableView(heads=self.heads, rows=rows, more=more, newest=True),
             rows_seen=self.rows_seen,
             rows_in=self.totals.rows_in,
+            rows_dropped=self.totals.rows_dropped,
+            bad_records=self.totals.bad_records,
             batches=self.totals.batches,
             seconds=seconds,
             watermark_ms=self.watermark_ms,
@@ -100,7 +101,7 @@ def follow(live: LiveQuery, options: CellOptions, screen: Screen, clock: Clock) 
     heads = heads_of(live.shown)
     if changes is not None:
         heads = (Head(name=OP), *heads)
-    state = _State(heads=heads, rows=deque(maxlen=options.limit))
+    state = _State(live=live, heads=heads, rows=deque(maxlen=options.limit))
     batches: Queue[list[Row]] = Queue(maxsize=4)
 
     def take(found: list[Row]) -> None:
@@ -175,7 +176,7 @@ def _is_starting(query: Any, state: _State) -> bool:
 
 def _read_progress(query: Any, state: _State) -> None:
     for event in batch_events(query, after=state.seen_batch):
-        metrics = read_batch_metrics(event, rows_out_metric=None)
+        metrics = state.live.read_metrics(event)
         state.seen_batch = metrics.batch_id
         state.totals = state.totals.add(metrics)
 

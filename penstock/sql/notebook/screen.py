@@ -11,7 +11,13 @@ from html import escape
 from typing import Any, Protocol, assert_never
 
 from penstock.connector.changelog import RowKind
-from penstock.sql.cli.output.text import count_text, duration_text, lag_text, watermark_text
+from penstock.sql.cli.output.text import (
+    count_text,
+    duration_text,
+    lag_text,
+    left_out_texts,
+    watermark_text,
+)
 from penstock.sql.jobs.progress import JobProgress, JobStatus
 from penstock.sql.notebook.views import JobsView, LiveView, Note, TableView, View, cell_text
 
@@ -180,8 +186,9 @@ def live_line(view: LiveView) -> str:
     running = "starting" if view.starting else "following"
     state = view.ended or f"{running}; interrupt the cell to end"
     batches = f"{count_text(view.batches)} batch{'' if view.batches == 1 else 'es'}"
+    left_out = "".join(f"{text} · " for text in left_out_texts(view.rows_dropped, view.bad_records))
     return (
-        f"{state} · {count_text(view.rows_seen)} rows · {count_text(view.rows_in)} read in {batches} · "
+        f"{state} · {count_text(view.rows_seen)} rows · {count_text(view.rows_in)} read in {batches} · {left_out}"
         f"watermark {watermark_text(view.watermark_ms)} · {duration_text(int(view.seconds * 1000))}"
     )
 

@@ -53,7 +53,8 @@ class LiveView:
 
     `rows_seen` counts rows of the result, `watermark_ms` is event time, `seconds` wall-clock time since the start.
     `ended` says why it is over; None while it runs. `starting`: its first batch has not begun. `rows_in` are those of
-    `batches`, which were completed; rows of the batch in flight may be among those seen.
+    `batches`, which were completed; rows of the batch in flight may be among those seen. Of these batches are the late
+    rows, `rows_dropped`, and the records that were left out, `bad_records`.
     """
 
     table: TableView
@@ -65,6 +66,8 @@ class LiveView:
     samples: tuple[ProgressSample, ...]
     ended: str | None = None
     starting: bool = False
+    rows_dropped: int = 0
+    bad_records: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

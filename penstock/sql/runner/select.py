@@ -106,7 +106,9 @@ class WatchedSelect:
             clock.wait(never, POLL_MS)
 
     def result(self, blank: StatementResult) -> StatementResult:
-        """Add to a result how it ended."""
+        """Add to a result how it ended, and how many rows and records were left out."""
+        totals = self.following.totals
+        blank = replace(blank, rows_dropped=totals.rows_dropped, bad_records=totals.bad_records)
         if self.error is not None:
             return with_error(replace(blank, status=StatementStatus.FAILED), self.error)
         return replace(

@@ -253,7 +253,7 @@ class ShellSession:
         try:
             live = live_query(query, planner, spark)
             self.screen.say("following; Ctrl-C stops")
-            follow(
+            totals = follow(
                 live,
                 show=self.screen.rows,
                 stopped=lambda: self._request.count > 0,
@@ -261,7 +261,14 @@ class ShellSession:
             )
         finally:
             planner.close()
-        self.screen.ended(StatementResult(kind="SELECT", status=StatementStatus.STOPPED))
+        self.screen.ended(
+            StatementResult(
+                kind="SELECT",
+                status=StatementStatus.STOPPED,
+                rows_dropped=totals.rows_dropped,
+                bad_records=totals.bad_records,
+            )
+        )
 
     def _start_spark(self) -> SparkSession:
         files = spark_logs(self.project, verbose=self.verbose)

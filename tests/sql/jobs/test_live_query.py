@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -19,6 +19,7 @@ from penstock.connector.contract import OutputMode
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_sets
 from penstock.sql.jobs.live_query import (
+    LOOKS_PER_READ,
     LiveQuery,
     LiveSelect,
     Row,
@@ -27,10 +28,13 @@ from penstock.sql.jobs.live_query import (
     result_key,
 )
 from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.physical.batch_metrics import BatchMetrics
+from penstock.sql.plan.physical.insert import SinkCounts
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.script.splitter import split
 from penstock.sql.statements.statement import Select
+from tests.sql.run.scripted import ScriptedQuery
 from tests.sql.sql_objects import new_namespace, run
 
 SCREEN = SinkTable(name="the screen", accepts=ChangelogMode.ALL, columns=())
@@ -98,7 +102,14 @@ def test_rows_that_stay_have_no_kind(
 class ScriptedLive:
     """A watched query that hands its batches on from a thread of its own, as Spark does, and then ends."""
 
-    def __init__(self, *batches: list[Row], failure: Exception | None = None) -> None:
+    def __init__(
+        self,
+        *batches: list[Row],
+        failure: Exception | None = None,
+        events: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        self.late = SinkCounts()
+        self.progress = ScriptedQuery([], events=list(events))
         self.shown = SimpleNamespace(columns=["a"])
         self.query = SimpleNamespace(
             output=OutputMode.APPEND, flow=SimpleNamespace(kinds=None), query=None
@@ -114,8 +125,19 @@ class ScriptedLive:
         self.thread.start()
         return self
 
+    def read_metrics(self, event: Mapping[str, Any]) -> BatchMetrics:
+        return LiveQuery.read_metrics(cast("LiveQuery", self), event)
+
     @property
-    def isActive(self) -> bool:  # noqa: N802  as Spark names it
+    def lastProgress(self) -> Any:  # noqa: N802  as Spark names it
+        return self.progress.lastProgress
+
+    @property
+    def _jsq(self) -> ScriptedQuery:
+        return self.progress
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
         assert self.thread is not None
         return self.thread.is_alive()
 
@@ -153,6 +175,32 @@ def test_an_endless_select_that_is_stopped_leaves_no_batch_waiting() -> None:
     watched.stop()
 
     assert not watched.show(lambda *_: None)
+
+
+def committed(number: int, *, late: int, bad: int) -> dict[str, Any]:
+    """Spark's event of a batch that left out rows and records."""
+    return {
+        "batchId": number,
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "numInputRows": 10,
+        "durationMs": {"addBatch": 5},
+        "observedMetrics": {"a": {"late": late}, "b": {"skipped": bad}},
+    }
+
+
+def test_an_endless_select_counts_what_its_batches_left_out() -> None:
+    """Late rows that Spark and stages dropped, and bad records, each batch once."""
+    events = [committed(0, late=1, bad=2), committed(1, late=0, bad=3)]
+    live = ScriptedLive([(1,)], events=events)
+    live.late.add(1, {"orders": 4})
+    watched = following(live)
+
+    for _ in range(3 * LOOKS_PER_READ):
+        watched.show(lambda *_: None)
+    watched.stop()
+    totals = watched.totals
+
+    assert (totals.batches, totals.rows_dropped, totals.bad_records) == (2, 5, 5)
 
 
 def test_an_endless_select_that_fails_says_so_behind_its_last_rows() -> None:

@@ -69,3 +69,33 @@ def test_endless_selects_of_a_file_show_changes_side_by_side_until_they_are_stop
 
     assert watcher.ended[2:] == ["INSERT stopped", "SELECT stopped", "SELECT stopped"]
     assert not spark.streams.active
+
+
+LOSSY = """
+CREATE TABLE told (id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'filesystem',
+  'path' = 'told', 'format' = 'json', 'source.monitor-interval' = '1 s', 'bad-records' = 'skip');
+SELECT id FROM told;
+"""
+
+
+def test_an_endless_select_says_how_many_records_it_left_out(
+    spark: SparkSession, project: Path
+) -> None:
+    """Those that cannot be decoded, as of an INSERT."""
+    (project / "told").mkdir()
+    lines = ['{"id": 1, "ts": "2026-01-01 00:00:00"}', "no json", '{"id": "?"}']
+    (project / "told" / "a.json").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    results: list[StatementResult] = []
+    watcher = Watcher(StopRequest(), {("op", "id"): {"+I"}})
+    watcher.statement_ended = results.append  # type: ignore[method-assign]
+    context = SessionContext(namespace=new_namespace(), project=project, spark=lambda: spark)
+    checked = check_scripts((ScriptFile(name="f.sql", text=LOSSY),), context, variables={}, env={})
+    planned = plan_scripts(checked, spark, context)
+
+    ScriptRun(context, mode=RunMode.AVAILABLE_NOW, stop=StopRequest(), listener=watcher).run(
+        planned
+    )
+
+    (select,) = [result for result in results if result.kind == "SELECT"]
+    assert watcher.rows == {("op", "id"): 1}
+    assert (select.rows_dropped, select.bad_records) == (0, 2)

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from penstock.sql.jobs.progress import JobProgress, JobStatus
-from penstock.sql.notebook.screen import HEIGHT, WIDTH, as_html, as_text, sparkline
+from penstock.sql.notebook.screen import HEIGHT, WIDTH, as_html, as_text, sparkline, status_line
 from penstock.sql.notebook.views import (
     LONGEST,
     Head,
@@ -191,6 +191,14 @@ def test_a_terminal_gets_aligned_text() -> None:
         "(2 rows)",
     ]
     assert as_text(live(ended="interrupted")).splitlines()[-1].startswith("interrupted · 40 rows")
+
+
+def test_a_followed_query_says_what_it_left_out() -> None:
+    """Where it left out nothing, it says nothing."""
+    lossy = replace(live(), rows_dropped=1200, bad_records=3)
+
+    assert "in 3 batches · watermark" in status_line(live())
+    assert "in 3 batches · 1,200 dropped as late · 3 bad records left out · " in status_line(lossy)
 
 
 def test_text_stands_at_the_left_wherever_the_page_puts_it() -> None:

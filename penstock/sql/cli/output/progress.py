@@ -20,6 +20,7 @@ from penstock.sql.cli.output.text import (
     instant_text,
     lag_text,
     late_text,
+    left_out_texts,
     timeless_text,
     watermark_text,
 )
@@ -330,6 +331,7 @@ def _row_facts(result: StatementResult) -> list[str]:
         count = len(result.rows.rows)
         more = "the first " if result.rows.truncated else ""
         facts.append(f"{more}{count_text(count)} row{'' if count == 1 else 's'}")
+    facts += left_out_texts(result.rows_dropped or 0, result.bad_records or 0)
     if result.seconds >= 0.1:
         facts.append(duration_text(round(result.seconds * 1000)))
     return facts

@@ -90,6 +90,12 @@ def late_text(split_id: str, rows: int, found_ms: int) -> str:
     )
 
 
+def left_out_texts(rows_dropped: int, bad_records: int) -> list[str]:
+    """Describe the rows that a SELECT left out; nothing where it has all."""
+    texts = [f"{count_text(rows_dropped)} dropped as late"] if rows_dropped else []
+    return [*texts, f"{count_text(bad_records)} bad records left out"] if bad_records else texts
+
+
 def lag_text(watermark_ms: int | None, now_ms: int) -> str:
     """How far the watermark is behind the clock."""
     if watermark_ms is None or watermark_ms >= MAX_WATERMARK_MS:

@@ -220,6 +220,16 @@ ENDED = StatementResult(
 )
 
 
+def test_a_select_says_what_it_left_out() -> None:
+    """Where it left out nothing, it says nothing."""
+    select = StatementResult(kind="SELECT", rows_dropped=0, bad_records=0, seconds=2.0)
+    lossy = replace(select, rows_dropped=1200, bad_records=3)
+    none, some = summary_lines([select, lossy])
+
+    assert none.split("  ")[-1] == "2 s"
+    assert some.endswith("1,200 dropped as late, 3 bad records left out, 2 s")
+
+
 def test_a_run_without_a_watermark_says_which_split_has_no_event_time() -> None:
     """Windows stay open for it, and nothing else says why no row came out."""
     timeless = (TimelessSplit(split_id="orders-0", silent_since_ms=None),)
