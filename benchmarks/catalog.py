@@ -31,7 +31,8 @@ from penstock.catalog.store.database import Database
 from penstock.catalog.store.objects import create_object
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.convert.statement import parse_statement
-from penstock.sql.execution.ddl import define, is_definition, listing
+from penstock.sql.ddl.apply_ddl import is_definition
+from penstock.sql.execution.ddl import define, listing
 from penstock.sql.script.splitter import split
 from tests.postgres_server import USER, programs, running
 

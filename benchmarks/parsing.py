@@ -30,7 +30,8 @@ from penstock.sql.check.script_check import check_scripts
 from penstock.sql.convert.statement import parse_tree
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.script.files import ScriptFile
-from penstock.sql.script.splitter import Source, split_all
+from penstock.sql.script.splitter import split_all
+from penstock.sql.syntax.positions import Source
 
 RESULTS = Path(__file__).resolve().parent / "results"
 GOAL = "Its goal is 2 s for 1,000 statements."

@@ -18,37 +18,6 @@ from typing import ClassVar, Self
 
 from penstock.catalog.masking import without_secrets
 
-__all__ = [
-    "MARK_VARIABLE",
-    "BadRecordError",
-    "BrokerUnavailableError",
-    "CatalogError",
-    "ConfigError",
-    "DataLossError",
-    "DefinitionError",
-    "InputError",
-    "InputErrors",
-    "ObjectExistsError",
-    "OptionError",
-    "PenstockError",
-    "PipelineLockedError",
-    "QueryFailedError",
-    "RunError",
-    "SinkError",
-    "Span",
-    "SqlSyntaxError",
-    "StateMismatchError",
-    "TemplateError",
-    "TopicChangedError",
-    "UnknownObjectError",
-    "UnsupportedError",
-    "decode_failure",
-    "did_you_mean",
-    "encode_failure",
-    "failure_mark",
-    "known_are",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:

@@ -9,16 +9,6 @@ from typing import Any, assert_never
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.model.types import LogicalType
 
-__all__ = [
-    "Constant",
-    "Expression",
-    "FieldValue",
-    "FunctionCall",
-    "expression_from_json",
-    "expression_to_json",
-    "fields_of",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldValue:

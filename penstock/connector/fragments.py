@@ -18,8 +18,6 @@ from penstock.catalog.model import types as t
 from penstock.connector.arrow import arrow_type
 from penstock.connector.expression import Constant, Expression, FieldValue, FunctionCall
 
-__all__ = ["FUNCTIONS", "RowFilter", "evaluate"]
-
 
 class RowFilter:
     """The filter of a scan in one task; without a condition it lets all rows pass. `left_out` counts the others."""

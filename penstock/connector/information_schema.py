@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.catalog.definitions.information_schema import (
-    CONNECTOR,
-    INFORMATION_SCHEMA,
-    is_information,
-)
+from penstock.catalog.definitions.information_schema import CONNECTOR, is_information
 from penstock.catalog.errors import DefinitionError, UnsupportedError
+from penstock.catalog.model.namespaces import INFORMATION_SCHEMA
 from penstock.catalog.model.table import Table
 from penstock.connector.capabilities import ConnectivityCheck
 from penstock.connector.checks import check_nothing

@@ -36,10 +36,8 @@ from penstock.catalog.errors import (
 
 KINDS = [
     kind
-    for name in errors.__all__
-    if isinstance(kind := getattr(errors, name), type)
-    and issubclass(kind, PenstockError)
-    and kind is not InputErrors
+    for _, kind in sorted(vars(errors).items())
+    if isinstance(kind, type) and issubclass(kind, PenstockError) and kind is not InputErrors
 ]
 
 

@@ -20,8 +20,13 @@ from penstock.sql.ddl.show_create import (
     show_create_function,
 )
 from penstock.sql.dialect.parser.calls import is_built_in
-from penstock.sql.statements.definitions import CreateFunction, CreateMaterializedTable
-from penstock.sql.statements.statement import CreateCatalog, CreateDatabase, CreateTable, CreateView
+from penstock.sql.statements.definitions import (
+    CreateCatalog,
+    CreateDatabase,
+    CreateFunction,
+    CreateMaterializedTable,
+)
+from penstock.sql.statements.statement import CreateTable, CreateView
 from tests.catalog.conftest import Store
 from tests.catalog.definition_strategies import (
     BASE,

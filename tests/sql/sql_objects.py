@@ -10,8 +10,9 @@ from penstock.catalog.model.table import Table, View
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.ddl.apply_ddl import apply_ddl, is_definition
-from penstock.sql.script.splitter import LineMap, Source, split, split_all
+from penstock.sql.script.splitter import split, split_all
 from penstock.sql.statements.statement import CreateTable, CreateView, Statement
+from penstock.sql.syntax.positions import LineMap, Source
 
 TABLES = """
 CREATE TABLE bids (

@@ -13,9 +13,9 @@ from penstock.sql.ddl.show_create import show_create
 from penstock.sql.dialect import parse_query, to_text
 from penstock.sql.lineage.query import lineage_of_query
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.statements.definitions import CreateMaterializedTable
+from penstock.sql.statements.definitions import AlterView, CreateMaterializedTable
 from penstock.sql.statements.dml import InsertInto
-from penstock.sql.statements.statement import AlterView, CreateView, Select
+from penstock.sql.statements.statement import CreateView, Select
 from tests.sql.sql_objects import new_namespace, parse_script
 
 HOUR = "INTERVAL '1' HOUR"

@@ -21,32 +21,11 @@ from penstock.catalog.definitions.leases import Claim, JobReport, Lease, Owner
 from penstock.catalog.model.function import Function
 from penstock.catalog.model.identifier import Identifier, quote
 from penstock.catalog.model.namespaces import (
-    DEFAULT_CATALOG,
-    DEFAULT_DATABASE,
     CatalogDescriptor,
     DatabaseDescriptor,
 )
 from penstock.catalog.model.table import Table, View
 from penstock.catalog.secrets.store import SecretStore
-
-__all__ = [
-    "DEFAULT_CATALOG",
-    "DEFAULT_DATABASE",
-    "Action",
-    "Author",
-    "Catalog",
-    "Change",
-    "ChangeKind",
-    "Definition",
-    "DefinitionReader",
-    "Definitions",
-    "FunctionStore",
-    "Leases",
-    "ObjectKind",
-    "Unreadable",
-    "kind_of",
-    "this_author",
-]
 
 Definition = Table | View | Function | CatalogDescriptor | DatabaseDescriptor
 """Whatever a catalog keeps, and keeps the history of."""

@@ -12,15 +12,6 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import INFORMATION_SCHEMA
 from penstock.catalog.model.table import PhysicalColumn, Schema, Table
 
-__all__ = [
-    "CONNECTOR",
-    "INFORMATION_SCHEMA",
-    "information_identifiers",
-    "information_table",
-    "is_information",
-    "refuse_change",
-]
-
 CONNECTOR = "information-schema"
 """The connector of these tables. Nobody else's table has it."""
 

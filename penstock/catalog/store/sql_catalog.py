@@ -13,13 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Connection, Row, delete, insert, null, select, update
 from sqlalchemy import Table as Rows
 
-from penstock.catalog.definitions.contract import (
-    DEFAULT_DATABASE,
-    Action,
-    Change,
-    ChangeKind,
-    ObjectKind,
-)
+from penstock.catalog.definitions.contract import Action, Change, ChangeKind, ObjectKind
 from penstock.catalog.definitions.ddl_rules import (
     check_namespace,
     check_replaced_catalog,
@@ -45,6 +39,7 @@ from penstock.catalog.model import codec
 from penstock.catalog.model.identifier import Identifier, check_storable
 from penstock.catalog.model.namespaces import (
     DEFAULT_CATALOG,
+    DEFAULT_DATABASE,
     CatalogDescriptor,
     DatabaseDescriptor,
     default_catalog,

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
 
-from penstock.catalog.definitions.contract import DEFAULT_CATALOG, DEFAULT_DATABASE
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.namespaces import DEFAULT_CATALOG, DEFAULT_DATABASE
 from penstock.catalog.model.table import MetadataColumn, PhysicalColumn, Schema, Table
 from penstock.connector.options.bad_records import (
     BesideCheckpoint,

@@ -47,21 +47,6 @@ from penstock.sql.syntax.parse_errors import NodeError
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.traversal import copy_tree, find_nodes
 
-__all__ = [
-    "Bound",
-    "Columns",
-    "annotate",
-    "bind_query",
-    "check_hints",
-    "columns_of_object",
-    "condition_errors",
-    "data_type",
-    "forget_types",
-    "schema_columns",
-    "type_expression",
-    "view_body",
-]
-
 _TYPED = (exp.Column, exp.Literal, exp.Cast, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 """Values whose types are exact: not those of all calls."""
 

@@ -28,7 +28,12 @@ from penstock.catalog.errors import (
 from penstock.catalog.model.identifier import Identifier
 from penstock.sql.check.explain import explain_lines
 from penstock.sql.convert.statement import parse_statement
-from penstock.sql.ddl.apply_ddl import check_connector, check_written_secrets, filling_insert
+from penstock.sql.ddl.apply_ddl import (
+    check_connector,
+    check_written_secrets,
+    filling_insert,
+    is_definition,
+)
 from penstock.sql.ddl.redefinition import (
     DefinitionDiff,
     definition_warning,
@@ -39,14 +44,14 @@ from penstock.sql.ddl.redefinition import (
 from penstock.sql.errors.locate import position_of_message
 from penstock.sql.execution.commands import check_command
 from penstock.sql.execution.context import SessionContext
-from penstock.sql.execution.ddl import define, is_definition, set_option
+from penstock.sql.execution.ddl import define, set_option
 from penstock.sql.jobs.startable_query import StartableQuery, StartableStatementSet
 from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.plan.analyzer import Analyzer, analyse_unbounded
 from penstock.sql.plan.query_location import LocatedStatement
-from penstock.sql.script.files import ScriptFile
+from penstock.sql.script.files import ScriptFile, TemplateFolders
 from penstock.sql.script.splitter import StatementText, split_all
-from penstock.sql.script.templates import TemplateFolders, render_template
+from penstock.sql.script.templates import render_template
 from penstock.sql.settings import check_settings
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import (

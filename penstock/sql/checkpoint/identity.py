@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from penstock.catalog.definitions.contract import DEFAULT_DATABASE
 from penstock.catalog.errors import PenstockError, StateMismatchError
 from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.namespaces import DEFAULT_DATABASE
 from penstock.catalog.options.redaction import redact
 from penstock.connector.urls import is_url
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS

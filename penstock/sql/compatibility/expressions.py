@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from penstock.sql.compatibility.row import Kind, Row, Status
-from penstock.sql.dialect.functions.table import FUNCTIONS, FunctionRow
+from penstock.sql.dialect.functions.row import FunctionRow
+from penstock.sql.dialect.functions.table import FUNCTIONS
 from penstock.sql.dialect.windows.group_windows import CALLS as GROUP_WINDOWS
 
 SYNONYM = "a synonym: {} is stored and shown"

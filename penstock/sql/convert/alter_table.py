@@ -43,7 +43,8 @@ from penstock.sql.convert.table_definition import (
 from penstock.sql.ddl.apply_ddl import validated_on_overlay
 from penstock.sql.expressions.expression import columns_of
 from penstock.sql.script.splitter import StatementText
-from penstock.sql.statements.statement import AlterTable, Statement
+from penstock.sql.statements.definitions import AlterTable
+from penstock.sql.statements.statement import Statement
 from penstock.sql.syntax.nodes import AlterElements
 from penstock.sql.syntax.nodes import Distribution as DistributionNode
 

@@ -15,7 +15,7 @@ from penstock.sql.convert.table_builder import TableBuilder
 from penstock.sql.convert.table_definition import option_keys, read_options, table_comment
 from penstock.sql.ddl.apply_ddl import validated_on_overlay
 from penstock.sql.script.splitter import StatementText
-from penstock.sql.statements.statement import (
+from penstock.sql.statements.definitions import (
     AlterCatalog,
     AlterDatabase,
     CreateCatalog,
@@ -23,9 +23,8 @@ from penstock.sql.statements.statement import (
     DropCatalog,
     DropDatabase,
     ShowCreateCatalog,
-    Statement,
-    Use,
 )
+from penstock.sql.statements.statement import Statement, Use
 
 
 def convert_create_namespace(

@@ -46,9 +46,9 @@ from penstock.sql.convert.table_definition import (
 from penstock.sql.ddl.apply_ddl import validated_on_overlay
 from penstock.sql.dialect.flink.trees import to_text
 from penstock.sql.script.splitter import StatementText
+from penstock.sql.statements.definitions import AlterView
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import (
-    AlterView,
     CreateTable,
     CreateTableAs,
     CreateView,

@@ -25,30 +25,30 @@ from penstock.sql.ddl.redefinition import (
 )
 from penstock.sql.script.splitter import StatementText
 from penstock.sql.statements.definitions import (
+    AlterCatalog,
+    AlterDatabase,
     AlterFunction,
     AlterSecret,
+    AlterTable,
+    AlterView,
     ChangeMaterializedTable,
+    CreateCatalog,
+    CreateDatabase,
     CreateFunction,
     CreateMaterializedTable,
     CreateSecret,
+    DropCatalog,
+    DropDatabase,
     DropFunction,
     DropMaterializedTable,
     DropSecret,
 )
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import (
-    AlterCatalog,
-    AlterDatabase,
-    AlterTable,
-    AlterView,
-    CreateCatalog,
-    CreateDatabase,
     CreateTable,
     CreateTableAs,
     CreateView,
     Definition,
-    DropCatalog,
-    DropDatabase,
     DropTable,
     DropView,
     NamespaceDefinition,

@@ -24,14 +24,8 @@ from penstock.catalog.options.redaction import is_secret
 from penstock.connector.registry import options_of
 from penstock.sql.dialect.flink.trees import to_text
 from penstock.sql.expressions.expression import parse_expression
-from penstock.sql.statements.statement import (
-    CreateCatalog,
-    CreateDatabase,
-    CreateTable,
-    CreateTableAs,
-    CreateView,
-    Statement,
-)
+from penstock.sql.statements.definitions import CreateCatalog, CreateDatabase
+from penstock.sql.statements.statement import CreateTable, CreateTableAs, CreateView, Statement
 
 RECENT = 20
 """Changes of a name among which that of a table or view is looked for: a function may have the same name."""

@@ -11,23 +11,21 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import OptionError, UnsupportedError
 from penstock.catalog.model.table import Column, ComputedColumn, MetadataColumn, Schema, Table, View
 from penstock.sql.binding.binder import columns_of_object
-from penstock.sql.ddl.apply_ddl import apply_ddl, is_definition
+from penstock.sql.ddl.apply_ddl import apply_ddl
 from penstock.sql.ddl.show_create import show_create, show_create_catalog
 from penstock.sql.dialect.flink.trees import to_text
 from penstock.sql.settings import TARGET
+from penstock.sql.statements.definitions import ShowCreateCatalog
 from penstock.sql.statements.statement import (
     Definition,
     Describe,
     ResetOption,
     SetOption,
     ShowCreate,
-    ShowCreateCatalog,
     ShowOptions,
     ShowTables,
     Statement,
 )
-
-__all__ = ["Listing", "define", "is_definition", "listing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from penstock.sql.dialect.functions.table import MAX_MILLIS, MAX_SECONDS, MIN_MILLIS, MIN_SECONDS
+from penstock.sql.dialect.functions.time import MAX_MILLIS, MAX_SECONDS, MIN_MILLIS, MIN_SECONDS
 from penstock.sql.dialect.spark.types import precision_of
 from penstock.sql.syntax.intervals import interval_value
 from penstock.sql.syntax.parse_errors import NodeError

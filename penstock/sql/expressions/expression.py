@@ -24,7 +24,8 @@ from penstock.catalog.model.types import (
 )
 from penstock.sql.binding.binder import schema_columns, type_expression
 from penstock.sql.dialect.flink.trees import FLINK, to_text
-from penstock.sql.dialect.functions.table import FIRST, FUNCTIONS, LAST, result_argument
+from penstock.sql.dialect.functions.row import FIRST, LAST
+from penstock.sql.dialect.functions.table import FUNCTIONS, result_argument
 from penstock.sql.dialect.spark.writer import write_spark
 from penstock.sql.expressions.duckdb_sql import write_duckdb
 from penstock.sql.syntax.parse_errors import NodeError

@@ -18,8 +18,6 @@ from sqlglot import exp
 from penstock.catalog.model import types as t
 from penstock.connector.expression import Constant, Expression, FieldValue, FunctionCall
 
-__all__ = ["Columns", "compile_expression", "field_of"]
-
 Columns = Callable[[exp.Column], Expression | None]
 """What a name in a query is, as an expression over the columns that the source delivers; None for anything else."""
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
 from penstock.sql.check.script_check import CheckedScript, check_scripts
+from penstock.sql.ddl.apply_ddl import is_definition
 from penstock.sql.execution.context import SessionContext
-from penstock.sql.execution.ddl import define, is_definition
+from penstock.sql.execution.ddl import define
 from penstock.sql.lineage.build import LineageBuilder
 from penstock.sql.runner.replay import replay
 from penstock.sql.script.files import ScriptFile, read_script

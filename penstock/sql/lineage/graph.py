@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from penstock.catalog.definitions.contract import DEFAULT_CATALOG, DEFAULT_DATABASE
 from penstock.catalog.model.identifier import Identifier, quote
+from penstock.catalog.model.namespaces import DEFAULT_CATALOG, DEFAULT_DATABASE
 
 Direction = Literal["upstream", "downstream"]
 

@@ -20,7 +20,8 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
 from penstock.catalog.model.identifier import Identifier
 from penstock.connector.inference.inferred_table import sql_name
-from penstock.sql.binding.binder import Columns, columns_of_object
+from penstock.sql.binding.binder import columns_of_object
+from penstock.sql.binding.checked_query import Columns
 from penstock.sql.binding.functions import names_columns, table_calls
 from penstock.sql.dialect import Flink
 from penstock.sql.dialect.flink.trees import named_tables, to_text

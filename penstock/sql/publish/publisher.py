@@ -22,7 +22,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
-from penstock.catalog.definitions.information_schema import INFORMATION_SCHEMA
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import (
     ConfigError,
@@ -32,6 +31,7 @@ from penstock.catalog.errors import (
     did_you_mean,
 )
 from penstock.catalog.model.identifier import Identifier, quoted
+from penstock.catalog.model.namespaces import INFORMATION_SCHEMA
 from penstock.catalog.model.table import Table, View
 from penstock.sql.dialect import parse_query
 from penstock.sql.execution.functions import called_names, register_called

@@ -19,8 +19,9 @@ from penstock.connector.registry import connector_of
 from penstock.connector.spark.session import configured
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement
 from penstock.sql.clock import SystemClock
+from penstock.sql.ddl.apply_ddl import is_definition
 from penstock.sql.execution.context import SessionContext
-from penstock.sql.execution.ddl import define, is_definition, set_option
+from penstock.sql.execution.ddl import define, set_option
 from penstock.sql.jobs.progress import short_name
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.plan.rules.inline import find_relations

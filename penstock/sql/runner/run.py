@@ -23,11 +23,11 @@ from penstock.sql.check.script_check import CheckedScript, CheckedStatement
 from penstock.sql.checkpoint.directory import checkpoint_files, set_aside
 from penstock.sql.checkpoint.identity import check_target, read_identity
 from penstock.sql.clock import Clock, SystemClock
-from penstock.sql.ddl.apply_ddl import filling_insert
+from penstock.sql.ddl.apply_ddl import filling_insert, is_definition
 from penstock.sql.errors.spark import translate
 from penstock.sql.execution.commands import is_command, run_command
 from penstock.sql.execution.context import SessionContext
-from penstock.sql.execution.ddl import Listing, define, is_definition, set_option
+from penstock.sql.execution.ddl import Listing, define, set_option
 from penstock.sql.execution.functions import register_called
 from penstock.sql.execution.show import answer
 from penstock.sql.jobs.job import Job, start_jobs

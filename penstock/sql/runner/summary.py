@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime, time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.catalog.definitions.contract import DEFAULT_CATALOG
 from penstock.catalog.errors import PenstockError
 from penstock.catalog.model.identifier import quote
+from penstock.catalog.model.namespaces import DEFAULT_CATALOG
 from penstock.sql.errors.render import position_text
 from penstock.sql.jobs.progress import JobProgress, JobStatus, short_name
 from penstock.sql.plan.physical.batch_metrics import LateSplit, TimelessSplit

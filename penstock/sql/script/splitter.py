@@ -29,20 +29,6 @@ from penstock.catalog.masking import keep_secret
 from penstock.sql.dialect import Flink
 from penstock.sql.syntax.positions import LineMap, Source, extent
 
-__all__ = [
-    "Detail",
-    "ExplainText",
-    "LineMap",
-    "SetText",
-    "Source",
-    "StatementText",
-    "cut",
-    "mask_stated_secrets",
-    "split",
-    "split_all",
-    "states_secret",
-]
-
 _VERBS = ("CREATE", "ALTER")
 
 _ALIKE = 0.75  # by difflib: a letter or two lost, doubled or swapped

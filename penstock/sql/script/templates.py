@@ -10,8 +10,6 @@ from typing import Any
 from penstock.sql.script.files import TemplateFolders
 from penstock.sql.syntax.positions import Source
 
-__all__ = ["TemplateFolders", "render_template"]
-
 _SYNTAX = re.compile(r"\{\{|\{%|\{#")
 
 

@@ -24,12 +24,17 @@ from penstock.connector.spark.source.data_source import bind_table_source
 from penstock.sql.check.explain import explain_lines
 from penstock.sql.clock import SystemClock
 from penstock.sql.convert.statement import parse_statement
-from penstock.sql.ddl.apply_ddl import check_connector, check_written_secrets, filling_insert
+from penstock.sql.ddl.apply_ddl import (
+    check_connector,
+    check_written_secrets,
+    filling_insert,
+    is_definition,
+)
 from penstock.sql.ddl.redefinition import log_existing_definition
 from penstock.sql.errors.render import errors_explained
 from penstock.sql.execution.commands import check_command, is_command, run_command
 from penstock.sql.execution.context import SessionContext, open_names
-from penstock.sql.execution.ddl import Listing, define, is_definition, set_option
+from penstock.sql.execution.ddl import Listing, define, set_option
 from penstock.sql.execution.functions import register_called
 from penstock.sql.execution.show import answer
 from penstock.sql.jobs.job import Job, start_jobs

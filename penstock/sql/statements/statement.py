@@ -51,42 +51,6 @@ from penstock.sql.statements.show import (
     UseModules,
 )
 
-__all__ = [
-    "UNSUPPORTED",
-    "AlterCatalog",
-    "AlterDatabase",
-    "AlterTable",
-    "AlterView",
-    "CreateCatalog",
-    "CreateDatabase",
-    "CreateTable",
-    "CreateTableAs",
-    "CreateView",
-    "Definition",
-    "Describe",
-    "DropCatalog",
-    "DropDatabase",
-    "DropTable",
-    "DropView",
-    "Explain",
-    "NamespaceDefinition",
-    "OtherDefinition",
-    "ReplaceTableAs",
-    "ResetOption",
-    "Select",
-    "SetOption",
-    "ShowCreate",
-    "ShowCreateCatalog",
-    "ShowOptions",
-    "ShowTables",
-    "Statement",
-    "StatementSet",
-    "TableDefinition",
-    "Use",
-    "ends_refresh_of",
-    "starts_refresh",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:

@@ -26,7 +26,8 @@ from penstock.connector.testing.decode import FixtureRecord, publish, write_reco
 from penstock.connector.testing.encode import encoder_of, make_records
 from penstock.connector.testing.values import read_cells
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement
-from penstock.sql.execution.ddl import define, is_definition
+from penstock.sql.ddl.apply_ddl import is_definition
+from penstock.sql.execution.ddl import define
 from penstock.sql.jobs.startable_query import StartableQuery
 from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.statements.dml import DeleteRows, TruncateTable, UpdateRows

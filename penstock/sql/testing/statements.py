@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
 from penstock.sql.check.script_check import CheckedScript
-from penstock.sql.ddl.apply_ddl import filling_insert
+from penstock.sql.ddl.apply_ddl import filling_insert, is_definition
 from penstock.sql.execution.commands import run_command
 from penstock.sql.execution.context import SessionContext
-from penstock.sql.execution.ddl import define, is_definition, set_option
+from penstock.sql.execution.ddl import define, set_option
 from penstock.sql.execution.functions import add_jar, register_called
 from penstock.sql.jobs.startable_query import StartableQuery
 from penstock.sql.plan.analysed import AnalysedInsert

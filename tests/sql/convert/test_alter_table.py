@@ -10,7 +10,7 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError, InputErrors
 from penstock.catalog.model.table import MetadataColumn, Table
 from penstock.sql.ddl.show_create import show_create
-from penstock.sql.statements.statement import AlterTable, AlterView
+from penstock.sql.statements.definitions import AlterTable, AlterView
 from tests.sql.sql_objects import new_namespace, run
 
 TABLE = """

@@ -10,7 +10,7 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.model.namespaces import CatalogDescriptor
 from penstock.sql.ddl.show_create import show_create_catalog
 from penstock.sql.execution.ddl import listing
-from penstock.sql.statements.statement import CreateCatalog, CreateDatabase
+from penstock.sql.statements.definitions import CreateCatalog, CreateDatabase
 from tests.catalog.strategies import comments, names
 from tests.sql.convert.test_alter_table import problems
 from tests.sql.sql_objects import new_namespace, run

@@ -30,10 +30,10 @@ from penstock.sql.convert.statement import parse_statement, parse_tree
 from penstock.sql.dialect import table_options, to_text
 from penstock.sql.plan.rules.inline import find_relations
 from penstock.sql.script.splitter import split
+from penstock.sql.statements.definitions import AlterTable
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.statements.statement import (
     UNSUPPORTED,
-    AlterTable,
     CreateTable,
     CreateView,
     Describe,

@@ -11,8 +11,9 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputErrors
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.check.script_check import CheckedScript, check_scripts
+from penstock.sql.ddl.apply_ddl import is_definition
 from penstock.sql.execution.context import SessionContext
-from penstock.sql.execution.ddl import define, is_definition
+from penstock.sql.execution.ddl import define
 from penstock.sql.script.files import ScriptFile
 
 README = Path(__file__).parents[3] / "README.md"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.catalog.errors import SqlSyntaxError
-from penstock.sql.script.splitter import Source, split, split_all
-from penstock.sql.syntax.positions import LineOrigin
+from penstock.sql.script.splitter import split, split_all
+from penstock.sql.syntax.positions import LineOrigin, Source
 
 
 def texts(sql: str) -> list[str]:

@@ -10,8 +10,9 @@ from penstock.catalog.errors import InputError, TemplateError
 from penstock.catalog.secrets.crypto import KEY_VARIABLE, new_key
 from penstock.sql.errors.render import render
 from penstock.sql.script import template_limits, template_rendering
+from penstock.sql.script.files import TemplateFolders
 from penstock.sql.script.project import Project
-from penstock.sql.script.templates import TemplateFolders, render_template
+from penstock.sql.script.templates import render_template
 from penstock.sql.syntax.positions import Source
 
 

@@ -20,9 +20,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from penstock.catalog.definitions.contract import DEFAULT_CATALOG, DEFAULT_DATABASE
 from penstock.catalog.errors import OptionError
 from penstock.catalog.model.identifier import Identifier, parse_identifier
+from penstock.catalog.model.namespaces import DEFAULT_CATALOG, DEFAULT_DATABASE
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import SplitSource

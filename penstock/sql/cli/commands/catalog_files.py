@@ -84,13 +84,8 @@ def _applied(statement: Statement, namespace: Namespace) -> str | None:
     """Run a definition, and describe its change; None without a change, or for a temporary object."""
     from penstock.sql.ddl.apply_ddl import apply_ddl
     from penstock.sql.ddl.redefinition import diff_definitions
-    from penstock.sql.statements.statement import (
-        CreateCatalog,
-        CreateDatabase,
-        CreateTable,
-        CreateView,
-        Use,
-    )
+    from penstock.sql.statements.definitions import CreateCatalog, CreateDatabase
+    from penstock.sql.statements.statement import CreateTable, CreateView, Use
 
     match statement:
         case CreateCatalog() | CreateDatabase() | Use():

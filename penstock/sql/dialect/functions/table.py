@@ -12,22 +12,7 @@ from sqlglot import exp
 
 from penstock.sql.dialect.functions import collections as functions_collection
 from penstock.sql.dialect.functions import numbers, other, text, time
-from penstock.sql.dialect.functions.row import FIRST, LAST, Family, FunctionRow
-from penstock.sql.dialect.functions.time import MAX_MILLIS, MAX_SECONDS, MIN_MILLIS, MIN_SECONDS
-
-__all__ = [
-    "FIRST",
-    "FUNCTIONS",
-    "LAST",
-    "MAX_MILLIS",
-    "MAX_SECONDS",
-    "MIN_MILLIS",
-    "MIN_SECONDS",
-    "SPARK_FUNCTIONS",
-    "Family",
-    "FunctionRow",
-    "result_argument",
-]
+from penstock.sql.dialect.functions.row import FIRST, LAST, FunctionRow
 
 SPARK_FUNCTIONS = frozenset(
     """

@@ -26,8 +26,6 @@ from penstock.sql.plan.logical.plan import Plan, walk
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.traversal import find_nodes
 
-__all__ = ["Fragment", "find_fragments"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragment:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from penstock.catalog.errors import InputError, InputErrors
 from penstock.sql.convert.statement import parse_tree
 from penstock.sql.dialect import Flink
-from penstock.sql.script.splitter import Source, split_all
+from penstock.sql.script.splitter import split_all
+from penstock.sql.syntax.positions import Source
 from tests.sql.dialect.grammar import statements
 
 EACH = 10
