@@ -54,12 +54,11 @@ PHASES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """One run: seconds of its phases in the order of `PHASES`, to its first commit; CPU time to there, and in all."""
+    """One run: seconds of its phases in the order of `PHASES`, to its first commit; CPU time to there."""
 
     phases_s: dict[str, float]
     first_commit_s: float
     first_commit_cpu_s: float
-    cpu_s: float
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -109,7 +108,7 @@ def run(project: Path, text: str, variables: Mapping[str, str]) -> Started:
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-        while not (done := os.wait4(process.pid, os.WNOHANG))[0]:
+        while process.poll() is None:
             # each look at all processes costs milliseconds: none once Java is there, but for the commit
             if java is None and runs_java(process.pid):
                 java = time.time()
@@ -119,8 +118,6 @@ def run(project: Path, text: str, variables: Mapping[str, str]) -> Started:
                 process.kill()
             time.sleep(POLL_S if java else 5 * POLL_S)
     ended = time.time()
-    _, status, usage = done
-    process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode or java is None or commit_cpu_s is None:
         text = said.read_text(encoding="utf-8")
         raise SystemExit(f"error: the run ended with status {process.returncode}\n{text}")
@@ -141,8 +138,6 @@ def run(project: Path, text: str, variables: Mapping[str, str]) -> Started:
         },
         first_commit_s=round(marks["commit"] - began, 3),
         first_commit_cpu_s=commit_cpu_s,
-        # of its processes, which all waited for those that they started
-        cpu_s=round(usage.ru_utime + usage.ru_stime, 2),
     )
 
 
@@ -174,7 +169,6 @@ def report(found: Mapping[str, Sequence[Started]], rounds: int) -> str:
         f"|---|{'---:|' * len(titles)}",
         row("to the first commit, s", [[one.first_commit_s for one in found[k]] for k in titles]),
         row("CPU time to there, s", [[one.first_commit_cpu_s for one in found[k]] for k in titles]),
-        row("CPU time of the run, s", [[one.cpu_s for one in found[k]] for k in titles]),
         *(
             row(f"{title}, s", [[one.phases_s[phase] for one in found[k]] for k in titles])
             for phase, title in PHASES.items()
