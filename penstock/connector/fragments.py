@@ -123,8 +123,59 @@ def _like(values: list[pa.Array], _: pa.DataType) -> pa.Array:
     return pc.match_like(value, pattern.as_py())
 
 
+def _case(values: list[pa.Array], _: pa.DataType) -> pa.Array:
+    """Choose by conditions, of which there is one less than there are values behind them."""
+    count = len(values) // 2
+    found = values[-1]
+    for condition, value in reversed(list(zip(values[:count], values[count:-1], strict=True))):
+        found = pc.if_else(pc.fill_null(condition, fill_value=False), value, found)
+    return found
+
+
+def _substring(values: list[pa.Array], _: pa.DataType) -> pa.Array:
+    text, *bounds = values
+    start, *length = [bound.as_py() for bound in bounds]
+    stop = start - 1 + length[0] if length else None
+    return pc.utf8_slice_codeunits(text, start - 1, stop)
+
+
+def _date(array: pa.Array) -> pa.Array:
+    """Return the day of moments, before 1970 too."""
+    return pc.floor_temporal(array, unit="day").cast(pa.date32())
+
+
+def _cast(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    (value,) = values
+    if pa.types.is_timestamp(value.type) and pa.types.is_date(kind):
+        return _date(value)
+    return value.cast(kind, safe=False)
+
+
+def _part(function: Callable[[pa.Array], pa.Array]) -> Callable[..., pa.Array]:
+    return lambda values, kind: function(values[0]).cast(kind)
+
+
 FUNCTIONS: Mapping[str, Callable[[list[pa.Array], pa.DataType], pa.Array]] = {
-    "cast": lambda v, kind: v[0].cast(kind, safe=False),
+    "cast": _cast,
+    # of whole numbers an overflow is an error
+    "add": lambda v, _: pc.add_checked(*v),
+    "subtract": lambda v, _: pc.subtract_checked(*v),
+    "multiply": lambda v, _: pc.multiply_checked(*v),
+    "case": _case,
+    "coalesce": lambda v, _: pc.coalesce(*v),
+    "char_length": lambda v, _: pc.utf8_length(v[0]),
+    "substring": _substring,
+    "trim": lambda v, _: pc.utf8_trim(v[0], " "),
+    "ltrim": lambda v, _: pc.utf8_ltrim(v[0], " "),
+    "rtrim": lambda v, _: pc.utf8_rtrim(v[0], " "),
+    "concat": lambda v, _: pc.binary_join_element_wise(*v, "", null_handling="emit_null"),
+    "year": _part(pc.year),
+    "quarter": _part(pc.quarter),
+    "month": _part(pc.month),
+    "day": _part(pc.day),
+    "hour": _part(pc.hour),
+    "minute": _part(pc.minute),
+    "second": _part(pc.second),
     "equal": _equal,
     "less": _less,
     "less_equal": _less_equal,

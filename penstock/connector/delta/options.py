@@ -168,8 +168,8 @@ WRITER: Option[str] = Option(
     type=enum_type("spark", "tasks"),
     default="spark",
     doc="Who writes the files of a stream: 'spark'; or 'tasks', those that read the rows, where the query takes "
-    "columns, fields of rows and conditions that they check and the table has nothing that only Spark's writer keeps, "
-    "as EXPLAIN says.",
+    "values and conditions that they compute and the table has nothing that only Spark's writer keeps, as EXPLAIN "
+    "says.",
     flink=None,
 )
 

@@ -1,7 +1,8 @@
 """Expressions of queries as reading tasks compute them on Arrow batches; `connector/fragments.py` computes them.
 
-A closed set: what is in it has Spark's result on every value, and fails on none (tests compare the two). What is not
-the same in both for all values of its types is left to Spark.
+A closed set: what is in it has Spark's result on every value, of Spark's type (tests compare the two). What is not the
+same in both for all values of its types is left to Spark. Whole numbers that overflow fail in both: `may_fail` says so,
+and such a value is not in the set where Spark may not compute it, behind AND and OR and in CASE.
 """
 
 from __future__ import annotations
@@ -17,6 +18,18 @@ from sqlglot import exp
 
 from penstock.catalog.model import types as t
 from penstock.connector.expression import Constant, Expression, FieldValue, FunctionCall
+from penstock.sql.expressions.value_types import (
+    BOOLEAN,
+    DOUBLE,
+    MOST_DIGITS,
+    STRING,
+    WHOLE,
+    OutsideError,
+    aligned,
+    chosen,
+    computed,
+    may_fail,
+)
 
 Columns = Callable[[exp.Column], Expression | None]
 """What a name in a query is, as an expression over the columns that the source delivers; None for anything else."""
@@ -26,7 +39,7 @@ def compile_expression(tree: exp.Expr, columns: Columns) -> Expression | None:
     """Return an expression as tasks compute it; None where it is not in the set."""
     try:
         return _compile(tree, columns)
-    except _OutsideError:
+    except OutsideError:
         return None
 
 
@@ -42,110 +55,30 @@ def field_of(value: Expression, names: Sequence[str]) -> Expression | None:
     return value
 
 
-class _OutsideError(Exception):
-    """An expression is not in the set."""
-
-
 def _compile(tree: exp.Expr, columns: Columns) -> Expression:
     form = _FORMS.get(type(tree))
     if form is None:
-        raise _OutsideError
+        raise OutsideError
     return form(tree, columns)
 
 
-# --- types ---
-
-_BOOLEAN = t.BooleanType()
-_DOUBLE = t.DoubleType()
-_WHOLE: Mapping[type, tuple[int, int]] = {
-    t.TinyIntType: (8, 3),
-    t.SmallIntType: (16, 5),
-    t.IntType: (32, 10),
-    t.BigIntType: (64, 20),
-}
-"""Bits of whole numbers, and the digits that Spark takes for them beside a DECIMAL."""
-_MOST_DIGITS = 38
-_OTHERS = (t.BooleanType, t.VarCharType, t.DateType, t.TimestampType, t.TimestampLtzType)
-"""Types whose values are compared with those of the same type alone. Not CHAR, which may be padded."""
-
-
-def _aligned(values: Sequence[Expression]) -> list[Expression]:
-    """Bring values to the one type in which Spark compares them."""
-    kinds = [value.type for value in values]
-    if all(isinstance(kind, tuple(_WHOLE)) for kind in kinds):
-        return _whole(values)
-    for other in _OTHERS:
-        if all(isinstance(kind, other) for kind in kinds):
-            return list(values)
-    if all(isinstance(kind, (t.DecimalType, *_WHOLE)) for kind in kinds):
-        return _decimals(values)
-    fractions = (t.DoubleType, t.FloatType)
-    if all(isinstance(kind, t.FloatType) for kind in kinds):
-        return list(values)
-    # of FLOAT and whole numbers the common type hangs on a setting
-    floats = any(isinstance(kind, t.FloatType) for kind in kinds)
-    taken = fractions if floats else (*fractions, *_WHOLE)
-    if any(isinstance(kind, fractions) for kind in kinds) and all(
-        isinstance(value.type, taken) or _is_decimal_constant(value) for value in values
-    ):
-        return [_double(value) for value in values]
-    raise _OutsideError
-
-
-def _whole(values: Sequence[Expression]) -> list[Expression]:
-    """Bring whole numbers to the widest type; a constant does not widen a column that has its value."""
-    bits = max((_WHOLE[type(v.type)][0] for v in values if not isinstance(v, Constant)), default=64)
-    for value in values:
-        if isinstance(value, Constant) and isinstance(value.value, int):
-            while bits < 64 and not -(2 ** (bits - 1)) <= value.value < 2 ** (bits - 1):
-                bits *= 2
-    kind = next(kind for kind, (width, _) in _WHOLE.items() if width == bits)()
-    return [_cast(value, kind) for value in values]
-
-
-def _decimals(values: Sequence[Expression]) -> list[Expression]:
-    digits, scale = 0, 0
-    for value in values:
-        kind = value.type
-        before, after = (
-            (kind.precision - kind.scale, kind.scale)
-            if isinstance(kind, t.DecimalType)
-            else (_WHOLE[type(kind)][1], 0)
-        )
-        digits, scale = max(digits, before), max(scale, after)
-    if digits + scale > _MOST_DIGITS:
-        raise _OutsideError  # Spark would round
-    common = t.DecimalType(precision=digits + scale, scale=scale)
-    return [_cast(value, common) for value in values]
-
-
-def _is_decimal_constant(value: Expression) -> bool:
-    return isinstance(value, Constant) and isinstance(value.type, t.DecimalType)
-
-
-def _double(value: Expression) -> Expression:
-    if isinstance(value, Constant) and value.value is not None:
-        return Constant(value=float(value.value), type=_DOUBLE)
-    return _cast(value, _DOUBLE)
-
-
-def _cast(value: Expression, kind: t.LogicalType) -> Expression:
-    if replace(value.type, nullable=True) == kind:
-        return value
-    if isinstance(value, Constant):
-        return Constant(value=value.value, type=kind)
-    return FunctionCall(function="cast", arguments=(value,), type=kind)
+def _sure(tree: exp.Expr, columns: Columns) -> Expression:
+    """Compile a value that Spark may not compute for each row."""
+    value = _compile(tree, columns)
+    if may_fail(value):
+        raise OutsideError
+    return value
 
 
 def _condition(tree: exp.Expr, columns: Columns) -> Expression:
     value = _compile(tree, columns)
     if not isinstance(value.type, t.BooleanType):
-        raise _OutsideError
+        raise OutsideError
     return value
 
 
 def _call(function: str, *arguments: Expression) -> Expression:
-    return FunctionCall(function=function, arguments=arguments, type=_BOOLEAN)
+    return FunctionCall(function=function, arguments=arguments, type=BOOLEAN)
 
 
 def _not(value: Expression) -> Expression:
@@ -159,7 +92,7 @@ def _column(tree: exp.Expr, columns: Columns) -> Expression:
     assert isinstance(tree, exp.Column)
     value = columns(tree)
     if value is None:
-        raise _OutsideError
+        raise OutsideError
     return value
 
 
@@ -168,7 +101,7 @@ def _dot(tree: exp.Expr, columns: Columns) -> Expression:
     value = _compile(tree.this, columns) if isinstance(name, exp.Identifier) else None
     value = None if value is None else field_of(value, [name.name])
     if value is None:
-        raise _OutsideError
+        raise OutsideError
     return value
 
 
@@ -190,15 +123,15 @@ def _number(text: str) -> Constant:
             return Constant(value=value, type=t.IntType())
         if value < 2**63:
             return Constant(value=value, type=t.BigIntType())
-        raise _OutsideError
+        raise OutsideError
     if _EXPONENT.fullmatch(text) and isfinite(float(text)):
-        return Constant(value=float(text), type=_DOUBLE)
+        return Constant(value=float(text), type=DOUBLE)
     found = _DECIMAL.fullmatch(text)
     if found is None or not any(found.groups()):
-        raise _OutsideError
+        raise OutsideError
     whole, after = found[1].lstrip("0"), found[2]
-    if len(whole) + len(after) > _MOST_DIGITS:
-        raise _OutsideError
+    if len(whole) + len(after) > MOST_DIGITS:
+        raise OutsideError
     kind = t.DecimalType(precision=max(len(whole) + len(after), 1), scale=len(after))
     return Constant(value=f"{whole or '0'}.{after or '0'}", type=kind)
 
@@ -206,17 +139,19 @@ def _number(text: str) -> Constant:
 def _negative(tree: exp.Expr, columns: Columns) -> Expression:
     value = _compile(tree.this, columns)
     if not isinstance(value, Constant):
-        raise _OutsideError
+        if not isinstance(value.type, tuple(WHOLE)):
+            raise OutsideError
+        return computed("subtract", Constant(value=0, type=value.type), value)
     match value.value:
         case bool() | None:
-            raise _OutsideError
+            raise OutsideError
         case int() | float() as number:
             return replace(value, value=-number)
         case str() as text if isinstance(value.type, t.DecimalType):
             negated = text[1:] if text.startswith("-") else f"-{text}"
             return replace(value, value=negated)
         case _:
-            raise _OutsideError
+            raise OutsideError
 
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
@@ -224,11 +159,48 @@ _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d{1,6})?", re.ASCI
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _typed_literal(tree: exp.Expr, _: Columns) -> Expression:
+def _cast_form(tree: exp.Expr, columns: Columns) -> Expression:
+    if isinstance(tree.this, exp.Literal) and tree.this.is_string:
+        return _typed_literal(tree)
+    value, to = _compile(tree.this, columns), tree.args["to"]
+    kind = _TARGETS.get(to.this)
+    if kind is None or to.expressions:
+        raise OutsideError
+    source = type(value.type)
+    known = type(kind) is source or type(kind) in _WIDER.get(source, ())
+    if not known:
+        raise OutsideError
+    if replace(value.type, nullable=True) == kind:
+        return value
+    return FunctionCall(function="cast", arguments=(value,), type=kind)
+
+
+_TARGETS: Mapping[exp.DType, t.LogicalType] = {
+    exp.DType.SMALLINT: t.SmallIntType(),
+    exp.DType.INT: t.IntType(),
+    exp.DType.BIGINT: t.BigIntType(),
+    exp.DType.DOUBLE: DOUBLE,
+    exp.DType.TEXT: STRING,
+    exp.DType.DATE: t.DateType(),
+}
+_WIDER: Mapping[type, tuple[type, ...]] = {
+    t.TinyIntType: (t.SmallIntType, t.IntType, t.BigIntType, t.DoubleType, t.VarCharType),
+    t.SmallIntType: (t.IntType, t.BigIntType, t.DoubleType, t.VarCharType),
+    t.IntType: (t.BigIntType, t.DoubleType, t.VarCharType),
+    t.BigIntType: (t.DoubleType, t.VarCharType),
+    t.FloatType: (t.DoubleType,),
+    t.TimestampType: (t.DateType,),
+}
+"""Types that each value of a type has one in, or is cut to, and which Spark finds so, too."""
+
+
+def _typed_literal(tree: exp.Expr) -> Expression:
     """Read DATE '2026-01-01' and TIMESTAMP '2026-01-01 10:00:00.5'."""
     value, to = tree.this, tree.args["to"]
-    if not isinstance(value, exp.Literal) or not value.is_string or to.expressions:
-        raise _OutsideError
+    if to.this == exp.DType.TEXT and not to.expressions:
+        return Constant(value=value.name, type=STRING)
+    if to.expressions:
+        raise OutsideError
     text = value.name
     try:
         if to.this == exp.DType.DATE and _DAY.fullmatch(text):
@@ -240,7 +212,7 @@ def _typed_literal(tree: exp.Expr, _: Columns) -> Expression:
             return Constant(value=micros, type=t.TimestampType(precision=6))
     except ValueError:
         pass  # no day of the calendar: Spark says so
-    raise _OutsideError
+    raise OutsideError
 
 
 # --- conditions ---
@@ -257,8 +229,8 @@ def _comparison(function: str, *, swapped: bool = False, negated: bool = False) 
 
 def _compared(function: str, left: Expression, right: Expression) -> Expression:
     if function in _ORDERS and isinstance(left.type, t.BooleanType):
-        raise _OutsideError
-    return _call(function, *_aligned([left, right]))
+        raise OutsideError
+    return _call(function, *aligned([left, right]))
 
 
 _ORDERS = ("less", "less_equal")
@@ -266,19 +238,19 @@ _ORDERS = ("less", "less_equal")
 
 def _between(tree: exp.Expr, columns: Columns) -> Expression:
     if tree.args.get("symmetric"):
-        raise _OutsideError
+        raise OutsideError
     value, low, high = (_compile(tree.args[name], columns) for name in ("this", "low", "high"))
     return _call("and", _compared("less_equal", low, value), _compared("less_equal", value, high))
 
 
-_BY_HASH = (*_WHOLE, t.VarCharType, t.DateType, t.TimestampType)
+_BY_HASH = (*WHOLE, t.VarCharType, t.DateType, t.TimestampType)
 
 
 def _in(tree: exp.Expr, columns: Columns) -> Expression:
     members = [_compile(member, columns) for member in tree.expressions]
     if not members or tree.args.get("query") is not None:
-        raise _OutsideError
-    value, *members = _aligned([_compile(tree.this, columns), *members])
+        raise OutsideError
+    value, *members = aligned([_compile(tree.this, columns), *members])
     plain = all(isinstance(member, Constant) for member in members)
     if plain and isinstance(value.type, _BY_HASH):
         return _call("in", value, *members)
@@ -292,7 +264,7 @@ def _like(tree: exp.Expr, columns: Columns) -> Expression:
     value, pattern = _compile(tree.this, columns), tree.expression
     plain = isinstance(pattern, exp.Literal) and pattern.is_string and "\\" not in pattern.name
     if not plain or not isinstance(value.type, t.VarCharType):
-        raise _OutsideError
+        raise OutsideError
     found = _call("like", value, _compile(pattern, columns))
     return _not(found) if tree.args.get("negate") else found
 
@@ -305,15 +277,169 @@ def _is(tree: exp.Expr, columns: Columns) -> Expression:
             value = _condition(tree.this, columns)
             return _call("is_true", value if wanted else _not(value))
         case _:
-            raise _OutsideError
+            raise OutsideError
 
 
 def _connected(function: str) -> _Form:
     def form(tree: exp.Expr, columns: Columns) -> Expression:
         left, right = _condition(tree.this, columns), _condition(tree.expression, columns)
+        if may_fail(right):
+            raise OutsideError
         return _call(function, left, right)
 
     return form
+
+
+# --- numbers ---
+
+
+def _arithmetic(function: str) -> _Form:
+    def form(tree: exp.Expr, columns: Columns) -> Expression:
+        return computed(function, _compile(tree.this, columns), _compile(tree.expression, columns))
+
+    return form
+
+
+# --- choices ---
+
+
+def _choice(
+    function: str, conditions: Sequence[Expression], values: Sequence[Expression | None]
+) -> Expression:
+    known = chosen([value for value in values if value is not None])
+    kind = known[0].type
+    if isinstance(kind, t.VarCharType):
+        kind = STRING
+    kind = replace(kind, nullable=True)
+    missing = Constant(value=None, type=kind)
+    rest = iter(known)
+    arguments = [missing if value is None else next(rest) for value in values]
+    return FunctionCall(function=function, arguments=(*conditions, *arguments), type=kind)
+
+
+def _case(tree: exp.Expr, columns: Columns) -> Expression:
+    subject, branches = tree.this, tree.args["ifs"]
+    tests = [
+        _condition(branch.this, columns)
+        if subject is None
+        else _compared("equal", _sure(subject, columns), _sure(branch.this, columns))
+        for branch in branches
+    ]
+    if any(map(may_fail, tests)):
+        raise OutsideError
+    results = [branch.args["true"] for branch in branches] + [tree.args.get("default")]
+    return _choice("case", tests, [_result(result, columns) for result in results])
+
+
+def _if(tree: exp.Expr, columns: Columns) -> Expression:
+    results = [tree.args["true"], tree.args.get("false")]
+    test = _condition(tree.this, columns)
+    if may_fail(test):
+        raise OutsideError
+    return _choice("case", [test], [_result(result, columns) for result in results])
+
+
+def _result(tree: exp.Expr | None, columns: Columns) -> Expression | None:
+    if tree is None or isinstance(tree.unnest(), exp.Null):
+        return None
+    return _sure(tree, columns)
+
+
+def _coalesce(tree: exp.Expr, columns: Columns) -> Expression:
+    return _choice(
+        "coalesce", [], [_sure(value, columns) for value in (tree.this, *tree.expressions)]
+    )
+
+
+# --- texts and times ---
+
+
+def _text(tree: exp.Expr | None, columns: Columns) -> Expression:
+    value = None if tree is None else _compile(tree, columns)
+    if value is None or not isinstance(value.type, t.VarCharType):
+        raise OutsideError
+    return value
+
+
+def _substring(tree: exp.Expr, columns: Columns) -> Expression:
+    return _cut(_text(tree.this, columns), tree.args.get("start"), tree.args.get("length"))
+
+
+def _cut(value: Expression, start: exp.Expr | None, length: exp.Expr | None) -> Expression:
+    bounds = [1 if start is None else _position(start)]
+    bounds += [] if length is None else [_position(length)]
+    if bounds[0] < 1:
+        raise OutsideError
+    positions = (Constant(value=bound, type=t.IntType()) for bound in bounds)
+    return FunctionCall(function="substring", arguments=(value, *positions), type=STRING)
+
+
+def _position(tree: exp.Expr) -> int:
+    if not isinstance(tree, exp.Literal) or tree.is_string or not tree.is_int:
+        raise OutsideError
+    value = int(tree.name)
+    if value >= 2**31:
+        raise OutsideError
+    return value
+
+
+def _trim(tree: exp.Expr, columns: Columns) -> Expression:
+    if tree.args.get("expression") is not None or tree.args.get("collation") is not None:
+        raise OutsideError
+    function = _TRIMS.get(tree.args.get("position") or "BOTH")
+    if function is None:
+        raise OutsideError
+    return FunctionCall(function=function, arguments=(_text(tree.this, columns),), type=STRING)
+
+
+_TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+
+
+def _joined(parts: Sequence[exp.Expr], columns: Columns) -> Expression:
+    values = tuple(_text(part, columns) for part in parts)
+    return FunctionCall(function="concat", arguments=values, type=STRING)
+
+
+def _part(function: str, value: exp.Expr, columns: Columns) -> Expression:
+    moment = _compile(value, columns)
+    if not isinstance(moment.type, (t.DateType, t.TimestampType)) or (
+        isinstance(moment.type, t.DateType) and function in _OF_TIMES
+    ):
+        raise OutsideError
+    return FunctionCall(function=function, arguments=(moment,), type=t.BigIntType())
+
+
+_OF_TIMES = ("hour", "minute", "second")
+_PARTS = {"YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
+
+
+def _extract(tree: exp.Expr, columns: Columns) -> Expression:
+    name = tree.this.name.upper()
+    if name not in _PARTS:
+        raise OutsideError
+    return _part(name.lower(), tree.expression, columns)
+
+
+def _function(tree: exp.Expr, columns: Columns) -> Expression:
+    name, arguments = tree.name.upper(), tree.expressions
+    match name, arguments:
+        case "CHAR_LENGTH" | "CHARACTER_LENGTH", [value]:
+            return FunctionCall(
+                function="char_length", arguments=(_text(value, columns),), type=t.IntType()
+            )
+        case "CONCAT", [_, *_]:
+            return _joined(arguments, columns)
+        case "LEFT", [value, length]:
+            return _cut(_text(value, columns), None, length)
+        case "LTRIM" | "RTRIM" | "BTRIM", [value]:
+            function = "trim" if name == "BTRIM" else name.lower()
+            return FunctionCall(function=function, arguments=(_text(value, columns),), type=STRING)
+        case "YEAR" | "QUARTER" | "MONTH" | "HOUR" | "MINUTE" | "SECOND", [value]:
+            return _part(name.lower(), value, columns)
+        case "DAYOFMONTH", [value]:
+            return _part("day", value, columns)
+        case _:
+            raise OutsideError
 
 
 _Form = Callable[[exp.Expr, Columns], Expression]
@@ -323,9 +449,20 @@ _FORMS: Mapping[type[exp.Expr], _Form] = {
     exp.Dot: _dot,
     exp.Paren: lambda e, columns: _compile(e.this, columns),
     exp.Literal: _literal,
-    exp.Boolean: lambda e, _: Constant(value=bool(e.this), type=_BOOLEAN),
+    exp.Boolean: lambda e, _: Constant(value=bool(e.this), type=BOOLEAN),
     exp.Neg: _negative,
-    exp.Cast: _typed_literal,
+    exp.Cast: _cast_form,
+    exp.Add: _arithmetic("add"),
+    exp.Sub: _arithmetic("subtract"),
+    exp.Mul: _arithmetic("multiply"),
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Coalesce: _coalesce,
+    exp.Substring: _substring,
+    exp.Trim: _trim,
+    exp.DPipe: lambda e, columns: _joined([e.this, e.expression], columns),
+    exp.Extract: _extract,
+    exp.Anonymous: _function,
     exp.EQ: _comparison("equal"),
     exp.NEQ: _comparison("equal", negated=True),
     exp.LT: _comparison("less"),

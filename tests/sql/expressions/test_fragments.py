@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import ArithmeticException
 from sqlglot import exp
 
 from penstock.catalog.model.table import PhysicalColumn, Schema
 from penstock.catalog.model.type_parser import parse_type
-from penstock.connector.arrow import arrow_schema
+from penstock.connector.arrow import arrow_schema, arrow_type
 from penstock.connector.expression import (
     Expression,
     FieldValue,
@@ -27,6 +28,7 @@ from penstock.connector.expression import (
 from penstock.connector.fragments import evaluate
 from penstock.sql.expressions.expression import parse_expression, to_spark
 from penstock.sql.expressions.fragments import compile_expression, field_of
+from penstock.sql.expressions.value_types import may_fail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,6 +109,28 @@ OTHERS = [
     "n > 1 AND s = 'a'", "n > 1 OR s = 'a'", "NOT (n > 1 AND b)", "NOT (n > 1 OR b)", "(n > 1) IS UNKNOWN",
     "b AND (n IS NULL OR d > 0.5)", "n > 1 AND n < 100 AND d <> 0.5 AND s LIKE '%a%'", "(b OR FALSE) AND (TRUE OR b)",
     "(n > 1) = b", "(n > 1) IS NOT TRUE", "((s)) = (('a'))", "NOT NOT b", "b IS NULL = FALSE",
+]  # fmt: skip
+VALUES = [
+    "t + 1", "t + t", "t - h", "i * 2", "n - i", "n + t", "2 * n", "-i", "-n", "-t", "n * n", "h + h", "1 + 1",
+    "d + 1", "d * 0.5", "d - d", "d * i", "n * d", "d + n", "1e0 + i", "d * 1e0", "0.1 + d", "d - 0.3",
+    "n * 0.908", "p * 2", "p + 1", "p - p", "p * p", "i + 0.5", "n - 1.25", "t * 0.5", "p + n", "p - 0.125", "100 * p",
+    "0.5 * 0.5", "p * 0", "q + p",
+    "CAST(t AS SMALLINT)", "CAST(t AS INT)", "CAST(i AS BIGINT)", "CAST(n AS DOUBLE)", "CAST(i AS DOUBLE)",
+    "CAST(f AS DOUBLE)", "CAST(n AS STRING)", "CAST(t AS STRING)", "CAST(s AS STRING)", "CAST(ts AS DATE)",
+    "CAST(n AS BIGINT)", "CAST(2 AS BIGINT) * p", "CAST('x' AS STRING)", "CAST(CAST(ts AS DATE) AS DATE)",
+    "IF(b, 1, 2)", "IF(b, n, 0)", "IF(n > 1, s, v)", "CASE WHEN b THEN s ELSE 'x' END", "CASE WHEN b THEN t WHEN n = 1 THEN i END",
+    "CASE i WHEN 1 THEN 'a' WHEN 2 THEN s END", "CASE WHEN b THEN NULL ELSE d END", "CASE WHEN d > 1 THEN ts END",
+    "CASE WHEN b IS NULL THEN day WHEN b THEN DATE '2026-01-01' ELSE CAST(ts AS DATE) END",
+    "COALESCE(n, i)", "COALESCE(t, i, n)", "COALESCE(s, v, 'x')", "COALESCE(d, d)", "COALESCE(p, p)", "COALESCE(b, FALSE)",
+    "CHAR_LENGTH(s)", "CHARACTER_LENGTH(v)", "SUBSTRING(s, 1, 1)", "SUBSTRING(s FROM 2)", "SUBSTRING(s, 2, 0)",
+    "SUBSTRING(s, 100)", "LEFT(s, 2)", "LEFT(s, 0)", "TRIM(s)", "LTRIM(s)", "RTRIM(s)", "BTRIM(s)",
+    "TRIM(LEADING FROM s)", "TRIM(TRAILING FROM ' a ')", "CONCAT(s, 'x')", "CONCAT(s, v, '-', s)", "s || v", "s || ' ' || s",
+    "CONCAT('a', 'b')", "CONCAT(s)",
+    "YEAR(ts)", "YEAR(day)", "QUARTER(day)", "MONTH(ts)", "DAYOFMONTH(ts)", "HOUR(ts)", "MINUTE(ts)", "SECOND(ts)",
+    "EXTRACT(YEAR FROM ts)", "EXTRACT(DAY FROM day)", "EXTRACT(HOUR FROM ts)", "EXTRACT(SECOND FROM ts)",
+    "EXTRACT(QUARTER FROM ts)", "EXTRACT(MINUTE FROM ts)", "EXTRACT(MONTH FROM day)",
+    "n", "r.x.d", "1", "'a'", "1.50", "TRUE", "DATE '2026-01-01'", "TIMESTAMP '2026-01-01 10:00:00.5'", "n > 1", "s IS NULL",
+    "b AND n > 1", "-5", "-0.5", "1e2", "3000000000",
 ]  # fmt: skip
 CONDITIONS = [
     *(f"{left} {word} {right}" for left, right in PAIRS for word in COMPARISONS),
@@ -219,6 +243,67 @@ def test_the_two_engines_agree_on_every_condition(
     assert [one[0] for one in wrong[:10]] == [], wrong[0]
 
 
+def test_every_value_is_in_the_set() -> None:
+    """None of those below is compared because Spark would compute it anyway."""
+    assert [text for text in VALUES if compiled(text) is None] == []
+
+
+@pytest.mark.parametrize("values", _parts(VALUES, 40), ids=lambda part: f"from {part[0]}")
+def test_the_two_engines_agree_on_every_value(
+    spark: SparkSession, values: Sequence[str], tmp_path: Path
+) -> None:
+    """And on its type; of numbers that do not overflow."""
+    rows = [
+        row for row in random_rows(seed=5, count=400) if row["n"] is None or abs(row["n"]) < 2**31
+    ]
+    rows = [
+        row for row in rows if all(row[c] is None or abs(row[c]) <= 128 for c in ("t", "h", "i"))
+    ]
+    assert len(rows) > 100
+    rows = [row | {"t": None if abs(row["t"] or 0) > 50 else row["t"]} for row in rows]
+    batch = pa.RecordBatch.from_pylist(rows, schema=ARROW)
+    pq.write_table(pa.Table.from_batches([batch]), tmp_path / "rows.parquet")
+    found = in_spark(spark, values, tmp_path / "rows.parquet")
+
+    for index, text in enumerate(values):
+        value = compiled(text)
+        assert value is not None, text
+        ours, theirs = evaluate(value, batch), found.column(index)
+        assert ours.type == theirs.type == arrow_type(value.type), text
+        # as texts: NaN is then equal to itself, and 0.0 is not -0.0
+        pairs = zip(map(repr, ours.to_pylist()), map(repr, theirs.to_pylist()), strict=True)
+        assert [pair for pair in pairs if pair[0] != pair[1]] == [], text
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("n + 1", {"n": 2**63 - 1}),
+        ("i * i", {"i": 2**31 - 1}),
+        ("t + t", {"t": 127}),
+        ("h - i", {"h": -1, "i": 2**31 - 1, "b": True}),
+        ("-n", {"n": -(2**63)}),
+    ],
+)
+def test_what_overflows_in_spark_fails_here(
+    spark: SparkSession, text: str, row: dict[str, Any], tmp_path: Path
+) -> None:
+    """In ANSI mode; or it does in neither."""
+    value = compiled(text)
+    assert value is not None
+    assert may_fail(value)
+    batch = pa.RecordBatch.from_pylist([dict.fromkeys(TYPES) | row], schema=ARROW)
+    pq.write_table(pa.Table.from_batches([batch]), tmp_path / "rows.parquet")
+    if "b" in row:
+        theirs = in_spark(spark, [text], tmp_path / "rows.parquet").column(0).to_pylist()
+        assert evaluate(value, batch).to_pylist() == theirs
+        return
+    with pytest.raises(ArithmeticException):
+        in_spark(spark, [text], tmp_path / "rows.parquet")
+    with pytest.raises(pa.ArrowInvalid, match="overflow"):
+        evaluate(value, batch)
+
+
 @pytest.mark.parametrize("text", CONDITIONS[:: len(CONDITIONS) // 20] + OTHERS)
 def test_an_expression_travels_as_json(text: str) -> None:
     """And is the same there."""
@@ -232,7 +317,26 @@ def test_an_expression_travels_as_json(text: str) -> None:
     "text",
     [
         "UPPER(s) = 'A'",
-        "n + 1 > 2",
+        "n / 2 > 2",
+        "b AND n + 1 > 2",
+        "CASE WHEN b THEN n + 1 ELSE 0 END > 2",
+        "COALESCE(n + 1, 0) > 2",
+        "f * 2 > 1",
+        "-d > 1",
+        "q * q * q > 1",
+        "n || s = 'a'",
+        "SUBSTRING(s, 0, 2) = 'a'",
+        "SUBSTRING(s, n) = 'a'",
+        "TRIM(BOTH 'x' FROM s) = 'a'",
+        "CAST(n AS INT) = 1",
+        "CAST(s AS INT) = 1",
+        "CAST(d AS STRING) = '1'",
+        "CAST(v AS VARCHAR(2)) = 'a'",
+        "HOUR(day) = 1",
+        "YEAR(tz) = 2026",
+        "IF(b, n, s) = 1",
+        "COALESCE(d, 0) > 1",
+        "CASE WHEN b THEN p ELSE q END > 1",
         "f > 1",
         "f = n",
         "d = p",

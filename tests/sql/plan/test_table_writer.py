@@ -81,6 +81,21 @@ def test_columns_of_one_table_are_written_where_they_are_read(
 
 
 @pytest.mark.parametrize(
+    "values",
+    [
+        "twice, url",
+        "id + 1, SUBSTRING(url, 1, 5)",
+        "CAST(r.n AS BIGINT), CASE WHEN id > 3 THEN url ELSE 'x' END",
+        "YEAR(`at`), url || '-' || r.url",
+        "COALESCE(id, 0), 'x'",
+    ],
+)
+def test_values_are_computed_where_they_are_written(values: str) -> None:
+    """Of functions that have Spark's result there."""
+    assert told(f"INSERT INTO a SELECT {values} FROM clicks WHERE id > 3") == "the reading tasks"
+
+
+@pytest.mark.parametrize(
     ("query", "reason"),
     [
         (
@@ -93,7 +108,9 @@ def test_columns_of_one_table_are_written_where_they_are_read(
         ("SELECT c.id, s.url FROM clicks AS c JOIN stored AS s ON c.id = s.id", OTHER),
         ("SELECT id, url FROM stored", "Spark reads the table, too"),
         ("SELECT id, UPPER(url) FROM clicks", "column url is computed"),
-        ("SELECT twice, url FROM clicks", "column id is computed"),
+        ("SELECT id / 2, url FROM clicks", "column id is computed"),
+        ("SELECT id, url FROM clicks WHERE twice = 4", "a condition is checked by Spark"),
+        ("SELECT CHAR_LENGTH(url), url FROM clicks", "column id is cast from INT to BIGINT"),
         ("SELECT id, CAST(NULL AS STRING) FROM clicks", "column url is computed"),
         ("SELECT part, url FROM clicks", "column id is cast from INT to BIGINT"),
     ],

@@ -117,7 +117,13 @@ class ParquetFile:
     def _column(self, batch: pa.RecordBatch, column: FileColumn, field: pa.Field) -> pa.Array:
         if column.source is None:
             return pa.nulls(batch.num_rows, field.type)
-        array = evaluate(column.source, batch)
+        try:
+            array = evaluate(column.source, batch)
+        except pa.ArrowInvalid as error:
+            raise SinkError(
+                f"{self._output.shown} does not take a row: column {column.name} cannot be computed: {error}",
+                hint="compute it of a wider type: CAST(... AS BIGINT), CAST(... AS DECIMAL(38, 0))",
+            ) from error
         if column.required and array.null_count:
             raise SinkError(
                 f"{self._output.shown} does not take a row: NOT NULL constraint violated for column: {column.name}.",

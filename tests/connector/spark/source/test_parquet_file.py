@@ -12,7 +12,7 @@ import pytest
 from penstock.catalog.errors import SinkError
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.arrow import arrow_type
-from penstock.connector.expression import FieldValue
+from penstock.connector.expression import Constant, FieldValue, FunctionCall
 from penstock.connector.file_output import (
     FileColumn,
     FileOutput,
@@ -162,6 +162,23 @@ def test_floats_have_no_dictionary_and_other_leaves_do(tmp_path: Path) -> None:
         "v.m.key_value.value.f": False,
         "v.m.key_value.value.n": True,
     }
+
+
+def test_a_column_is_what_its_expression_gives(tmp_path: Path) -> None:
+    """A value that cannot be computed fails the task, with the name of the column."""
+    number = FieldValue(path=("id",), type=parse_type("BIGINT"))
+    one = Constant(value=1, type=number.type)
+    more = FunctionCall(function="add", arguments=(number, one), type=number.type)
+    column = FileColumn(name="next", type=number.type, source=more)
+    output = FileOutput(folder=str(tmp_path), shown="the Delta table at t", columns=(column,))
+    file = opened(output)
+    file.write(pa.RecordBatch.from_pydict({"id": [1, None, 3]}))
+    with pytest.raises(SinkError, match=r"Delta table at t .* column next cannot be computed"):
+        file.write(pa.RecordBatch.from_pydict({"id": [2**63 - 1]}))
+    written = file.finish()
+
+    assert written is not None
+    assert pq.read_table(tmp_path / written.path).to_pydict() == {"next": [2, None, 4]}
 
 
 def test_an_output_travels_as_json(tmp_path: Path) -> None:

@@ -637,6 +637,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     Project auction, 0.908 * price AS price, CASE WHEN HOUR(dateTime) >= 8 AND HOUR(dateTime) <= 18 THEN 'dayTime' WHEN HOUR(dateTime) <= 6 THEN 'nightTime' ELSE 'otherTime' END AS bidTimeType [spark] [I]
 --       Filter 0.908 * price > 1000000 [spark] [I]
 --         Scan bid (kafka) [spark] [I]
+--         - filter: 0.908 * price > 1000000, by the tasks that read
 --   flow: insert-only, columns (auction, price, bidTimeType), key unknown
 --   reads:
 --     bid (auction, price, dateTime), marked
@@ -649,6 +650,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     Project auction, 0.908 * price AS price, CASE WHEN HOUR(dateTime) >= 8 AND HOUR(dateTime) <= 18 THEN 'dayTime' WHEN HOUR(dateTime) <= 6 THEN 'nightTime' ELSE 'otherTime' END AS bidTimeType [spark] [I]
 --       Filter 0.908 * price > 1000000 [spark] [I]
 --         Scan bid (kafka) [spark] [I]
+--         - filter: 0.908 * price > 1000000, by the tasks that read
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price, dateTime), marked
