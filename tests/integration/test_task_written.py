@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.sql.jobs.progress import JobProgress
+from penstock.connector.contract import AvailableNow
+from penstock.connector.scan import Scan, write_scan
+from penstock.connector.spark.source import frame as scan_frames
+from penstock.sql.convert.statement import parse_statement
+from penstock.sql.jobs.progress import JobProgress, batch_events
+from penstock.sql.plan.physical.insert import PlannedInsert
+from penstock.sql.plan.physical.planner import Planner
+from penstock.sql.script.splitter import split
+from penstock.sql.statements.dml import InsertInto
+from tests.sql.sql_objects import new_namespace
 
 SCRIPT = """
 CREATE TEMPORARY TABLE orders (id BIGINT, name STRING, at TIMESTAMP(3), WATERMARK FOR at AS at) WITH (
@@ -65,3 +77,69 @@ def test_a_checkpoint_goes_on_whoever_writes(spark: SparkSession, project: Path)
         True,
     ]
     assert first["commitInfo"]["operation"] == second["commitInfo"]["operation"]
+
+
+def test_a_start_loads_the_data_source_once_whoever_writes(
+    spark: SparkSession, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each load is a process of Python that Spark starts and waits for; a table that is new is as one that is there."""
+    loaded: list[bool] = []
+
+    def write(scan: Scan, path: Path) -> None:
+        loaded.append(scan.output is not None)
+        write_scan(scan, path)
+
+    monkeypatch.setattr(scan_frames, "write_scan", write)
+    script = project / "orders.sql"
+    (project / "in").mkdir()
+    found: list[list[bool]] = []
+    for number, writer in enumerate(("tasks", "tasks", "spark")):
+        (project / "in" / f"{number}.json").write_text(f'{{"id": {number}}}', encoding="utf-8")
+        script.write_text(SCRIPT.format(writer=writer), encoding="utf-8")
+        with penstock.connect(spark) as session:
+            (job,) = session.run_file(script, available_now=True)
+            assert job.exception is None
+        found.append(loaded.copy())
+        loaded.clear()
+    rows = spark.read.format("delta").load(str(project / "kept")).collect()
+
+    assert found == [[True], [True], [False]]
+    assert sorted(row["id"] for row in rows) == [0, 1, 2]
+
+
+@contextmanager
+def planned_insert(spark: SparkSession, project: Path) -> Iterator[PlannedInsert]:
+    """The INSERT of the script, checked and not started."""
+    *tables, text = split(SCRIPT.format(writer="tasks"), "orders.sql")
+    namespace = new_namespace("".join(f"{table.text};" for table in tables))
+    statement = parse_statement(text, namespace)
+    assert isinstance(statement, InsertInto)
+    with closing(Planner(namespace=namespace, project=project)) as planner:
+        yield planner.plan_insert(planner.analyse_insert(statement), spark)
+
+
+def test_a_table_that_is_changed_behind_the_check_is_written_as_it_is_at_the_start(
+    spark: SparkSession, project: Path
+) -> None:
+    """By Spark where it got a constraint, by tasks again where it lost that; no row is left out."""
+    (project / "in").mkdir()
+    writers = []
+    for number, change in enumerate(
+        (None, "ADD CONSTRAINT small CHECK (id < 100)", "DROP CONSTRAINT small")
+    ):
+        (project / "in" / f"{number}.json").write_text(f'{{"id": {number}}}', encoding="utf-8")
+        with planned_insert(spark, project) as planned:
+            planned.prepare()
+            checked = planned.unused[-1].output is not None
+            if change is not None:
+                spark.sql(f"ALTER TABLE delta.`{project / 'kept'}` {change}")
+            query = planned.start(AvailableNow())
+            query.awaitTermination()
+            events = batch_events(query, after=None)
+            *_, progress = (planned.read_metrics(event) for event in events)
+        info = commits(project / "kept")[-1]["commitInfo"]
+        writers.append((checked, "userMetadata" in info, progress.rows_out))
+    rows = spark.read.format("delta").load(str(project / "kept")).collect()
+
+    assert writers == [(True, True, 1), (True, False, 1), (False, True, 1)]
+    assert sorted(row["id"] for row in rows) == [0, 1, 2]

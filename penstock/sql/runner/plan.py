@@ -281,7 +281,7 @@ def _at(location: QueryLocation, insert: PlannedInsert) -> PlannedInsert:
 
 def _chancy_functions(inserts: Sequence[PlannedInsert]) -> tuple[str, ...]:
     """Name the users' functions that are not deterministic, which only Spark knows."""
-    frames = [frame for insert in inserts for frame in (insert.unused[-1:] or [insert.frame()])]
+    frames = [insert.frame() for insert in inserts]
     return tuple(
         dict.fromkeys(name for frame in frames for name in nondeterministic_functions(frame))
     )

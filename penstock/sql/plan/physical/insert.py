@@ -17,8 +17,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from penstock.catalog.errors import InputError
+from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import LostLease, MicroBatch, Sink, SinkSettings, Trigger
@@ -28,6 +30,7 @@ from penstock.connector.file_output import FileOutput
 from penstock.connector.spark.session import configured, streaming_conf
 from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.connector.spark.source.retry import Outage, current_outage
+from penstock.connector.spark.types import spark_schema
 from penstock.sql.checkpoint.directory import batch_watermarks, check_checkpoint, record_query
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import LocatedQuery
@@ -212,12 +215,20 @@ ROWS_OUT = "penstock_rows_out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltFrame:
+    """A frame of a query that was not started yet: of its rows, or of the files that tasks write by `output`."""
+
+    frame: DataFrame
+    output: FileOutput | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedInsert(LocatedQuery):
     """An INSERT as a Spark query that can be started, and restarted after a failure.
 
-    `location` is its name and checkpoint. `unused` are frames that were built for a check and not started
-    yet. `text` is the query without views. `state_ttl_ms` is the time to live of an incremental query's state; 0 is
-    none.
+    `location` is its name and checkpoint. `unused` are frames that were built for a check and not started yet:
+    building one starts Python processes. `text` is the query without views. `state_ttl_ms` is the time to live of an
+    incremental query's state; 0 is none.
     """
 
     spark: SparkSession
@@ -238,7 +249,7 @@ class PlannedInsert(LocatedQuery):
     state_ttl_ms: int = 0
     counts: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
     late: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
-    unused: list[DataFrame] = field(default_factory=list, compare=False, repr=False)
+    unused: list[BuiltFrame] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def is_stream(self) -> bool:
@@ -320,13 +331,14 @@ class PlannedInsert(LocatedQuery):
         )
 
     def check(self) -> None:
-        """Analyse the query by Spark. Raises InputError."""
-        frame = self._frame(checking=True)
-        self._result_of(frame)
+        """Analyse the query by Spark, which could refuse nothing of one that tasks write. Raises InputError."""
+        built = self._built(self._task_output(), checking=True)
+        if built.output is None:
+            self._result_of(built.frame)
         if all(leaf.by_splits for leaf in self.analysed.leaves):
             if self.is_stream:
-                self._streaming_conf(frame)
-            self.unused.append(frame)
+                self._streaming_conf(built.frame)
+            self.unused.append(built)
 
     def check_checkpoint(self) -> None:
         """Check that the checkpoint, where there is one, is whole and of this query. Raises StateMismatchError."""
@@ -340,14 +352,13 @@ class PlannedInsert(LocatedQuery):
 
     def prepare(self) -> None:
         """Create or check the sink's target. Raises InputError."""
-        frame = self.unused[-1] if self.unused else self._frame(checking=True)
-        self.target.prepare(self.spark, self._result_of(frame).drop(ROW_KIND).schema)
+        self.target.prepare(self.spark, self._schema())
         if self.bad_records is not None:
             self.bad_records.prepare(self.spark)
 
     def write(self, lost_lease: LostLease | None = None) -> None:
         """Write the rows of INSERT .. VALUES or INSERT OVERWRITE, atomically."""
-        rows = self._result_of(self._frame())
+        rows = self._result_of(self._built(None).frame)
         if self.editor is not None:
             editor = self.editor if lost_lease is None else self.editor.under_lease(lost_lease)
             editor.overwrite(rows, dict(self.partition), whole=self.whole)
@@ -371,13 +382,12 @@ class PlannedInsert(LocatedQuery):
             after_batch=None if bad_records is None else bad_records.after_batch,
             lost_lease=lost_lease,
         )
-        names = [name for name, _ in self.columns]
-        output = choose_table_writer(self.analysed, names, self.target, self.spark)
-        if isinstance(output, FileOutput):
-            return self._start_files(output, settings)
-        # building a frame starts Python processes: the first start takes the one that was checked
-        frame = self.unused.pop() if self.unused else self._frame()
+        built = self._next_frame()
+        frame = built.frame
         with configured(self.spark, {**self.builder.conf, **self._streaming_conf(frame)}):
+            if built.output is not None:
+                assert self.target.task_writer is not None, "it was asked"
+                return self.target.task_writer.start(frame, settings, built.output)
             if self.incremental is not None:
                 return self.incremental.start(frame, settings)
             frame = self._result_of(frame)
@@ -385,14 +395,22 @@ class PlannedInsert(LocatedQuery):
                 frame = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
             return self.target.start(frame, settings)
 
-    def _start_files(self, output: FileOutput, settings: SinkSettings) -> StreamingQuery:
-        """Start the query with tasks that write the rows into files of the target."""
-        self.unused.clear()
-        writer = self.target.task_writer
-        assert writer is not None, "it was asked"
-        files = self.builder.build_files(self.analysed, output)
-        with configured(self.spark, self.builder.conf):
-            return writer.start(files, settings, output)
+    def _next_frame(self) -> BuiltFrame:
+        """Return the frame of the next start: the one that was checked, where the target is still written that way."""
+        output = self._task_output()
+        while self.unused:
+            built = self.unused.pop()
+            if built.output == output:
+                return built
+        return self._built(output)
+
+    def _task_output(self) -> FileOutput | None:
+        """Return what tasks need to write the rows as the target is now; None: Spark, or the sink, writes them."""
+        if not self.is_stream:
+            return None
+        names = [name for name, _ in self.columns]
+        output = choose_table_writer(self.analysed, names, self.target, self.spark)
+        return output if isinstance(output, FileOutput) else None
 
     def outage(self) -> Outage | None:
         """Return what its sources wait for."""
@@ -430,22 +448,35 @@ class PlannedInsert(LocatedQuery):
         )
 
     def frame(self) -> DataFrame:
-        """Build a frame of the query that is not to be started. Raises InputError."""
-        return self._frame(checking=True)
+        """Return a frame of the query that shows its functions, and is not to be started. Raises InputError."""
+        return (self.unused[-1] if self.unused else self._built(None, checking=True)).frame
 
-    def _frame(self, *, checking: bool = False) -> DataFrame:
-        """Build the frame of the query as Spark runs it.
+    def _built(self, output: FileOutput | None, *, checking: bool = False) -> BuiltFrame:
+        """Build a frame of the files that tasks write by `output`; without one, of the rows. Raises InputError.
 
         Again for each start: a failed query's streaming relations are not used again.
         """
         try:
-            return self.builder.build(
+            if output is not None:
+                files = self.builder.build_files(self.analysed, output)
+                return BuiltFrame(frame=files, output=output)
+            rows = self.builder.build(
                 self.analysed,
                 streaming=self.is_stream,
                 engine_streaming=self.is_stream and not checking,
             )
+            return BuiltFrame(frame=rows)
         except AnalysisException as error:
             raise as_input_error(error) from error
+
+    def _schema(self) -> StructType:
+        """Return the columns of the rows that the sink gets. Raises InputError."""
+        built = self.unused[-1] if self.unused else None
+        output = self._task_output() if built is None else built.output
+        if output is not None:
+            return spark_schema(PhysicalColumn(name=c.name, type=c.type) for c in output.filled)
+        built = built or self._built(None, checking=True)
+        return self._result_of(built.frame).drop(ROW_KIND).schema
 
     def _streaming_conf(self, frame: DataFrame) -> dict[str, str]:
         """Return the Spark settings that a stream of the query needs. Raises InputError where Spark
