@@ -125,6 +125,15 @@ def lost_table(target: DeltaTarget) -> StateMismatchError:
     )
 
 
+def replaced_table(target: DeltaTarget) -> StateMismatchError:
+    """Make the error for a table that was removed and made again while its pipeline was running."""
+    return StateMismatchError(
+        f"the Delta table at {target.shown} is another one than when its pipeline was started: it was removed and "
+        "created again, without the rows that were written before",
+        hint=f"restore it; or {_START_OVER}",
+    )
+
+
 def note_path(target: DeltaTarget, sink: str) -> str:
     """Name the file in the checkpoint that says which table is written."""
     name = hashlib.sha256(f"{sink}\n{target.table.identifier}".encode()).hexdigest()[:16]

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.catalog.errors import SinkError
 from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.contract import MicroBatch
+from penstock.connector.delta.checkpoint_check import replaced_table
 from penstock.connector.delta.log import LogForm
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.delta.table import translate_errors
@@ -34,6 +37,8 @@ from penstock.connector.spark.types import spark_schema
 
 log = logging.getLogger(__name__)
 
+_PATTERN = re.compile(r"[][{}*?\\]")
+"""Characters by which Spark takes a path for a pattern."""
 _CODEC = "spark.sql.parquet.compression.codec"
 _MOST_RECORDS = "spark.sql.files.maxRecordsPerFile"
 _OPTIMIZED = "spark.databricks.delta.optimizeWrite.enabled"
@@ -57,6 +62,15 @@ def for_session(
     if codec not in COMPRESSIONS:
         return WrittenByEngine(reason=f"{_CODEC} = {codec}")
     return replace(output, compression=codec)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncommittedFiles:
+    """The files of a batch, which tasks wrote by `output`. `table_id`: Delta's id of the table that they are for."""
+
+    files: Sequence[WrittenFile]
+    output: FileOutput
+    table_id: str | None = None
 
 
 def collect_files(frame: DataFrame) -> list[WrittenFile]:
@@ -88,17 +102,13 @@ def _property(spark: SparkSession, key: str, value: str) -> Iterator[None]:
 
 
 def commit_files(
-    target: DeltaTarget,
-    files: Sequence[WrittenFile],
-    batch: MicroBatch,
-    output: FileOutput,
-    note: str,
+    target: DeltaTarget, written: UncommittedFiles, batch: MicroBatch, note: str
 ) -> bool:
     """Commit files and `txn`; nothing where the table has the batch. False: the files are not what the table asks for.
 
-    Raises SinkError, and Delta's errors for commits of others that conflict.
+    Raises SinkError, StateMismatchError for another table, and Delta's errors for commits of others that conflict.
     """
-    spark = batch.spark
+    spark, files, output = batch.spark, written.files, written.output
     jvm = jvm_of(spark)
     delta = jvm.org.apache.spark.sql.delta
     none = jvm.scala.Option.empty()
@@ -108,12 +118,15 @@ def commit_files(
         delta_log = delta.DeltaLog.forTable(java_session(spark), target.location)
         transaction = delta_log.startTransaction(none, none)
         if transaction.txnVersion(batch.application_id) >= batch.batch_id:
-            remove_files(files, output)
+            remove_files(written)
             return True
         form = LogForm(
             metadata=_fields(transaction.metadata(), "metaData"),
             protocol=_fields(transaction.protocol(), "protocol"),
         )
+        if written.table_id not in (None, form.metadata["id"]):
+            raise replaced_table(target)
+        _check_there(target, written)
         if _differ(task_output(target, form, output.filled), output):
             return False
         if files:
@@ -134,22 +147,38 @@ def commit_files(
     return True
 
 
-def read_files(files: Sequence[WrittenFile], batch: MicroBatch, output: FileOutput) -> DataFrame:
+def _check_there(target: DeltaTarget, written: UncommittedFiles) -> None:
+    """Check that the files are as their tasks left them: nothing protects them before a commit names them."""
+    for file in written.files:
+        try:
+            size = (Path(written.output.folder) / file.path).stat().st_size
+        except FileNotFoundError:
+            size = None
+        if size != file.size_bytes:
+            how = "removed" if size is None else "changed"
+            raise SinkError(
+                f"the file {file.path} of the Delta table at {target.shown} was {how} before it was committed",
+                hint="VACUUM removes what no commit names: it has to retain such files for longer than a batch takes",
+            )
+
+
+def read_files(written: UncommittedFiles, batch: MicroBatch) -> DataFrame:
     """Read the rows of files that were not committed, as the query gave them."""
+    files, output = written.files, written.output
     filled = [column for column in output.columns if column.source is not None]
     schema = spark_schema(PhysicalColumn(name=c.name, type=c.type) for c in filled)
     if not files:
         return batch.spark.createDataFrame([], schema)
-    # as Hadoop takes a path: nothing in it is quoted
-    paths = (f"file:{output.folder}/{file.path}" for file in files)
+    # as Hadoop takes a path: nothing in it is quoted but what would be a pattern
+    paths = (_PATTERN.sub(r"\\\g<0>", f"file:{output.folder}/{file.path}") for file in files)
     return batch.spark.read.schema(schema).parquet(*paths)
 
 
-def remove_files(files: Sequence[WrittenFile], output: FileOutput) -> None:
+def remove_files(written: UncommittedFiles) -> None:
     """Remove files that no commit names and none will."""
-    for file in files:
+    for file in written.files:
         try:
-            (Path(output.folder) / file.path).unlink(missing_ok=True)
+            (Path(written.output.folder) / file.path).unlink(missing_ok=True)
         except OSError as error:
             log.warning("the file %s is left for VACUUM: %s", file.path, error)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,6 +47,7 @@ from penstock.connector.delta.table import (
     translate_errors,
 )
 from penstock.connector.delta.task_commit import (
+    UncommittedFiles,
     collect_files,
     commit_files,
     count_rows,
@@ -54,7 +55,7 @@ from penstock.connector.delta.task_commit import (
     remove_files,
 )
 from penstock.connector.failpoints import reach
-from penstock.connector.file_output import FileOutput, WrittenFile
+from penstock.connector.file_output import FileOutput
 from penstock.connector.spark.hadoop_files import list_names, read_text, replace_text
 from penstock.connector.spark.internals import java_session, jvm_of
 from penstock.connector.spark.session import configured
@@ -122,7 +123,11 @@ class CommittedBatches:
 
 
 def _in_history(target: DeltaTarget, batch: MicroBatch) -> dict[int, str]:
+    """Read the digests of a query's newest batches, by a job of Spark: only of a table that has the batch by `txn`."""
     with translate_errors(target.shown):
+        written = _written(_newest_snapshot(batch.spark, target), batch.application_id)
+        if written is None or written < batch.batch_id:
+            return {}
         history = DeltaTable.forPath(batch.spark, target.location).history(LOOK_BACK)
         notes = [row["userMetadata"] for row in history.select("userMetadata").collect()]
     return noted_batches(notes, batch.application_id)
@@ -190,8 +195,8 @@ def check_resumes(
     *,
     commits_empty: bool,
     notes: bool = True,
-) -> None:
-    """Check that a table goes with a checkpoint. Raises StateMismatchError.
+) -> str:
+    """Check that a table goes with a checkpoint, and return Delta's id of it. Raises StateMismatchError.
 
     `sink` distinguishes the sinks of a query that has several. `commits_empty`: a batch without rows is a commit, too.
     `notes`: the checkpoint records which table it is.
@@ -208,6 +213,7 @@ def check_resumes(
     compare_with_checkpoint(known, found, progress, target.shown, commits_empty=commits_empty)
     if notes:
         replace_text(spark, path, json.dumps({"id": found.id, "version": found.version}))
+    return found.id
 
 
 def _newest_snapshot(spark: SparkSession, target: DeltaTarget) -> Any:
@@ -260,11 +266,14 @@ def count_for_compaction(spark: SparkSession, target: DeltaTarget, *, created: b
 def _found(spark: SparkSession, target: DeltaTarget, application: str | None) -> StoredTable:
     with translate_errors(target.shown):
         snapshot = _newest_snapshot(spark, target)
-        written = None
-        if application is not None:
-            version = snapshot.transactions().get(application)
-            written = version.get() if version.isDefined() else None
+        written = None if application is None else _written(snapshot, application)
         return StoredTable(id=snapshot.metadata().id(), version=snapshot.version(), written=written)
+
+
+def _written(snapshot: Any, application: str) -> int | None:
+    """Return the last batch of an application that a table has (`txn`)."""
+    version = snapshot.transactions().get(application)
+    return int(version.get()) if version.isDefined() else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,9 +307,13 @@ class DeltaWriter:
         self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool = True
     ) -> None:
         """Check that the table is the one that the checkpoint was written with."""
+        self._resumed(spark, checkpoint, sink, notes=notes)
+
+    def _resumed(self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool) -> str:
+        """Check as `check_resumes` does, and return Delta's id of the table."""
         if not exists(self.target, spark):
             raise lost_table(self.target)
-        check_resumes(
+        return check_resumes(
             spark,
             self.target,
             checkpoint,
@@ -338,32 +351,36 @@ class DeltaWriter:
         self, files: DataFrame, settings: SinkSettings, output: FileOutput
     ) -> StreamingQuery:
         """Start committing the files of tasks. Raises as `start`."""
-        self.check_resumes(files.sparkSession, settings.checkpoint, "")
+        table_id = self._resumed(files.sparkSession, settings.checkpoint, "", notes=True)
         return micro_batch_query(
-            files, settings, lambda rows, batch: self.write_files(rows, batch, output)
+            files, settings, lambda rows, batch: self.write_files(rows, batch, output, table_id)
         )
 
-    def write_files(self, files: DataFrame, batch: MicroBatch, output: FileOutput) -> None:
+    def write_files(
+        self, files: DataFrame, batch: MicroBatch, output: FileOutput, table_id: str | None = None
+    ) -> None:
         """Commit the files that tasks write for a micro-batch, unless the table has it already.
 
-        Raises StateMismatchError for a batch that the table has with another content.
+        Raises StateMismatchError for a batch that the table has with another content, and for a table that is another
+        one than `table_id` by now; SinkError where a file is gone.
         """
         with (
             self._written.writing(self.target, batch) as digest,
             configured(batch.spark, self.upkeep.stream_settings),
         ):
             if digest is not None:
-                self._write_files(collect_files(files), batch, output, note_of(batch, digest))
+                written = UncommittedFiles(
+                    files=collect_files(files), output=output, table_id=table_id
+                )
+                self._write_files(written, batch, note_of(batch, digest))
             else:
                 count_rows(files)
             self._optimizer.run_if_due(batch.spark, self.target, self.upkeep.optimize_interval_ms)
 
-    def _write_files(
-        self, files: Sequence[WrittenFile], batch: MicroBatch, output: FileOutput, note: str
-    ) -> None:
+    def _write_files(self, written: UncommittedFiles, batch: MicroBatch, note: str) -> None:
         reach("files-written")
         batch.check_lease()
-        if commit_files(self.target, files, batch, output, note):
+        if commit_files(self.target, written, batch, note):
             return
         if batch.application_id not in self._changed:
             self._changed.add(batch.application_id)
@@ -372,8 +389,8 @@ class DeltaWriter:
                 "started again",
                 self.target.shown,
             )
-        self._append(read_files(files, batch, output), batch, note)
-        remove_files(files, output)
+        self._append(read_files(written, batch), batch, note)
+        remove_files(written)
 
     def write(self, frame: DataFrame) -> None:
         """Write a batch frame, in one transaction."""

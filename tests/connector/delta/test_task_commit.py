@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock.catalog.errors import SinkError, StateMismatchError
 from penstock.catalog.model.table import Table
 from penstock.connector.contract import Sink
-from penstock.connector.delta.connector import DeltaConnector
+from penstock.connector.delta.connector import DeltaConnector, DeltaSink
 from penstock.connector.delta.log import read_rows
 from penstock.connector.file_output import FileOutput, WrittenByEngine
 from penstock.connector.spark.session import configured
@@ -57,6 +60,21 @@ class Written:
         batch = micro_batch(self.spark, self.folder / "checkpoint", number)
         assert self.sink.task_writer is not None
         self.sink.task_writer.write_batch(files_of(frame, output), batch, output)
+
+    def write_and(
+        self,
+        meanwhile: Callable[[], None],
+        number: int,
+        frame: DataFrame,
+        table_id: str | None = None,
+    ) -> None:
+        """Write a micro-batch by tasks; `meanwhile` happens when their files are there, before the commit."""
+        batch = micro_batch(self.spark, self.folder / "checkpoint", number)
+        output = self.output()
+        assert isinstance(self.sink, DeltaSink)
+        self.sink.writer.write_files(
+            files_of(frame, output), replace(batch, lost_lease=meanwhile), output, table_id
+        )
 
     def ids(self) -> list[int]:
         """The ids that readers see."""
@@ -439,6 +457,72 @@ def test_a_table_that_was_changed_meanwhile_gets_its_rows_by_spark(written: Writ
     assert written.sink.task_writer is not None
     found = written.sink.task_writer.output(filled_columns(written.table, ("id", "name")), spark)
     assert found == WrittenByEngine(reason="the table has the CHECK constraint small")
+
+
+def test_a_file_that_vanishes_before_its_commit_fails_the_batch(written: Written) -> None:
+    """A table never names a file that is not there, nor one that is cut off; the batch is written again."""
+    spark = written.spark
+    written.write(0, numbers(spark, 0, 2))
+    named, there = written.named(), set[str]()
+
+    def vacuum() -> None:
+        with configured(spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
+            written.sql("VACUUM {t} RETAIN 0 HOURS")
+
+    def cut_off() -> None:
+        (one, *_) = sorted(written.data_files() - there)
+        (written.path / one).write_bytes(b"PAR1")
+
+    for meanwhile, how in ((vacuum, "removed"), (cut_off, "changed")):
+        there = written.data_files()
+        with pytest.raises(SinkError, match=f"was {how} before it was committed"):
+            written.write_and(meanwhile, 1, numbers(spark, 2, 4))
+        assert written.named() == named
+    written.write(1, numbers(spark, 2, 4))
+
+    assert written.ids() == list(range(4))
+    assert written.named() <= written.data_files()
+
+
+def test_a_table_that_is_changed_before_the_commit_of_files_gets_their_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """By Spark, which reads them from the files, whatever the folder is called."""
+    options = {"sink.writer": "tasks", "auto-compaction": "false"}
+    written = Written(
+        spark, tmp_path, delta_table("a [b] {c,d} %20 'e'", columns=IDS, options=options)
+    )
+
+    def change(text: str) -> None:
+        spark.sql(f"ALTER TABLE delta.`{written.path}` {text}")
+
+    written.write_and(partial(change, "ADD COLUMNS (more INT)"), 0, numbers(spark, 0, 2))
+    constraint = partial(change, "ADD CONSTRAINT small CHECK (id < 3)")
+    with pytest.raises(Exception, match="small"):
+        written.write_and(constraint, 1, numbers(spark, 2, 4))
+    change("DROP CONSTRAINT small")
+    written.write(1, numbers(spark, 2, 4))
+
+    assert rows(spark, written.path) == [(each, f"n{each}", None) for each in range(4)]
+
+
+def test_a_table_that_is_made_again_before_the_commit_ends_the_pipeline(written: Written) -> None:
+    """The rows of earlier batches are gone: going on would hide it."""
+    spark = written.spark
+    written.write(0, numbers(spark, 0, 2))
+    (table_id,) = {a["metaData"]["id"] for a in written.commits() if "metaData" in a}
+
+    def make_again() -> None:
+        shutil.rmtree(written.path)
+        written.sink.prepare(spark, spark_schema(written.table.schema.physical))
+
+    with pytest.raises(StateMismatchError, match="removed and created again"):
+        written.write_and(make_again, 1, numbers(spark, 2, 4), table_id)
+    assert written.ids() == []
+
+    with pytest.raises(SinkError, match="was removed before it was committed"):
+        written.write_and(make_again, 1, numbers(spark, 2, 4))
+    assert written.ids() == []
 
 
 def test_optimize_and_vacuum_meanwhile_cost_nothing(written: Written) -> None:
