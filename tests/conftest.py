@@ -148,6 +148,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
         "spark.sql.streaming.numRecentProgressUpdates": "10000",
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.driver.memory": "2g",
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.driver.bindAddress": "127.0.0.1",

@@ -234,6 +234,8 @@ def _defaults(master: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": cores,
         "spark.sql.timeType.enabled": "true",  # TIME is behind a switch in Spark 4.2
+        # Hadoop checks local files by a .crc of its own, and starts a process (chmod) for each file that it makes
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.ui.enabled": "false",

@@ -139,6 +139,10 @@ def test_a_run_tells_everything_in_json_and_goes_on_where_it_stopped(project, pe
     assert "WARN" not in errors
     assert copied(project) == list(range(250))
     assert open_to_others(project / ".penstock", project / "copies") == []
+    # each file is checked once: by Hadoop's .crc, not by Spark's besides
+    (offsets,) = (project / ".penstock" / "checkpoints").rglob("offsets")
+    assert {"0", ".0.crc"} <= {file.name for file in offsets.iterdir()}
+    assert list(offsets.glob("[0-9]*.crc")) == []
 
     status, output, errors = penstock(*command).end()
 
