@@ -27,7 +27,7 @@ or name one: make PYTHON=/path/to/python3 ...
 endef
 export NO_PYTHON
 
-.PHONY: help check-machine setup docs lint house format test test-fast fast-sql fast-others test-all faults sim demo bench wheel native native-check sbom clean lock
+.PHONY: help check-machine setup docs lint house format test test-fast fast-sql fast-connector fast-others test-all faults sim demo bench wheel native native-check sbom clean lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,20 +68,26 @@ format: setup ## let ruff fix and format
 docs: setup ## write the pages that are made from tables: docs/flink-compatibility.md, options.md
 	$(PY) -m penstock.sql.compatibility
 
-# Two runs side by side: pytest-xdist would collect all tests in both of its workers, and be at work itself for each result.
+# Runs side by side: pytest-xdist would collect all tests in each of its workers, and be at work itself for each result.
 FAST = $(BIN)/pytest --hypothesis-profile=few -p no:cacheprovider \
 	-m "not broker and not spark and not simulation and not faults and not nightly and not slow"
 test-fast: setup ## tests that need neither a broker nor a JVM, nor seconds each
-	@$(MAKE) --no-print-directory -k -j 2 fast-sql fast-others
+	@$(MAKE) --no-print-directory -k -j 3 fast-sql fast-connector fast-others
 
-# Of tests/sql, so that the halves take the same time.
+# Folders so that the parts take the same time; those of the second wait for threads half of it.
 WITH_OTHERS := tests/sql/serve
-fast-sql: # one half of test-fast
+WAITING := tests/connector tests/contract tests/security
+fast-sql: # the first part of test-fast
 	@$(FAST) tests/sql $(addprefix --ignore=,$(WITH_OTHERS))
 
-fast-others: # the other half, whose output is shown when it is done
-	@said=$$(mktemp); $(FAST) $(addprefix --ignore=,$(filter-out $(WITH_OTHERS),$(wildcard tests/sql/*))) >"$$said" 2>&1; \
-	status=$$?; cat "$$said"; rm -f "$$said"; exit $$status
+# The output of the other parts is shown when they are done.
+SAID = >"$$said" 2>&1; status=$$?; cat "$$said"; rm -f "$$said"; exit $$status
+fast-connector:
+	@said=$$(mktemp); $(FAST) $(WAITING) $(SAID)
+
+fast-others:
+	@said=$$(mktemp); \
+	$(FAST) $(addprefix --ignore=,$(WAITING)) $(addprefix --ignore=,$(filter-out $(WITH_OTHERS),$(wildcard tests/sql/*))) $(SAID)
 
 # Each worker has a broker and a Spark of its own, 3 GB in all, and waits for them a third of its time: three keep two
 # cores busy.

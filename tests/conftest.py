@@ -90,7 +90,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         names = set(getattr(item, "fixturenames", ()))
         if names & {"kafka", "topic"}:
             item.add_marker(pytest.mark.broker)
-        if "spark" in names:
+        if names & {"spark", "spark_session"}:
             item.add_marker(pytest.mark.spark)
         if "postgres" in names:
             item.add_marker(pytest.mark.slow)
