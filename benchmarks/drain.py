@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
@@ -29,6 +29,7 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import PhysicalColumn, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import ReadRequest
+from penstock.connector.formats.json.decoder import JsonDecoder
 from penstock.connector.kafka.broker.broker import EmbeddedBroker
 from penstock.connector.kafka.client.connection import KafkaSplit, read_connection
 from penstock.connector.kafka.client.consumer import CONSUMERS
@@ -105,15 +106,20 @@ def drained(topic: Topic, *, first: int = 0) -> int:
 
 
 @contextmanager
-def natively(*, on: bool) -> Iterator[None]:
-    """Readers with the package, or without."""
-    with patch.dict("os.environ", {SWITCH: "1" if on else "0"}):
+def natively(*, on: bool, json: bool) -> Iterator[None]:
+    """Readers with the package, or without; JSON by the package, or by pyarrow."""
+    with (
+        patch.dict("os.environ", {SWITCH: "1" if on else "0"}),
+        nullcontext()
+        if json
+        else patch.object(JsonDecoder, "natively", lambda decoder, _: decoder),
+    ):
         CONSUMERS.clear()
         yield
         CONSUMERS.clear()
 
 
-def decode(topic: Topic, *, native: bool) -> float:
+def decode(topic: Topic, *, native: bool, json: bool = False) -> float:
     """Rows of a table, as a task of Spark reads them."""
     columns = [line.strip().replace("`", "").split(" ", 1) for line in split_columns(COLUMNS)]
     table = Table(
@@ -140,7 +146,7 @@ def decode(topic: Topic, *, native: bool) -> float:
         )
         for p in range(PARTITIONS)
     ]
-    with natively(on=native):
+    with natively(on=native, json=json):
         reader = source.open_reader(ReadRequest(columns=tuple(name for name, _ in columns)))
         reader.add_splits(splits)
         finished: set[str] = set()
@@ -164,7 +170,8 @@ RUNS: dict[str, Callable[[Topic], float]] = {
     "librdkafka alone": lambda topic: drain(topic, first=NOTHING),
     "`penstock-native`: columns": drain,
     "confluent-kafka: messages": consume,
-    "Penstock's reader, JSON rows, natively": lambda topic: decode(topic, native=True),
+    "Penstock's reader, JSON rows, natively": lambda topic: decode(topic, native=True, json=True),
+    "Penstock's reader, JSON rows, drained natively": lambda topic: decode(topic, native=True),
     "Penstock's reader, JSON rows, in Python": lambda topic: decode(topic, native=False),
 }
 

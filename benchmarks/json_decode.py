@@ -16,6 +16,8 @@ from benchmarks.bids import bid_lines
 from penstock.catalog.model.type_parser import parse_type
 from penstock.catalog.options.option import resolve
 from penstock.connector.formats import Decoder, find_format
+from penstock.connector.formats.decoders import ReadsNatively
+from penstock.connector.kafka.client.native import find_native, native_package
 
 BATCH = 20_000
 ROUNDS = 7
@@ -82,16 +84,27 @@ def cases() -> Iterator[tuple[str, dict[str, str], list[bytes]]]:
     yield "no column, COUNT(*)", {}, good
 
 
+def natively(decoder: Decoder) -> Decoder:
+    """The decoder that reads Kafka where `penstock-native` is installed."""
+    package = native_package()
+    if package is None or not isinstance(decoder, ReadsNatively):
+        return decoder
+    return decoder.natively(package)
+
+
 def main() -> None:
     """Print a table."""
     (row,) = decoder_of(COLUMNS).decode(bid_lines(1, 0), str).batch.to_pylist()
     assert None not in row.values(), "the records fit the columns"
     base = 0.0
-    print(f"{'records':28}{'ns/record':>10}{'rows/s':>12}{'times':>7}")
+    print(f"native: {find_native().text}")
+    print(f"{'records':28}{'ns/record':>10}{'rows/s':>12}{'times':>7}{'native ns':>11}")
     for name, columns, lines in cases():
         cost = nanoseconds(decoder_of(columns), lines)
+        native = nanoseconds(natively(decoder_of(columns)), lines)
         base = base or cost
-        print(f"{name:28}{cost:10.0f}{1e9 / cost:12,.0f}{cost / base:7.2f}", flush=True)
+        row = f"{name:28}{cost:10.0f}{1e9 / cost:12,.0f}{cost / base:7.2f}{native:11.0f}"
+        print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,68 @@ impl Binary {
     }
 }
 
+/// A bit for each value, as Arrow packs them.
+pub struct Bits {
+    bytes: Vec<u8>,
+    length: usize,
+    unset: usize,
+}
+
+impl Bits {
+    /// No bits, with room for `count`.
+    pub fn with_room(count: usize) -> Result<Self, TryReserveError> {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(count.div_ceil(8))?;
+        Ok(Bits {
+            bytes,
+            length: 0,
+            unset: 0,
+        })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// How many are not set.
+    pub fn unset(&self) -> usize {
+        self.unset
+    }
+
+    /// The bits, eight to a byte, the first one in the lowest place.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether a bit is set.
+    pub fn is_set(&self, index: usize) -> bool {
+        self.bytes[index / 8] >> (index % 8) & 1 == 1
+    }
+
+    /// Append a bit.
+    #[inline]
+    pub fn push(&mut self, set: bool) -> Result<(), TryReserveError> {
+        if self.length % 8 == 0 {
+            push(&mut self.bytes, 0)?;
+        }
+        self.bytes[self.length / 8] |= u8::from(set) << (self.length % 8);
+        self.length += 1;
+        self.unset += usize::from(!set);
+        Ok(())
+    }
+
+    /// Leave out the bits from `length` on.
+    pub fn truncate(&mut self, length: usize) {
+        while self.length > length {
+            self.length -= 1;
+            self.unset -= usize::from(!self.is_set(self.length));
+            self.bytes[self.length / 8] &= !(1 << (self.length % 8));
+        }
+        self.bytes.truncate(self.length.div_ceil(8));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,5 +191,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn bits_that_are_left_out_are_gone() {
+        let mut bits = Bits::with_room(3).unwrap();
+        for index in 0..30 {
+            bits.push(index % 3 != 0).unwrap();
+            bits.push(true).unwrap();
+            bits.push(false).unwrap();
+            bits.truncate(index + 1);
+        }
+
+        assert_eq!((bits.len(), bits.unset()), (30, 10));
+        assert_eq!(bits.bytes().len(), 4);
+        assert!((0..30).all(|index| bits.is_set(index) == (index % 3 != 0)));
     }
 }

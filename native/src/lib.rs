@@ -1,25 +1,31 @@
-//! Records of librdkafka's queues as Arrow buffers. The functions below are called by the Python package of the same
+//! Records of librdkafka's queues as Arrow buffers, and JSON records as columns. The functions below are called by the Python package of the same
 //! name through ctypes, which releases the GIL meanwhile; `python/penstock_native/library.py` mirrors their structs.
 
 #![warn(missing_docs)]
 
 mod columns;
+mod cursor;
 mod drain;
+mod json;
 mod librdkafka;
+mod temporal;
 
 use std::os::raw::{c_int, c_void};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
 use std::slice;
 
-use columns::Binary;
+use columns::{Binary, Bits};
 use drain::{Drained, Event, Part, Range, Request};
+use json::{Array, Column, Decoded, Kind, Lines, Values};
 use librdkafka::Client;
 
 /// The version of this interface: the Python side refuses a library with another one.
-pub const API: u32 = 1;
+pub const API: u32 = 2;
 
 const DONE: c_int = 0;
 const NO_MEMORY: c_int = 1;
+const FAULT: c_int = 2;
 
 /// A buffer: where it is, and its bytes.
 #[repr(C)]
@@ -125,6 +131,176 @@ pub unsafe extern "C" fn penstock_native_drain(
 pub unsafe extern "C" fn penstock_native_free(owner: *mut c_void) {
     // SAFETY: the caller's promise: it came from `Box::into_raw`
     drop(unsafe { Box::from_raw(owner.cast::<Owner>()) });
+}
+
+/// JSON records, as an array of Arrow's type `binary`; `validity` is null where no record is.
+#[repr(C)]
+pub struct LinesView {
+    validity: *const u8,
+    validity_size: usize,
+    first_bit: usize,
+    offsets: *const i32,
+    length: usize,
+    data: *const u8,
+    data_size: usize,
+}
+
+/// A column to be read of JSON records. `kind`, `separator` and `ending` are what `Kind::of` takes.
+#[repr(C)]
+pub struct ColumnView {
+    name: *const u8,
+    name_size: usize,
+    kind: u32,
+    separator: u8,
+    ending: u8,
+    required: u8,
+}
+
+/// A column that was read: Arrow's buffers. `offsets` is of texts alone, whose bytes are `data`.
+#[repr(C)]
+pub struct ArrayView {
+    validity: Bytes,
+    offsets: Bytes,
+    data: Bytes,
+    length: usize,
+    nulls: usize,
+}
+
+/// What was read of JSON records: a column for each asked for, and the places of records without a row.
+#[repr(C)]
+pub struct DecodedView {
+    arrays: *const ArrayView,
+    array_count: usize,
+    refused: Bytes,
+    owner: *mut c_void,
+}
+
+struct DecodedOwner {
+    decoded: Decoded,
+    arrays: Vec<ArrayView>,
+}
+
+/// Read JSON records into columns in `result`, to be given to `penstock_native_free_json`; returns 0, 1 where memory
+/// does not suffice, or 2 for a fault of this library or a wrong argument: then `result` is untouched.
+///
+/// # Safety
+/// All pointers are of as many values as is said beside them, `offsets` of one more than `length`, and `result` can be
+/// written. Offsets themselves need not fit the data.
+#[no_mangle]
+pub unsafe extern "C" fn penstock_native_decode_json(
+    lines: *const LinesView,
+    columns: *const ColumnView,
+    column_count: usize,
+    result: *mut DecodedView,
+) -> c_int {
+    // SAFETY: the caller's promise
+    let read = || unsafe {
+        if !(*lines).offsets.is_aligned() {
+            return None;
+        }
+        let lines = lines_of(&*lines);
+        let columns: Option<Vec<Column>> = values_at(columns, column_count)
+            .iter()
+            .map(|view| column_of(view))
+            .collect();
+        columns.map(|columns| json::decode(&lines, &columns))
+    };
+    // nothing is left half done: what was read until a panic is dropped
+    match catch_unwind(AssertUnwindSafe(|| {
+        read().map(|found| found.map(decoded_view))
+    })) {
+        Ok(Some(Ok(view))) => {
+            // SAFETY: the caller's promise
+            unsafe { ptr::write(result, view) };
+            DONE
+        }
+        Ok(Some(Err(_))) => NO_MEMORY,
+        Ok(None) | Err(_) => FAULT,
+    }
+}
+
+/// Free what was read of JSON records.
+///
+/// # Safety
+/// `owner` is that of a call, given here once; nobody reads its buffers any more.
+#[no_mangle]
+pub unsafe extern "C" fn penstock_native_free_json(owner: *mut c_void) {
+    // SAFETY: the caller's promise: it came from `Box::into_raw`
+    drop(unsafe { Box::from_raw(owner.cast::<DecodedOwner>()) });
+}
+
+/// # Safety
+/// `first` is of `count` values, and of any address where there are none.
+unsafe fn values_at<'a, T>(first: *const T, count: usize) -> &'a [T] {
+    if count == 0 || first.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller's promise
+    unsafe { slice::from_raw_parts(first, count) }
+}
+
+/// # Safety
+/// As `penstock_native_decode_json`.
+unsafe fn lines_of(view: &LinesView) -> Lines<'_> {
+    // SAFETY: the caller's promise
+    unsafe {
+        Lines {
+            offsets: values_at(view.offsets, view.length + 1),
+            data: values_at(view.data, view.data_size),
+            validity: (!view.validity.is_null())
+                .then(|| values_at(view.validity, view.validity_size)),
+            first_bit: view.first_bit,
+        }
+    }
+}
+
+/// # Safety
+/// As `penstock_native_decode_json`.
+unsafe fn column_of(view: &ColumnView) -> Option<Column<'_>> {
+    Some(Column {
+        // SAFETY: the caller's promise
+        name: unsafe { values_at(view.name, view.name_size) },
+        kind: Kind::of(view.kind, view.separator, view.ending)?,
+        required: view.required != 0,
+    })
+}
+
+fn decoded_view(decoded: Decoded) -> DecodedView {
+    let mut owner = Box::new(DecodedOwner {
+        decoded,
+        arrays: Vec::new(),
+    });
+    owner.arrays = owner.decoded.arrays.iter().map(array_view).collect();
+    DecodedView {
+        arrays: owner.arrays.as_ptr(),
+        array_count: owner.arrays.len(),
+        refused: bytes(&owner.decoded.refused),
+        owner: Box::into_raw(owner).cast(),
+    }
+}
+
+fn array_view(array: &Array) -> ArrayView {
+    let (offsets, data) = match &array.values {
+        Values::Bits(values) => (bytes::<i32>(&[]), bits(values)),
+        Values::Int8(values) => (bytes::<i32>(&[]), bytes(values)),
+        Values::Int16(values) => (bytes::<i32>(&[]), bytes(values)),
+        Values::Int32(values) => (bytes::<i32>(&[]), bytes(values)),
+        Values::Int64(values) => (bytes::<i32>(&[]), bytes(values)),
+        Values::Float32(values) => (bytes::<i32>(&[]), bytes(values)),
+        Values::Float64(values) => (bytes::<i32>(&[]), bytes(values)),
+        Values::Text(offsets, data) => (bytes(offsets), bytes(data)),
+    };
+    ArrayView {
+        validity: bits(&array.validity),
+        offsets,
+        data,
+        length: array.len(),
+        nulls: array.validity.unset(),
+    }
+}
+
+fn bits(array: &Bits) -> Bytes {
+    bytes(array.bytes())
 }
 
 fn view(drained: Drained) -> DrainedView {

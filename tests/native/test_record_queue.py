@@ -451,9 +451,9 @@ def test_a_library_of_another_interface_is_refused(monkeypatch: pytest.MonkeyPat
     from penstock_native import client, library
 
     client.open_client.cache_clear()
-    monkeypatch.setattr(library, "LIBRARY_API", 2)
+    monkeypatch.setattr(library, "LIBRARY_API", 77)
     try:
-        with pytest.raises(native.UnusableError, match="interface 1, and the package 2"):
+        with pytest.raises(native.UnusableError, match=f"{native.API}, and the package 77"):
             native.check_client()
     finally:
         client.open_client.cache_clear()

@@ -11,26 +11,35 @@ from ctypes import (
     c_int32,
     c_int64,
     c_size_t,
+    c_uint8,
     c_uint32,
     c_void_p,
 )
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import pyarrow as pa
 
 __all__ = [
     "LIBRARY_API",
+    "ArrayView",
     "BinaryView",
     "Bytes",
     "ClientFunctions",
+    "ColumnView",
+    "DecodedView",
     "DrainedView",
     "EventView",
+    "LinesView",
+    "Memory",
     "PartView",
     "RangeView",
     "RequestView",
+    "buffer_of",
     "load_library",
 ]
 
-LIBRARY_API = 1
+LIBRARY_API = 2
 """`API` of `src/lib.rs`."""
 
 _FILE = "libpenstock_native.so"
@@ -137,6 +146,74 @@ class DrainedView(Structure):
     ]
 
 
+class LinesView(Structure):
+    """`LinesView`."""
+
+    _fields_: ClassVar = [
+        ("validity", c_void_p),
+        ("validity_size", c_size_t),
+        ("first_bit", c_size_t),
+        ("offsets", c_void_p),
+        ("length", c_size_t),
+        ("data", c_void_p),
+        ("data_size", c_size_t),
+    ]
+
+
+class ColumnView(Structure):
+    """`ColumnView`."""
+
+    _fields_: ClassVar = [
+        ("name", c_char_p),
+        ("name_size", c_size_t),
+        ("kind", c_uint32),
+        ("separator", c_uint8),
+        ("ending", c_uint8),
+        ("required", c_uint8),
+    ]
+
+
+class ArrayView(Structure):
+    """`ArrayView`."""
+
+    _fields_: ClassVar = [
+        ("validity", Bytes),
+        ("offsets", Bytes),
+        ("data", Bytes),
+        ("length", c_size_t),
+        ("nulls", c_size_t),
+    ]
+
+
+class DecodedView(Structure):
+    """`DecodedView`."""
+
+    _fields_: ClassVar = [
+        ("arrays", POINTER(ArrayView)),
+        ("array_count", c_size_t),
+        ("refused", Bytes),
+        ("owner", c_void_p),
+    ]
+
+
+class Memory:
+    """Frees what a call of the library gave, by `free`, when nothing refers to its buffers any more."""
+
+    __slots__ = ("_free", "_owner")
+
+    def __init__(self, free: Any, owner: int) -> None:
+        self._free, self._owner = free, owner
+
+    def __del__(self) -> None:
+        self._free(self._owner)
+
+
+def buffer_of(view: Bytes, memory: Memory) -> pa.Buffer:
+    """Return bytes of the library as a buffer that keeps them."""
+    # a buffer without bytes has no address in Rust
+    return pa.foreign_buffer(view.data, view.size, memory) if view.size else pa.py_buffer(b"")
+
+
 def load_library() -> ctypes.CDLL:
     """Return the library beside this module. Raises OSError when it is not there, or of another version."""
     path = Path(__file__).with_name(_FILE)
@@ -157,4 +234,13 @@ def load_library() -> ctypes.CDLL:
     ]
     library.penstock_native_free.restype = None
     library.penstock_native_free.argtypes = [c_void_p]
+    library.penstock_native_decode_json.restype = c_int
+    library.penstock_native_decode_json.argtypes = [
+        POINTER(LinesView),
+        POINTER(ColumnView),
+        c_size_t,
+        POINTER(DecodedView),
+    ]
+    library.penstock_native_free_json.restype = None
+    library.penstock_native_free_json.argtypes = [c_void_p]
     return library

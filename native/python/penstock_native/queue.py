@@ -19,9 +19,11 @@ from penstock_native.library import (
     Bytes,
     DrainedView,
     EventView,
+    Memory,
     PartView,
     RangeView,
     RequestView,
+    buffer_of,
 )
 
 __all__ = ["Drained", "Event", "Headers", "Part", "Range", "RecordQueue"]
@@ -90,18 +92,6 @@ class Drained:
 
     parts: tuple[Part, ...]
     events: tuple[Event, ...]
-
-
-class _Memory:
-    """Frees the buffers of a drain when nothing refers to them any more."""
-
-    __slots__ = ("_free", "_owner")
-
-    def __init__(self, library: ctypes.CDLL, owner: int) -> None:
-        self._free, self._owner = library.penstock_native_free, owner
-
-    def __del__(self) -> None:
-        self._free(self._owner)
 
 
 class RecordQueue:
@@ -187,7 +177,7 @@ class RecordQueue:
         )
         if failed:
             raise MemoryError("no memory for the records of a fetch")
-        memory = _Memory(self._client.library, view.owner)
+        memory = Memory(self._client.library.penstock_native_free, view.owner)
         return Drained(
             parts=tuple(_part(view.parts[i], memory, wanted) for i in range(view.part_count)),
             events=tuple(_event(view.events[i]) for i in range(view.event_count)),
@@ -205,7 +195,7 @@ class RecordQueue:
             librdkafka.rd_kafka_queue_destroy(queue)
 
 
-def _part(view: PartView, memory: _Memory, wanted: int) -> Part:
+def _part(view: PartView, memory: Memory, wanted: int) -> Part:
     count = view.count
     headers = None
     if wanted & _HEADERS:
@@ -242,16 +232,11 @@ def _event(view: EventView) -> Event:
     )
 
 
-def _binary(view: BinaryView, memory: _Memory) -> pa.BinaryArray:
-    validity = _buffer(view.validity, memory) if view.nulls else None
-    buffers = [validity, _buffer(view.offsets, memory), _buffer(view.data, memory)]
+def _binary(view: BinaryView, memory: Memory) -> pa.BinaryArray:
+    validity = buffer_of(view.validity, memory) if view.nulls else None
+    buffers = [validity, buffer_of(view.offsets, memory), buffer_of(view.data, memory)]
     return pa.Array.from_buffers(pa.binary(), view.length, buffers, view.nulls)
 
 
-def _numbers(view: Bytes, kind: pa.DataType, count: int, memory: _Memory) -> Any:
-    return pa.Array.from_buffers(kind, count, [None, _buffer(view, memory)], 0)
-
-
-def _buffer(view: Bytes, memory: _Memory) -> pa.Buffer:
-    # a buffer without bytes has no address in Rust
-    return pa.foreign_buffer(view.data, view.size, memory) if view.size else pa.py_buffer(b"")
+def _numbers(view: Bytes, kind: pa.DataType, count: int, memory: Memory) -> Any:
+    return pa.Array.from_buffers(kind, count, [None, buffer_of(view, memory)], 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -48,6 +49,14 @@ class CollectsErrors(Protocol):
 
     def gathering(self) -> Decoder:
         """Return a decoder of the same records that lists bad ones in `Decoded.bad` and raises for none."""
+
+
+@runtime_checkable
+class ReadsNatively(Protocol):
+    """A decoder that can read by the optional package `penstock-native`."""
+
+    def natively(self, package: ModuleType) -> Decoder:
+        """Return a decoder of the same records that does, as far as the package reads them alike."""
 
 
 def collecting_errors(decoder: Decoder) -> Decoder:

@@ -1,8 +1,9 @@
 """Decode batches of JSON records by Flink's rules.
 
-A batch goes through `batches` (one parse for all records); records that do not fit there are read one by one by the
-rules of Flink's converters, which decide: JsonParserToRowDataConverters (the default), and where that one would read
-on from the middle of a value, or a key is repeated, JsonToRowDataConverters. Both are merged in the order of records.
+A batch goes through `native`, where that package is there, and what is left through `batches` (one parse for all
+records). Records that do not fit there are read one by one by the rules of Flink's converters, which decide:
+JsonParserToRowDataConverters (the default), and where that one would read on from the middle of a value, or a key is
+repeated, JsonToRowDataConverters. All are merged in the order of records.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,8 @@ from penstock.connector.formats.decoders import count_values
 from penstock.connector.formats.json.batches import BatchReader, is_batchable
 from penstock.connector.formats.json.columns import Path
 from penstock.connector.formats.json.lines import Lines, Mask, looks_like_object, to_lines
+from penstock.connector.formats.json.native import NativeReader
+from penstock.connector.formats.json.native import Rows as Indexes
 from penstock.connector.formats.json.options import JsonSettings
 from penstock.connector.formats.json.scalars import scalar_converter
 from penstock.connector.formats.json.text import (
@@ -182,6 +186,9 @@ def _inside(step: str, convert: Convert, node: Any) -> Any:
 MAX_BYTES = 1 << 30
 """Values of more bytes are decoded in two halves: Arrow's arrays of texts end at 2 GiB."""
 
+MOST_REFUSED = 0.25
+"""Where the package leaves a larger share of a batch, reading it twice costs more than it saves."""
+
 
 class JsonDecoder:
     """Decodes batches of JSON records."""
@@ -191,8 +198,10 @@ class JsonDecoder:
     ) -> None:
         """`swapped`: see BatchReader."""
         self._settings = settings
+        self._fields = tuple(fields)
         self._schema = arrow_schema(fields)
         self._gathers = False
+        self._native: NativeReader | None = None
         self._records = RecordReader(fields, settings)
         self._batches = BatchReader(fields, settings, swapped) if is_batchable(fields) else None
 
@@ -202,6 +211,12 @@ class JsonDecoder:
         gathers._gathers = True  # noqa: SLF001  of this class
         return gathers
 
+    def natively(self, package: ModuleType) -> JsonDecoder:
+        """Return a decoder that reads by `penstock-native` what that reads alike (`ReadsNatively`)."""
+        native = copy(self)
+        native._native = NativeReader.of(package, self._fields, self._settings)  # noqa: SLF001  of this class
+        return native
+
     def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
         """Decode one batch, see Decoder. Tombstones and empty values give no row, as in Flink, and are counted."""
         if not len(self._schema):
@@ -209,12 +224,14 @@ class JsonDecoder:
         lines = to_lines(values)
         if isinstance(lines, pa.ChunkedArray) or lines.nbytes > MAX_BYTES:
             return self._decode_halves(values, where)
-        columns, fits = self._read_batch(lines)
-        if fits.all():
+        columns, read = self._read_batch(lines)
+        if np.array_equal(read, np.arange(len(lines))):
             return Decoded(batch=pa.RecordBatch.from_arrays(columns, schema=self._schema))
         bad: list[BadValue] = []
-        rows, sources, skipped = self._read_records(values, np.flatnonzero(~fits), where, bad)
-        merged = self._merge(columns, np.flatnonzero(fits), rows, sources, skipped)
+        left = np.ones(len(lines), np.bool_)
+        left[read] = False
+        rows, sources, skipped = self._read_records(values, np.flatnonzero(left), where, bad)
+        merged = self._merge(columns, read, rows, sources, skipped, len(values))
         return replace(merged, bad=tuple(bad))
 
     def _decode_halves(self, values: Sequence[bytes | None], where: Where) -> Decoded:
@@ -228,8 +245,23 @@ class JsonDecoder:
         later = (replace(value, index=value.index + middle) for value in second.bad)
         return replace(joined, bad=(*first.bad, *later))
 
-    def _read_batch(self, lines: Lines) -> tuple[list[pa.Array], Mask]:
-        """Read what the fast path takes; returns its columns and which lines they are."""
+    def _read_batch(self, lines: Lines) -> tuple[list[pa.Array], Indexes]:
+        """Read what need not be read one by one; returns columns, and the line of each of their rows."""
+        if self._native is None:
+            columns, fits = self._read_lines(lines)
+            return columns, np.flatnonzero(fits)
+        columns, refused = self._native.read(lines)
+        read = np.delete(np.arange(len(lines)), refused)
+        if not len(refused):
+            return columns, read
+        if len(refused) > MOST_REFUSED * len(lines):
+            self._native = None
+        others, fits = self._read_lines(lines.take(pa.array(refused)))
+        both = [pa.concat_arrays(pair) for pair in zip(columns, others, strict=True)]
+        return both, np.concatenate([read, refused[fits]])
+
+    def _read_lines(self, lines: Lines) -> tuple[list[pa.Array], Mask]:
+        """Read what one parse for all lines takes; returns its columns and which lines they are."""
         if self._batches is None:
             return [pa.array([], field.type) for field in self._schema], np.zeros(
                 len(lines), np.bool_
@@ -278,8 +310,9 @@ class JsonDecoder:
         rows: list[tuple[Any, ...]],
         sources: list[int],
         skipped: int,
+        values: int,
     ) -> Decoded:
-        """Merge the rows of both paths in the order of their records."""
+        """Merge the rows of all paths in the order of their records, of which there are `values`."""
         kept = np.concatenate([fast, np.asarray(sources, np.int64)])
         order = np.argsort(kept, kind="stable")
         merged = []
@@ -287,7 +320,7 @@ class JsonDecoder:
             single = pa.array([row[index] for row in rows], field.type)
             merged.append(pa.concat_arrays([columns[index], single]).take(pa.array(order)))
         batch = pa.RecordBatch.from_arrays(merged, schema=self._schema)
-        return _decoded(batch, kept[order], None, skipped)
+        return _decoded(batch, kept[order], values, skipped)
 
     def _bad(self, where: str, problem: str, value: bytes) -> BadRecordError:
         return BadRecordError(
@@ -303,7 +336,7 @@ def _sources(decoded: Decoded) -> npt.NDArray[np.int64]:
 
 
 def _decoded(
-    batch: pa.RecordBatch, kept: npt.NDArray[np.int64], values: int | None, skipped: int
+    batch: pa.RecordBatch, kept: npt.NDArray[np.int64], values: int, skipped: int
 ) -> Decoded:
     """Leave `kept` out where each record gave one row."""
     identity = values == len(kept) and np.array_equal(kept, np.arange(len(kept)))

@@ -14,8 +14,8 @@ PACKAGE = "penstock_native"
 SWITCH = "PENSTOCK_NATIVE"
 """Set to 0, records are read in Python."""
 
-API = 1
-"""The interface of the package that this module and `draining` are written for."""
+API = 2
+"""The interface of the package that this module, `draining` and `formats/json/native` are written for."""
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ _FOUND: list[Native] = []
 
 
 def native_package() -> ModuleType | None:
-    """Return the package if records are to be drained by it."""
+    """Return the package if records are to be drained and decoded by it."""
     if os.environ.get(SWITCH) == "0":
         return None
     if not _FOUND:

@@ -22,10 +22,11 @@ from penstock.connector.arrow import arrow_field, cast_metadata
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.formats import Decoded, Decoder
 from penstock.connector.formats.contract import Where
-from penstock.connector.formats.decoders import batch_of, collecting_errors
+from penstock.connector.formats.decoders import ReadsNatively, batch_of, collecting_errors
 from penstock.connector.formats.values import present as values_there
 from penstock.connector.formats.values import take
 from penstock.connector.kafka.client.draining import Fields
+from penstock.connector.kafka.client.native import native_package
 from penstock.connector.kafka.source.records import (
     FetchedRecords,
     bad_records,
@@ -259,6 +260,9 @@ def _part(
         prefix=choice.prefix,
         metadata=tuple(metadata.values()),
     )
+    package = native_package()
+    if package is not None and isinstance(decoder, ReadsNatively):
+        decoder = decoder.natively(package)
     names = (*(field.column for field in fields), *(column.name for column in metadata))
     return _KeyOrValue(
         decoder=decoder,

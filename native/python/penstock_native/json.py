@@ -1,0 +1,137 @@
+"""JSON records as Arrow columns, while the GIL is released. Records that are not of the usual form are named."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+
+import pyarrow as pa
+
+from penstock_native.library import (
+    ArrayView,
+    ColumnView,
+    DecodedView,
+    LinesView,
+    Memory,
+    buffer_of,
+    load_library,
+)
+
+__all__ = ["JsonColumn", "JsonEnding", "JsonKind", "read_json"]
+
+_NO_MEMORY = 1
+
+
+class JsonKind(IntEnum):
+    """What the values of a column are; the numbers of `Kind::of` in `src/json.rs`."""
+
+    BOOLEAN = 0
+    INT8 = 1
+    INT16 = 2
+    INT32 = 3
+    INT64 = 4
+    FLOAT32 = 5
+    FLOAT64 = 6
+    TEXT = 7
+    DATE = 8
+    TIMESTAMP = 9
+
+
+class JsonEnding(IntEnum):
+    """What a timestamp ends with: the time, `Z`, or an offset or `Z`."""
+
+    NOTHING = 0
+    UTC = 1
+    OFFSET = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonColumn:
+    """A key of the records, and the Arrow type of its column, which has the layout of `kind`.
+
+    `required`: a record without a value is refused. `separator` and `ending` are of timestamps.
+    """
+
+    name: str
+    kind: JsonKind
+    type: pa.DataType
+    required: bool = False
+    separator: str = " "
+    ending: JsonEnding = JsonEnding.NOTHING
+
+
+def read_json(
+    lines: pa.BinaryArray, columns: Sequence[JsonColumn]
+) -> tuple[list[pa.Array], pa.Int64Array]:
+    """Read records; returns the columns of those that were read, in order, and the places of all others.
+
+    Raises MemoryError, and RuntimeError for a fault of the library, which has printed it.
+    """
+    library = _library()
+    view = DecodedView()
+    given = _lines(lines)
+    failed = library.penstock_native_decode_json(given, _columns(columns), len(columns), view)
+    if failed == _NO_MEMORY:
+        raise MemoryError("no memory for the columns of JSON records")
+    if failed:
+        raise RuntimeError(
+            "penstock-native cannot read these JSON records: a fault of it, or an unknown column"
+        )
+    memory = Memory(library.penstock_native_free_json, view.owner)
+    arrays = [
+        _array(view.arrays[index], column.type, memory) for index, column in enumerate(columns)
+    ]
+    refused = buffer_of(view.refused, memory)
+    places = pa.Array.from_buffers(pa.int64(), view.refused.size // 8, [None, refused], 0)
+    return arrays, places
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    return load_library()
+
+
+def _lines(lines: pa.BinaryArray) -> LinesView:
+    """Return where the buffers of an array are, which has to live meanwhile."""
+    validity, offsets, data = lines.buffers()
+    assert lines.type == pa.binary(), "offsets of 32 bits"
+    # an array without values may have no offsets
+    begin = offsets.address + 4 * lines.offset if len(lines) else None
+    return LinesView(
+        validity=validity.address if validity is not None else None,
+        validity_size=validity.size if validity is not None else 0,
+        first_bit=lines.offset,
+        offsets=begin,
+        length=len(lines),
+        data=data.address if data is not None else None,
+        data_size=data.size if data is not None else 0,
+    )
+
+
+def _columns(columns: Sequence[JsonColumn]) -> ctypes.Array[ColumnView]:
+    # a name that is no Unicode is found in no record
+    names = [column.name.encode("utf-8", "surrogatepass") for column in columns]
+    return (ColumnView * len(columns))(
+        *(
+            ColumnView(
+                name=name,
+                name_size=len(name),
+                kind=column.kind,
+                separator=ord(column.separator),
+                ending=column.ending,
+                required=column.required,
+            )
+            for name, column in zip(names, columns, strict=True)
+        )
+    )
+
+
+def _array(view: ArrayView, kind: pa.DataType, memory: Memory) -> pa.Array:
+    buffers = [buffer_of(view.validity, memory) if view.nulls else None]
+    if view.offsets.size:
+        buffers.append(buffer_of(view.offsets, memory))
+    buffers.append(buffer_of(view.data, memory))
+    return pa.Array.from_buffers(kind, view.length, buffers, view.nulls)
