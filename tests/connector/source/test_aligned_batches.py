@@ -260,7 +260,9 @@ def step_all(members: Sequence[Table], *, limit: int | None, restart: Table | No
         for table in members
         if table.step(look(members, table), limit=limit, restart=table is restart)
     ]
-    if len(members) > 1 and restart is None:
+    # of a smaller read limit some splits get nothing at first: nobody knows their times, and they hold back no other
+    reads_all = limit is None or limit >= max(len(table.ends) for table in members)
+    if len(members) > 1 and restart is None and reads_all:
         reached = [table.world.published[-1][0] for table in members]
         lowest = min((ms for ms in reached if ms is not None), default=None)
         for limit_ms in (table.batches.state.limit_ms for table in went):
