@@ -107,14 +107,14 @@ def _rows(node: nodes.Node, every: Mapping[int, _Rows], schemas: Sequence[Schema
             rows = every.get(id(below))
             if rows is None or any(_is_open(value) for _, value in items):
                 return None
-            known = _Names(rows=rows, relations=block.relations)
+            known = _Names(rows, block.relations)
             columns = tuple((name, known.value(value.unalias())) for name, value in items)
             return replace(rows, columns=columns)
         case nodes.Filter(input=below, condition=condition, clause=clause, block=block):
             rows = every.get(id(below))
             if rows is None or clause is not nodes.Clause.WHERE:
                 return None
-            return _filtered(rows, condition, _Names(rows=rows, relations=block.relations))
+            return _filtered(rows, condition, _Names(rows, block.relations))
         case (
             nodes.Values() | nodes.TableFunction() | nodes.Opaque() | nodes.Refused()
             | nodes.WindowAssign() | nodes.Unnest() | nodes.Aggregate() | nodes.Distinct() | nodes.TopN()
@@ -145,24 +145,24 @@ def _is_open(value: exp.Expr) -> bool:
     return many or any(True for _ in find_nondeterministic(value))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Names:
-    """What names in a SELECT are, whose FROM has these relations."""
+    """What names in a SELECT are, whose FROM has these rows and these relations."""
 
-    rows: _Rows
-    relations: Sequence[str]
+    def __init__(self, rows: _Rows, relations: Sequence[str]) -> None:
+        """A name that several columns have is known to Spark alone."""
+        self._counts = Counter(name for name, _ in rows.columns)
+        self._known = {name: value for name, value in rows.columns if self._counts[name] == 1}
+        self._relations = relations
 
     def value(self, tree: exp.Expr) -> Expression | None:
         return compile_expression(tree, self._column)
 
     def _column(self, column: exp.Column) -> Expression | None:
-        names = Counter(name for name, _ in self.rows.columns)
-        known = {name: value for name, value in self.rows.columns if names[name] == 1}
         first, *rest = column.parts
-        if rest and first.name in self.relations:
+        if rest and first.name in self._relations:
             # a name that may be both is for Spark to decide
-            return None if first.name in names else _path(known, rest)
-        return _path(known, column.parts)
+            return None if first.name in self._counts else _path(self._known, rest)
+        return _path(self._known, column.parts)
 
 
 def _path(known: Mapping[str, Expression | None], parts: Sequence[exp.Expr]) -> Expression | None:
