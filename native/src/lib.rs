@@ -34,9 +34,10 @@ pub struct Bytes {
     size: usize,
 }
 
-/// An array of Arrow's type `binary`; `validity` is empty where no value is missing.
+/// Arrow's buffers of an array. `validity` is unused where no value is missing; `offsets` is of texts and `binary`
+/// alone, whose bytes are `data`.
 #[repr(C)]
-pub struct BinaryView {
+pub struct ArrayView {
     validity: Bytes,
     offsets: Bytes,
     data: Bytes,
@@ -50,15 +51,15 @@ pub struct PartView {
     count: usize,
     last_offset: i64,
     last_leader_epoch: i32,
-    values: BinaryView,
-    keys: BinaryView,
+    values: ArrayView,
+    keys: ArrayView,
     offsets: Bytes,
     timestamps: Bytes,
     timestamp_types: Bytes,
     leader_epochs: Bytes,
     header_ends: Bytes,
-    header_names: BinaryView,
-    header_values: BinaryView,
+    header_names: ArrayView,
+    header_values: ArrayView,
 }
 
 /// An error, or the end of a partition.
@@ -154,16 +155,6 @@ pub struct ColumnView {
     separator: u8,
     ending: u8,
     required: u8,
-}
-
-/// A column that was read: Arrow's buffers. `offsets` is of texts alone, whose bytes are `data`.
-#[repr(C)]
-pub struct ArrayView {
-    validity: Bytes,
-    offsets: Bytes,
-    data: Bytes,
-    length: usize,
-    nulls: usize,
 }
 
 /// What was read of JSON records: a column for each asked for, and the places of records without a row.
@@ -348,8 +339,8 @@ fn event_view(event: &Event) -> EventView {
     }
 }
 
-fn binary_view(array: &Binary) -> BinaryView {
-    BinaryView {
+fn binary_view(array: &Binary) -> ArrayView {
+    ArrayView {
         validity: bytes(&array.validity),
         offsets: bytes(&array.offsets),
         data: bytes(&array.data),

@@ -11,11 +11,11 @@ from functools import cache
 import pyarrow as pa
 
 from penstock_native.library import (
-    ArrayView,
     ColumnView,
     DecodedView,
     LinesView,
     Memory,
+    array_of,
     buffer_of,
     load_library,
 )
@@ -82,7 +82,7 @@ def read_json(
         )
     memory = Memory(library.penstock_native_free_json, view.owner)
     arrays = [
-        _array(view.arrays[index], column.type, memory) for index, column in enumerate(columns)
+        array_of(view.arrays[index], column.type, memory) for index, column in enumerate(columns)
     ]
     refused = buffer_of(view.refused, memory)
     places = pa.Array.from_buffers(pa.int64(), view.refused.size // 8, [None, refused], 0)
@@ -127,11 +127,3 @@ def _columns(columns: Sequence[JsonColumn]) -> ctypes.Array[ColumnView]:
             for name, column in zip(names, columns, strict=True)
         )
     )
-
-
-def _array(view: ArrayView, kind: pa.DataType, memory: Memory) -> pa.Array:
-    buffers = [buffer_of(view.validity, memory) if view.nulls else None]
-    if view.offsets.size:
-        buffers.append(buffer_of(view.offsets, memory))
-    buffers.append(buffer_of(view.data, memory))
-    return pa.Array.from_buffers(kind, view.length, buffers, view.nulls)

@@ -23,7 +23,6 @@ import pyarrow as pa
 __all__ = [
     "LIBRARY_API",
     "ArrayView",
-    "BinaryView",
     "Bytes",
     "ClientFunctions",
     "ColumnView",
@@ -35,6 +34,7 @@ __all__ = [
     "PartView",
     "RangeView",
     "RequestView",
+    "array_of",
     "buffer_of",
     "load_library",
 ]
@@ -91,8 +91,8 @@ class Bytes(Structure):
     _fields_: ClassVar = [("data", c_void_p), ("size", c_size_t)]
 
 
-class BinaryView(Structure):
-    """`BinaryView`."""
+class ArrayView(Structure):
+    """`ArrayView`."""
 
     _fields_: ClassVar = [
         ("validity", Bytes),
@@ -110,15 +110,15 @@ class PartView(Structure):
         ("count", c_size_t),
         ("last_offset", c_int64),
         ("last_leader_epoch", c_int32),
-        ("values", BinaryView),
-        ("keys", BinaryView),
+        ("values", ArrayView),
+        ("keys", ArrayView),
         ("offsets", Bytes),
         ("timestamps", Bytes),
         ("timestamp_types", Bytes),
         ("leader_epochs", Bytes),
         ("header_ends", Bytes),
-        ("header_names", BinaryView),
-        ("header_values", BinaryView),
+        ("header_names", ArrayView),
+        ("header_values", ArrayView),
     ]
 
 
@@ -173,18 +173,6 @@ class ColumnView(Structure):
     ]
 
 
-class ArrayView(Structure):
-    """`ArrayView`."""
-
-    _fields_: ClassVar = [
-        ("validity", Bytes),
-        ("offsets", Bytes),
-        ("data", Bytes),
-        ("length", c_size_t),
-        ("nulls", c_size_t),
-    ]
-
-
 class DecodedView(Structure):
     """`DecodedView`."""
 
@@ -212,6 +200,15 @@ def buffer_of(view: Bytes, memory: Memory) -> pa.Buffer:
     """Return bytes of the library as a buffer that keeps them."""
     # a buffer without bytes has no address in Rust
     return pa.foreign_buffer(view.data, view.size, memory) if view.size else pa.py_buffer(b"")
+
+
+def array_of(view: ArrayView, kind: pa.DataType, memory: Memory) -> Any:
+    """Return an array of the library as one that keeps its buffers."""
+    buffers = [buffer_of(view.validity, memory) if view.nulls else None]
+    if pa.types.is_binary(kind) or pa.types.is_string(kind):
+        buffers.append(buffer_of(view.offsets, memory))
+    buffers.append(buffer_of(view.data, memory))
+    return pa.Array.from_buffers(kind, view.length, buffers, view.nulls)
 
 
 def load_library() -> ctypes.CDLL:

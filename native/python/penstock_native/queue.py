@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from penstock_native.client import Client, handle_of, open_client
 from penstock_native.library import (
-    BinaryView,
     Bytes,
     DrainedView,
     EventView,
@@ -23,6 +22,7 @@ from penstock_native.library import (
     PartView,
     RangeView,
     RequestView,
+    array_of,
     buffer_of,
 )
 
@@ -34,7 +34,7 @@ _KEYS, _HEADERS, _TIMESTAMPS, _LEADER_EPOCHS, _LINES = (1 << bit for bit in rang
 MOST_BYTES = 1 << 30
 """A drain of so many bytes and one record more is still below 2 GiB, where Arrow's offsets end."""
 
-_INT32, _INT64, _UINT8 = pa.int32(), pa.int64(), pa.uint8()
+_BINARY, _INT32, _INT64, _UINT8 = pa.binary(), pa.int32(), pa.int64(), pa.uint8()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,15 +201,15 @@ def _part(view: PartView, memory: Memory, wanted: int) -> Part:
     if wanted & _HEADERS:
         headers = Headers(
             ends=_numbers(view.header_ends, _INT32, count + 1, memory),
-            names=_binary(view.header_names, memory),
-            values=_binary(view.header_values, memory),
+            names=array_of(view.header_names, _BINARY, memory),
+            values=array_of(view.header_values, _BINARY, memory),
         )
     timed = wanted & _TIMESTAMPS
     came = view.last_offset >= 0
     return Part(
-        values=_binary(view.values, memory),
+        values=array_of(view.values, _BINARY, memory),
         offsets=_numbers(view.offsets, _INT64, count, memory),
-        keys=_binary(view.keys, memory) if wanted & _KEYS else None,
+        keys=array_of(view.keys, _BINARY, memory) if wanted & _KEYS else None,
         timestamps=_numbers(view.timestamps, _INT64, count, memory) if timed else None,
         timestamp_types=_numbers(view.timestamp_types, _UINT8, count, memory) if timed else None,
         leader_epochs=_numbers(view.leader_epochs, _INT32, count, memory)
@@ -230,12 +230,6 @@ def _event(view: EventView) -> Event:
         offset=view.offset,
         text=text.decode("utf-8", "replace"),
     )
-
-
-def _binary(view: BinaryView, memory: Memory) -> pa.BinaryArray:
-    validity = buffer_of(view.validity, memory) if view.nulls else None
-    buffers = [validity, buffer_of(view.offsets, memory), buffer_of(view.data, memory)]
-    return pa.Array.from_buffers(pa.binary(), view.length, buffers, view.nulls)
 
 
 def _numbers(view: Bytes, kind: pa.DataType, count: int, memory: Memory) -> Any:
