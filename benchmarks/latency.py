@@ -13,18 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
@@ -34,6 +30,7 @@ from benchmarks.cpu import spent
 from benchmarks.latency_queries import WINDOW_S, Spec
 from benchmarks.latency_sinks import Times, delta_rows, delta_windows, topic_rows
 from benchmarks.machine import describe_machine, machine
+from benchmarks.workers import LostWorkerError, running
 from penstock.connector.kafka.broker.broker import EmbeddedBroker
 from penstock.connector.kafka.client.native import find_native
 
@@ -86,7 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for case in chosen.cases.split(","):
                 for engine in chosen.engines.split(","):
                     home = Path(folder) / f"{engine}_{case}_{rate}"
-                    one = measure(broker.bootstrap, home, engine, case, int(rate), chosen)
+                    try:
+                        one = measure(broker.bootstrap, home, engine, case, int(rate), chosen)
+                    except LostWorkerError as error:
+                        raise SystemExit(f"error: a process of {home.name}: {error}") from None
                     print(one, file=sys.stderr, flush=True)
                     found.append(one)
                     shutil.rmtree(home, ignore_errors=True)
@@ -120,18 +120,17 @@ def measure(
     producer = [sys.executable, "-m", "benchmarks.steady_bids", bootstrap, topic, str(rate)]
     query = [sys.executable, "-m", "benchmarks.latency_queries", spec.as_json()]
     with running(producer) as made, running(query) as ran:
-        read_answer(ran)
+        ran.answer()
         sleep_until(time.time() + chosen.warm_up)
         begin_s = int(time.time()) + 1
         sleep_until(begin_s)
-        before, cpu = ask(ran, "mark"), spent(ran.pid)
+        before, cpu = ran.ask("mark"), spent(ran.process.pid)
         sleep_until(begin_s + chosen.seconds)
-        after, cpu = ask(ran, "mark"), spent(ran.pid) - cpu
+        after, cpu = ran.ask("mark"), spent(ran.process.pid) - cpu
         sleep_until(time.time() + TAIL_S)
-        assert made.stdin is not None, "started with a pipe"
-        made.stdin.close()
-        counts = {int(second): count for second, count in read_answer(made).items()}
-        phases = ask(ran, "finish")["phases"]
+        made.end_orders()
+        counts = {int(second): count for second, count in made.answer().items()}
+        phases = ran.ask("finish")["phases"]
     times = times_of(case, bootstrap, target)
     latency_ms, missing = compare(times, case, counts, range(begin_s, begin_s + chosen.seconds))
     inside = [one for batch, one in phases if before["batch"] < batch <= after["batch"]]
@@ -181,47 +180,6 @@ def make_topic(bootstrap: str, topic: str, config: dict[str, str]) -> None:
     new = NewTopic(topic, num_partitions=PARTITIONS, replication_factor=1, config=config)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([new])[topic].result(TIMEOUT_S)
-
-
-@contextmanager
-def running(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """A process that ends when its standard input does."""
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        if process.stdin is not None and not process.stdin.closed:
-            process.stdin.close()
-        try:
-            process.wait(TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def ask(process: subprocess.Popen[str], order: str) -> dict[str, Any]:
-    """Send an order and wait for its answer."""
-    assert process.stdin is not None, "started with a pipe"
-    process.stdin.write(order + "\n")
-    process.stdin.flush()
-    return read_answer(process)
-
-
-def read_answer(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """The next line that a process says."""
-    assert process.stdout is not None, "started with a pipe"
-    line = process.stdout.readline()
-    if not line:
-        raise SystemExit(f"error: a process ended with status {process.wait()}")
-    result: dict[str, Any] = json.loads(line)
-    return result
 
 
 def sleep_until(until_s: float) -> None:

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from benchmarks.bids import PARTITIONS, write_bids
 from benchmarks.contestants import SPARK_CONF, TUNED_CONF, TUNED_SOURCE
 from benchmarks.cpu import CpuTime, spent
 from benchmarks.flink_environment import flink_command, unusable
 from benchmarks.machine import describe_machine, machine
+from benchmarks.workers import LostWorkerError, Worker, running
 from penstock.connector.kafka.broker.broker import EmbeddedBroker
 from penstock.connector.kafka.client.native import SWITCH, find_native
 
@@ -95,28 +93,7 @@ class Runner:
 
     name: str
     folder: Path
-    process: subprocess.Popen[str]
-
-    def ask(self, order: str) -> dict[str, Any]:
-        """Send an order and wait for its answer."""
-        assert self.process.stdin is not None, "started with a pipe"
-        with suppress(BrokenPipeError):  # its end is what `answer` finds
-            self.process.stdin.write(order + "\n")
-            self.process.stdin.flush()
-        return self.answer()
-
-    def answer(self) -> dict[str, Any]:
-        """The next line the process says."""
-        assert self.process.stdout is not None, "started with a pipe"
-        line = self.process.stdout.readline()
-        if not line:
-            raise LostContestantError(f"it ended with status {self.process.wait()}")
-        result: dict[str, Any] = json.loads(line)
-        return result
-
-
-class LostContestantError(Exception):
-    """A contestant failed; the others go on."""
+    worker: Worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,24 +213,24 @@ def reporting_loss(measured: Measured, key: Key) -> Iterator[None]:
     """Note a contestant that fails on a sink, and go on."""
     try:
         yield
-    except LostContestantError as error:
+    except LostWorkerError as error:
         progress(f"error: {' '.join(key)}: {error}")
         measured.lost[key] = str(error)
 
 
 def take_turn(runner: Runner, sink: str, number: int, measured: Measured, broker_pid: int) -> None:
     """One read of the whole topic; round 0 is the warm-up and does not count."""
-    cpu, broker = spent(runner.process.pid), spent(broker_pid)
-    result = runner.ask(f"{sink} {number}")
+    cpu, broker = spent(runner.worker.process.pid), spent(broker_pid)
+    result = runner.worker.ask(f"{sink} {number}")
     if "error" in result:
-        raise LostContestantError(result["error"])
+        raise LostWorkerError(result["error"])
     turn = Turn(
         seconds=result["seconds"],
-        cpu=spent(runner.process.pid) - cpu,
+        cpu=spent(runner.worker.process.pid) - cpu,
         broker=spent(broker_pid) - broker,
     )
     if result["rows"] != measured.rows:
-        raise LostContestantError(f"it read {result['rows']} rows of {measured.rows}")
+        raise LostWorkerError(f"it read {result['rows']} rows of {measured.rows}")
     progress(
         f"{'warm-up' if number == 0 else f'round {number}'}  {runner.name:9} {sink:6} "
         f"{measured.rows / turn.seconds:12,.0f} rows/s {turn.cpu.total_s / measured.rows * 1e6:7.2f} µs"
@@ -276,28 +253,9 @@ def started(
         command = flink_command(flink, arguments)
     else:
         command = [sys.executable, "-m", "benchmarks.contestants", entry.who, *arguments]
-    process = subprocess.Popen(
-        command,
-        cwd=checkout,
-        # PYTHONPATH: for Spark's Python processes too
-        env=os.environ | {"PYTHONPATH": str(checkout)} | dict(entry.variables),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    runner = Runner(name, home / entry.who, process)
-    try:
-        runner.answer()
-        yield runner
-    finally:
-        if process.stdin is not None:
-            with suppress(BrokenPipeError):
-                process.stdin.close()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    with running(command, checkout=checkout, variables=entry.variables) as worker:
+        worker.answer()
+        yield Runner(name, home / entry.who, worker)
 
 
 def reaches_goal(measured: Measured) -> bool:
