@@ -135,6 +135,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     from penstock.connector.delta.connector import delta_jars
     from penstock.connector.jvm.java import find_java
     from penstock.sql.spark_process.class_path import class_path_settings, with_archive
+    from penstock.sql.spark_process.python_processes import python_environment
 
     failure_mark()  # the workers have it from the JVM's environment
     os.environ["JAVA_HOME"] = str(find_java().path)
@@ -160,7 +161,8 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     builder = SparkSession.builder.master("local[2,4]").appName("penstock-tests")
     for key, value in with_archive(settings).items():  # where `penstock prepare` made one
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with python_environment(in_process=True):
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

@@ -40,7 +40,7 @@ def archive_for(settings: Mapping[str, str]) -> Archive | None:
     own = [Path(part) for part in settings.get(CLASS_PATH, "").split(os.pathsep) if part]
     with suppress(OSError):
         # Java compares the order: it expands `jars/*` as the folder lists it, and Spark's launcher puts slf4j before it
-        of_spark = [Path(one.path) for one in os.scandir(_spark_home() / "jars")]
+        of_spark = [Path(one.path) for one in os.scandir(spark_home() / "jars")]
         jars = [jar for jar in of_spark if jar.suffix == ".jar"]
         first = [jar for jar in jars if jar.name.startswith("slf4j-api-")]
         return archive_of(find_java(), [*own, *first, *jars])
@@ -60,10 +60,15 @@ def with_java_options(settings: Mapping[str, str], options: Sequence[str]) -> di
     return {**settings, JAVA_OPTIONS: text} if text else dict(settings)
 
 
-def _spark_home() -> Path:
+def spark_home() -> Path:
     """Return the folder of the Spark that PySpark starts: the one of SPARK_HOME, or its own."""
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
+    return installed_spark()
+
+
+def installed_spark() -> Path:
+    """Return the folder of PySpark's own Spark."""
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None, "PySpark is installed"
     assert spec.origin is not None, "PySpark is a package with files"
@@ -72,5 +77,5 @@ def _spark_home() -> Path:
 
 def _has_spark_defaults() -> bool:
     """Return whether Spark reads a `spark-defaults.conf`, whose class path ours would replace."""
-    folder = os.environ.get("SPARK_CONF_DIR") or _spark_home() / "conf"
+    folder = os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf"
     return Path(folder, "spark-defaults.conf").exists()

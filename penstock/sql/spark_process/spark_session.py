@@ -10,9 +10,7 @@ import getpass
 import logging
 import os
 import re
-import shutil
 import stat
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -29,6 +27,11 @@ from penstock.connector.spark.internals import jvm_of, set_default
 from penstock.sql.settings import SUBSTITUTION
 from penstock.sql.spark_process.class_path import class_path_settings
 from penstock.sql.spark_process.java_environment import java_environment
+from penstock.sql.spark_process.python_processes import (
+    INTERPRETER,
+    check_interpreter,
+    python_environment,
+)
 
 _MODULE = "pyspark.sql.connect."
 
@@ -131,9 +134,8 @@ def start_spark(
         share_failure_mark(running)
         return running
     os.environ["JAVA_HOME"] = str(find_java().path)  # the one named there may be too old
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
-        _check_interpreter(os.environ["PYSPARK_PYTHON"])
+        check_interpreter(os.environ.get(INTERPRETER, sys.executable))
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     in_process = re.match(r"local(\[|$)", master) is not None
     jars = class_path_settings(engine_jars(), conf or {}, in_process=in_process)
@@ -141,7 +143,7 @@ def start_spark(
     builder = SparkSession.builder.appName("penstock").master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with java_environment():
+    with java_environment(), python_environment(in_process=in_process):
         if launch is not None:
             launch({"spark.master": master, "spark.app.name": "penstock", **settings})
         session = builder.getOrCreate()
@@ -178,29 +180,6 @@ def check_spark(spark: SparkSession) -> None:
             "or let Penstock start it: penstock.connect()",
         )
     check_versions(spark)
-
-
-def _check_interpreter(python: str) -> None:
-    """Check that the interpreter of Spark's Python processes has the needed packages. Raises ConfigError.
-
-    Without them Spark reports that a "Python worker failed to connect back", and the cause only in its log.
-    """
-    if shutil.which(python) == sys.executable:
-        return
-    hint = f"unset PYSPARK_PYTHON, or install Penstock there: {python} -m pip install penstock"
-    try:
-        check = [python, "-c", "import pyarrow, pyspark, penstock"]
-        done = subprocess.run(check, capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConfigError(
-            f"PYSPARK_PYTHON = {python!r} does not run: {error}", hint=hint
-        ) from error
-    if done.returncode:
-        why = done.stderr.strip().splitlines() or ["it says nothing"]
-        raise ConfigError(
-            f"Spark's Python processes would run {python} (PYSPARK_PYTHON), which cannot read tables: {why[-1]}",
-            hint=hint,
-        )
 
 
 def warehouse_folder() -> Path:
