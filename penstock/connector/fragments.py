@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from penstock.catalog.model import types as t
 from penstock.connector.arrow import arrow_type
 from penstock.connector.expression import Constant, Expression, FieldValue, FunctionCall
+from penstock.connector.functions.numbers import NUMBER_FUNCTIONS
+from penstock.connector.functions.texts import TEXT_FUNCTIONS
 
 
 class RowFilter:
@@ -54,9 +56,16 @@ def _value(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
             return _constant(value, kind)
         case FunctionCall(function=function, arguments=arguments, type=kind):
             values = [_value(argument, batch) for argument in arguments]
-            return FUNCTIONS[function](values, arrow_type(kind))
+            return _called(function, values, arrow_type(kind))
         case _:
             assert_never(expression)
+
+
+def _called(function: str, values: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    if any(isinstance(value, pa.Array) for value in values):
+        return FUNCTIONS[function](values, kind)
+    first, *rest = values
+    return FUNCTIONS[function]([pa.array([first.as_py()], first.type), *rest], kind)[0]
 
 
 def _field(batch: pa.RecordBatch, path: tuple[str, ...], kind: pa.DataType) -> pa.Array:
@@ -118,11 +127,6 @@ def _in(values: list[pa.Array], _: pa.DataType) -> pa.Array:
     return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
 
 
-def _like(values: list[pa.Array], _: pa.DataType) -> pa.Array:
-    value, pattern = values
-    return pc.match_like(value, pattern.as_py())
-
-
 def _case(values: list[pa.Array], _: pa.DataType) -> pa.Array:
     """Choose by conditions, of which there is one less than there are values behind them."""
     count = len(values) // 2
@@ -130,13 +134,6 @@ def _case(values: list[pa.Array], _: pa.DataType) -> pa.Array:
     for condition, value in reversed(list(zip(values[:count], values[count:-1], strict=True))):
         found = pc.if_else(pc.fill_null(condition, fill_value=False), value, found)
     return found
-
-
-def _substring(values: list[pa.Array], _: pa.DataType) -> pa.Array:
-    text, *bounds = values
-    start, *length = [bound.as_py() for bound in bounds]
-    stop = start - 1 + length[0] if length else None
-    return pc.utf8_slice_codeunits(text, start - 1, stop)
 
 
 def _date(array: pa.Array) -> pa.Array:
@@ -156,19 +153,11 @@ def _part(function: Callable[[pa.Array], pa.Array]) -> Callable[..., pa.Array]:
 
 
 FUNCTIONS: Mapping[str, Callable[[list[pa.Array], pa.DataType], pa.Array]] = {
+    **TEXT_FUNCTIONS,
+    **NUMBER_FUNCTIONS,
     "cast": _cast,
-    # of whole numbers an overflow is an error
-    "add": lambda v, _: pc.add_checked(*v),
-    "subtract": lambda v, _: pc.subtract_checked(*v),
-    "multiply": lambda v, _: pc.multiply_checked(*v),
     "case": _case,
     "coalesce": lambda v, _: pc.coalesce(*v),
-    "char_length": lambda v, _: pc.utf8_length(v[0]),
-    "substring": _substring,
-    "trim": lambda v, _: pc.utf8_trim(v[0], " "),
-    "ltrim": lambda v, _: pc.utf8_ltrim(v[0], " "),
-    "rtrim": lambda v, _: pc.utf8_rtrim(v[0], " "),
-    "concat": lambda v, _: pc.binary_join_element_wise(*v, "", null_handling="emit_null"),
     "year": _part(pc.year),
     "quarter": _part(pc.quarter),
     "month": _part(pc.month),
@@ -181,7 +170,6 @@ FUNCTIONS: Mapping[str, Callable[[list[pa.Array], pa.DataType], pa.Array]] = {
     "less_equal": _less_equal,
     "distinct": _distinct,
     "in": _in,
-    "like": _like,
     "is_null": lambda v, _: pc.is_null(v[0]),
     "is_true": lambda v, _: pc.fill_null(v[0], fill_value=False),
     "and": lambda v, _: pc.and_kleene(*v),

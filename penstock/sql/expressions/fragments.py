@@ -18,6 +18,14 @@ from sqlglot import exp
 
 from penstock.catalog.model import types as t
 from penstock.connector.expression import Constant, Expression, FieldValue, FunctionCall
+from penstock.sql.expressions.arguments import Compile, FunctionForm
+from penstock.sql.expressions.number_functions import (
+    NUMBER_FUNCTIONS,
+    NUMBER_NODES,
+    negative,
+    whole,
+)
+from penstock.sql.expressions.text_functions import TEXT_FUNCTIONS, TEXT_NODES
 from penstock.sql.expressions.value_types import (
     BOOLEAN,
     DOUBLE,
@@ -139,9 +147,7 @@ def _number(text: str) -> Constant:
 def _negative(tree: exp.Expr, columns: Columns) -> Expression:
     value = _compile(tree.this, columns)
     if not isinstance(value, Constant):
-        if not isinstance(value.type, tuple(WHOLE)):
-            raise OutsideError
-        return computed("subtract", Constant(value=0, type=value.type), value)
+        return negative(value)
     match value.value:
         case bool() | None:
             raise OutsideError
@@ -260,15 +266,6 @@ def _in(tree: exp.Expr, columns: Columns) -> Expression:
     )
 
 
-def _like(tree: exp.Expr, columns: Columns) -> Expression:
-    value, pattern = _compile(tree.this, columns), tree.expression
-    plain = isinstance(pattern, exp.Literal) and pattern.is_string and "\\" not in pattern.name
-    if not plain or not isinstance(value.type, t.VarCharType):
-        raise OutsideError
-    found = _call("like", value, _compile(pattern, columns))
-    return _not(found) if tree.args.get("negate") else found
-
-
 def _is(tree: exp.Expr, columns: Columns) -> Expression:
     match tree.expression:
         case exp.Null():
@@ -290,10 +287,7 @@ def _connected(function: str) -> _Form:
     return form
 
 
-# --- numbers ---
-
-
-def _arithmetic(function: str) -> _Form:
+def _sum(function: str) -> _Form:
     def form(tree: exp.Expr, columns: Columns) -> Expression:
         return computed(function, _compile(tree.this, columns), _compile(tree.expression, columns))
 
@@ -351,53 +345,12 @@ def _coalesce(tree: exp.Expr, columns: Columns) -> Expression:
     )
 
 
-# --- texts and times ---
+def _nullif(tree: exp.Expr, columns: Columns) -> Expression:
+    value, other = _sure(tree.this, columns), _sure(tree.expression, columns)
+    return _choice("case", [_compared("equal", value, other)], [None, value])
 
 
-def _text(tree: exp.Expr | None, columns: Columns) -> Expression:
-    value = None if tree is None else _compile(tree, columns)
-    if value is None or not isinstance(value.type, t.VarCharType):
-        raise OutsideError
-    return value
-
-
-def _substring(tree: exp.Expr, columns: Columns) -> Expression:
-    return _cut(_text(tree.this, columns), tree.args.get("start"), tree.args.get("length"))
-
-
-def _cut(value: Expression, start: exp.Expr | None, length: exp.Expr | None) -> Expression:
-    bounds = [1 if start is None else _position(start)]
-    bounds += [] if length is None else [_position(length)]
-    if bounds[0] < 1:
-        raise OutsideError
-    positions = (Constant(value=bound, type=t.IntType()) for bound in bounds)
-    return FunctionCall(function="substring", arguments=(value, *positions), type=STRING)
-
-
-def _position(tree: exp.Expr) -> int:
-    if not isinstance(tree, exp.Literal) or tree.is_string or not tree.is_int:
-        raise OutsideError
-    value = int(tree.name)
-    if value >= 2**31:
-        raise OutsideError
-    return value
-
-
-def _trim(tree: exp.Expr, columns: Columns) -> Expression:
-    if tree.args.get("expression") is not None or tree.args.get("collation") is not None:
-        raise OutsideError
-    function = _TRIMS.get(tree.args.get("position") or "BOTH")
-    if function is None:
-        raise OutsideError
-    return FunctionCall(function=function, arguments=(_text(tree.this, columns),), type=STRING)
-
-
-_TRIMS = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
-
-
-def _joined(parts: Sequence[exp.Expr], columns: Columns) -> Expression:
-    values = tuple(_text(part, columns) for part in parts)
-    return FunctionCall(function="concat", arguments=values, type=STRING)
+# --- times ---
 
 
 def _part(function: str, value: exp.Expr, columns: Columns) -> Expression:
@@ -423,28 +376,40 @@ def _extract(tree: exp.Expr, columns: Columns) -> Expression:
 def _function(tree: exp.Expr, columns: Columns) -> Expression:
     name, arguments = tree.name.upper(), tree.expressions
     match name, arguments:
-        case "CHAR_LENGTH" | "CHARACTER_LENGTH", [value]:
-            return FunctionCall(
-                function="char_length", arguments=(_text(value, columns),), type=t.IntType()
-            )
-        case "CONCAT", [_, *_]:
-            return _joined(arguments, columns)
-        case "LEFT", [value, length]:
-            return _cut(_text(value, columns), None, length)
-        case "LTRIM" | "RTRIM" | "BTRIM", [value]:
-            function = "trim" if name == "BTRIM" else name.lower()
-            return FunctionCall(function=function, arguments=(_text(value, columns),), type=STRING)
         case "YEAR" | "QUARTER" | "MONTH" | "HOUR" | "MINUTE" | "SECOND", [value]:
             return _part(name.lower(), value, columns)
         case "DAYOFMONTH", [value]:
             return _part("day", value, columns)
         case _:
+            least, most, form = _FUNCTIONS.get(name, (0, -1, None))
+            if form is None or not least <= len(arguments) <= (most or len(arguments)):
+                raise OutsideError
+            return form(arguments, lambda argument: _compile(argument, columns))
+
+
+_FUNCTIONS: Mapping[str, tuple[int, int | None, FunctionForm]] = {
+    **TEXT_FUNCTIONS,
+    **NUMBER_FUNCTIONS,
+}
+
+
+def _by_node(form: Callable[[exp.Expr, Compile], Expression]) -> _Form:
+    return lambda e, columns: form(e, lambda argument: _compile(argument, columns))
+
+
+def _rounded(function: str) -> _Form:
+    def form(tree: exp.Expr, columns: Columns) -> Expression:
+        if tree.args.get("to") is not None:
             raise OutsideError
+        return whole(function, tree.this, lambda argument: _compile(argument, columns))
+
+    return form
 
 
 _Form = Callable[[exp.Expr, Columns], Expression]
 
 _FORMS: Mapping[type[exp.Expr], _Form] = {
+    **{kind: _by_node(form) for kind, form in (*TEXT_NODES.items(), *NUMBER_NODES.items())},
     exp.Column: _column,
     exp.Dot: _dot,
     exp.Paren: lambda e, columns: _compile(e.this, columns),
@@ -452,15 +417,14 @@ _FORMS: Mapping[type[exp.Expr], _Form] = {
     exp.Boolean: lambda e, _: Constant(value=bool(e.this), type=BOOLEAN),
     exp.Neg: _negative,
     exp.Cast: _cast_form,
-    exp.Add: _arithmetic("add"),
-    exp.Sub: _arithmetic("subtract"),
-    exp.Mul: _arithmetic("multiply"),
+    exp.Add: _sum("add"),
+    exp.Sub: _sum("subtract"),
     exp.Case: _case,
     exp.If: _if,
     exp.Coalesce: _coalesce,
-    exp.Substring: _substring,
-    exp.Trim: _trim,
-    exp.DPipe: lambda e, columns: _joined([e.this, e.expression], columns),
+    exp.Nullif: _nullif,
+    exp.Ceil: _rounded("ceil"),
+    exp.Floor: _rounded("floor"),
     exp.Extract: _extract,
     exp.Anonymous: _function,
     exp.EQ: _comparison("equal"),
@@ -473,7 +437,6 @@ _FORMS: Mapping[type[exp.Expr], _Form] = {
     exp.NullSafeEQ: _comparison("distinct", negated=True),
     exp.Between: _between,
     exp.In: _in,
-    exp.Like: _like,
     exp.Is: _is,
     exp.And: _connected("and"),
     exp.Or: _connected("or"),

@@ -24,17 +24,24 @@ MOST_DIGITS = 38
 _OTHERS = (t.BooleanType, t.VarCharType, t.DateType, t.TimestampType, t.TimestampLtzType)
 """Types whose values are compared with those of the same type alone. Not CHAR, which may be padded."""
 STRING = t.VarCharType(length=t.MAX_LENGTH)
-_ARITHMETIC = ("add", "subtract", "multiply")
+_OVERFLOWING = ("add", "subtract", "multiply", "abs")
+_DIVIDING = ("quotient", "remainder")
 
 
 def may_fail(value: Expression) -> bool:
     """Return whether there are rows for which a value is an error."""
     match value:
         case FunctionCall(function=function, type=kind, arguments=arguments):
-            overflows = function in _ARITHMETIC and isinstance(kind, tuple(WHOLE))
-            return overflows or any(map(may_fail, arguments))
+            overflows = function in _OVERFLOWING and isinstance(kind, tuple(WHOLE))
+            divides = function in _DIVIDING and not _divides_all(arguments[1])
+            return overflows or divides or any(map(may_fail, arguments))
         case _:
             return False
+
+
+def _divides_all(divisor: Expression) -> bool:
+    """Return whether each whole number has a quotient by a divisor: by -1 the least has none."""
+    return isinstance(divisor, Constant) and divisor.value not in (None, 0, -1)
 
 
 class OutsideError(Exception):
@@ -60,7 +67,7 @@ def aligned(values: Sequence[Expression]) -> list[Expression]:
     if any(isinstance(kind, fractions) for kind in kinds) and all(
         isinstance(value.type, taken) or _is_decimal_constant(value) for value in values
     ):
-        return [_double(value) for value in values]
+        return [as_double(value) for value in values]
     raise OutsideError
 
 
@@ -95,7 +102,8 @@ def _is_decimal_constant(value: Expression) -> bool:
     return isinstance(value, Constant) and isinstance(value.type, t.DecimalType)
 
 
-def _double(value: Expression) -> Expression:
+def as_double(value: Expression) -> Expression:
+    """Return a number as a DOUBLE."""
     if isinstance(value, Constant) and value.value is not None:
         return Constant(value=float(value.value), type=DOUBLE)
     return cast_to(value, DOUBLE)
@@ -111,7 +119,7 @@ def cast_to(value: Expression, kind: t.LogicalType) -> Expression:
 
 
 def computed(function: str, left: Expression, right: Expression) -> Expression:
-    """Return `add`, `subtract` or `multiply` of two numbers, of the type that Spark gives it."""
+    """Return arithmetic of two numbers, of the type that Spark gives it."""
     sides = (left, right)
     kinds = [value.type for value in sides]
     if all(isinstance(kind, tuple(WHOLE)) for kind in kinds):
@@ -125,9 +133,10 @@ def computed(function: str, left: Expression, right: Expression) -> Expression:
         isinstance(value.type, taken) or _is_decimal_constant(value) for value in sides
     ):
         return FunctionCall(
-            function=function, arguments=tuple(_double(value) for value in sides), type=DOUBLE
+            function=function, arguments=tuple(as_double(value) for value in sides), type=DOUBLE
         )
-    if all(isinstance(kind, (t.DecimalType, *WHOLE)) for kind in kinds):
+    exact = function in ("add", "subtract", "multiply")
+    if exact and all(isinstance(kind, (t.DecimalType, *WHOLE)) for kind in kinds):
         return _decimal(function, *(_as_decimal(value) for value in sides))
     raise OutsideError
 
@@ -166,4 +175,8 @@ def chosen(values: Sequence[Expression]) -> list[Expression]:
         return [cast_to(value, widest) for value in values]
     if all(isinstance(kind, t.VarCharType) for kind in kinds):
         return list(values)
+    if all(isinstance(kind, (t.DecimalType, *WHOLE)) for kind in kinds):
+        return _decimals(values)
+    if all(isinstance(kind, (t.DoubleType, *WHOLE)) for kind in kinds):
+        return [as_double(value) for value in values]
     raise OutsideError

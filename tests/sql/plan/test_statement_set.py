@@ -36,7 +36,7 @@ def analysed(namespace: Namespace, *texts: str) -> list[AnalysedQuery]:
 @pytest.mark.parametrize(
     "second",
     [
-        "SELECT id, UPPER(url) FROM clicks WHERE id > 3",
+        "SELECT id, INITCAP(url) FROM clicks WHERE id > 3",
         "SELECT url, id FROM even",
         "SELECT id, url FROM clicks UNION ALL SELECT id, url FROM even",
         "WITH c AS (SELECT id, url FROM clicks) SELECT id, url FROM c",

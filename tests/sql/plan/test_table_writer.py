@@ -99,7 +99,7 @@ def test_values_are_computed_where_they_are_written(values: str) -> None:
     ("query", "reason"),
     [
         (
-            "SELECT id, url FROM clicks WHERE id > 3 AND UPPER(url) = 'X'",
+            "SELECT id, url FROM clicks WHERE id > 3 AND INITCAP(url) = 'X'",
             "a condition is checked by Spark",
         ),
         ("WITH q AS (SELECT url, id FROM clicks) SELECT q.id, q.url FROM q", OTHER),
@@ -107,8 +107,8 @@ def test_values_are_computed_where_they_are_written(values: str) -> None:
         ("SELECT id, url FROM clicks UNION ALL SELECT id, url FROM clicks", OTHER),
         ("SELECT c.id, s.url FROM clicks AS c JOIN stored AS s ON c.id = s.id", OTHER),
         ("SELECT id, url FROM stored", "Spark reads the table, too"),
-        ("SELECT id, UPPER(url) FROM clicks", "column url is computed"),
-        ("SELECT id / 2, url FROM clicks", "column id is computed"),
+        ("SELECT id, INITCAP(url) FROM clicks", "column url is computed"),
+        ("SELECT POWER(id, 2), url FROM clicks", "column id is computed"),
         ("SELECT id, url FROM clicks WHERE twice = 4", "a condition is checked by Spark"),
         ("SELECT CHAR_LENGTH(url), url FROM clicks", "column id is cast from INT to BIGINT"),
         ("SELECT id, CAST(NULL AS STRING) FROM clicks", "column url is computed"),

@@ -148,6 +148,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     Project auction, price [spark] [I]
 --       Filter MOD(auction, 123) = 0 [spark] [I]
 --         Scan bid (kafka) [spark] [I]
+--         - filter: MOD(auction, 123) = 0, by the tasks that read
 --   flow: insert-only, columns (auction, price), key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -160,6 +161,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     Project auction, price [spark] [I]
 --       Filter MOD(auction, 123) = 0 [spark] [I]
 --         Scan bid (kafka) [spark] [I]
+--         - filter: MOD(auction, 123) = 0, by the tasks that read
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, price), marked
@@ -987,6 +989,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     Project auction, bidder, CASE WHEN LOWER(channel) = 'apple' THEN '0' WHEN LOWER(channel) = 'google' THEN '1' ELSE REGEXP_EXTRACT(channel, '(&|^)channel_id=([^&]*)', 2) END AS channel_id [spark] [I]
 --       Filter LOWER(channel) IN ('apple', 'google') [spark] [I]
 --         Scan bid (kafka) [spark] [I]
+--         - filter: LOWER(channel) IN ('apple', 'google'), by the tasks that read
 --   flow: insert-only, columns (auction, bidder, channel_id), key unknown
 --   reads:
 --     bid (auction, bidder, channel), marked
@@ -999,6 +1002,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     Project auction, bidder, CASE WHEN LOWER(channel) = 'apple' THEN '0' WHEN LOWER(channel) = 'google' THEN '1' ELSE REGEXP_EXTRACT(channel, '(&|^)channel_id=([^&]*)', 2) END AS channel_id [spark] [I]
 --       Filter LOWER(channel) IN ('apple', 'google') [spark] [I]
 --         Scan bid (kafka) [spark] [I]
+--         - filter: LOWER(channel) IN ('apple', 'google'), by the tasks that read
 --   flow: insert-only, columns unknown, key unknown
 --   reads:
 --     bid (auction, bidder, channel), marked

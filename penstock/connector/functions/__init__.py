@@ -1,0 +1,1 @@
+"""Functions of values on Arrow arrays, as Spark computes them; `connector/fragments.py` calls them by name."""
