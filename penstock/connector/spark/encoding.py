@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model import types as t
@@ -18,37 +18,14 @@ from penstock.catalog.options.option import Resolved
 from penstock.connector.changelog import RowKind
 from penstock.connector.formats import Format
 from penstock.connector.formats.json.options import (
+    JsonWriting,
     TimestampStandard,
     envelope_settings,
-    json_options,
-    json_settings,
+    json_writing,
 )
 
 Members: TypeAlias = Sequence[tuple[str, t.LogicalType, str]]
 """Name, type and Spark SQL of the members of an object."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonWriting:
-    """What the options say about writing. `map-null-key.*` has no say: a map of Spark's has no NULL key."""
-
-    standard: TimestampStandard
-    ignores_nulls: bool
-    plain_decimals: bool
-
-
-def json_writing(resolved: Resolved, prefix: str) -> JsonWriting:
-    """Read the options of a table's key or value. Raises OptionError."""
-
-    def value(key: str) -> Any:
-        (option,) = (o for o in json_options(prefix) if o.key == f"{prefix}json.{key}")
-        return resolved.get(option)
-
-    return JsonWriting(
-        standard=json_settings(resolved, prefix).standard,
-        ignores_nulls=value("encode.ignore-null-fields"),
-        plain_decimals=value("encode.decimal-as-plain-number"),
-    )
 
 
 def json_expression(members: Members, writing: JsonWriting) -> str:
@@ -90,7 +67,8 @@ def _value(logical: t.LogicalType, sql: str, writing: JsonWriting, depth: int) -
         case t.CharType() | t.VarCharType():
             return _string(sql)
         case t.BinaryType() | t.VarBinaryType():
-            return _quoted(f"base64({sql})")
+            # Spark breaks lines, as MIME does
+            return _quoted(f"replace(base64({sql}), '\\r\\n', '')")
         case t.DateType() | t.TimeType():
             return _quoted(f"CAST({sql} AS STRING)")
         case t.TimestampType() | t.TimestampLtzType():

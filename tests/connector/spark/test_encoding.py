@@ -49,7 +49,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "d": st.floats(allow_nan=False),
     "dec": st.decimals(-(10**9), 10**9, places=10, allow_nan=False),
     "s": _TEXT,
-    "raw": st.binary(max_size=8),
+    "raw": st.binary(max_size=80),
     "day": st.dates(date(1600, 1, 1), date(9000, 1, 1)),
     "ts": _TIMES,
     "ltz": _TIMES.map(lambda at: at.replace(tzinfo=UTC)),

@@ -101,6 +101,29 @@ def json_settings(resolved: Resolved, prefix: str) -> JsonSettings:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonWriting:
+    """What the options say about writing. `map-null-key.*` has no say: a map of Spark's has no NULL key."""
+
+    standard: TimestampStandard
+    ignores_nulls: bool
+    plain_decimals: bool
+
+
+def json_writing(resolved: Resolved, prefix: str) -> JsonWriting:
+    """Read the options of a table's key or value. Raises OptionError."""
+
+    def value(key: str) -> Any:
+        (option,) = (o for o in json_options(prefix) if o.key == f"{prefix}json.{key}")
+        return resolved.get(option)
+
+    return JsonWriting(
+        standard=json_settings(resolved, prefix).standard,
+        ignores_nulls=value("encode.ignore-null-fields"),
+        plain_decimals=value("encode.decimal-as-plain-number"),
+    )
+
+
 def envelope_options(base: str) -> tuple[Option[Any], ...]:
     """Return what the formats of changes in JSON have in common; `base` ends their keys, as in `value.canal-json.`."""
     return (_ignore_parse_errors(base), _timestamp_standard(base), *_writing(base))
