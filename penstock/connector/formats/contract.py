@@ -106,6 +106,21 @@ class FieldProjecting(Protocol):
         """Return whether the options leave it so: that a field is missing must not be an error."""
 
 
+Encode: TypeAlias = "Callable[[Sequence[pa.Array], int], pa.Array]"
+"""Makes the bytes of rows from the columns of their fields and the number of rows; NULL where there is no value."""
+
+
+@runtime_checkable
+class ColumnEncoding(Protocol):
+    """A format whose records are encoded from Arrow columns, as `connector/spark/encoding.py` encodes them in Spark."""
+
+    def why_not_encoded(self, fields: Fields, resolved: Resolved, *, prefix: str) -> str | None:
+        """Tell why only Spark encodes these fields; None where they are encoded here."""
+
+    def encoder(self, fields: Fields, resolved: Resolved, *, prefix: str) -> Encode:
+        """Return the encoder of fields that `why_not_encoded` has nothing against."""
+
+
 _BUILT_IN = (
     ("canal-json", "penstock.connector.formats.changelog.canal_maxwell:CanalJsonFormat"),
     ("debezium-json", "penstock.connector.formats.changelog.debezium_ogg:DebeziumJsonFormat"),

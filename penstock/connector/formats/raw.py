@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 
 from penstock.catalog.errors import BadRecordError, DefinitionError, OptionError
 from penstock.catalog.model import types as t
+from penstock.catalog.model.identifier import quote
 from penstock.catalog.options.option import STRING, Option, Resolved, enum_type
 from penstock.connector.arrow import arrow_schema
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.formats.contract import Decoded, Decoder, Fields, Where
+from penstock.connector.formats.contract import Decoded, Decoder, Encode, Fields, Where
 from penstock.connector.formats.decoders import rows_without_columns
 
 _NUMBERS = {
@@ -92,6 +93,19 @@ class RawFormat:
             charset=resolved.get(_charset(prefix)),
             big_endian=resolved.get(_endianness(prefix)) == "big-endian",
         )
+
+    def why_not_encoded(self, fields: Fields, resolved: Resolved, *, prefix: str) -> str | None:
+        """Texts are encoded in UTF-8 alone (`ColumnEncoding`)."""
+        ((name, logical),), charset = fields, resolved.get(_charset(prefix))
+        if not isinstance(logical, _TEXTS) or codecs.lookup(charset).name == "utf-8":
+            return None
+        return f"column {quote(name)}: a text in the charset {charset}"
+
+    def encoder(self, fields: Fields, resolved: Resolved, *, prefix: str) -> Encode:
+        """Return the encoder of the one column."""
+        ((_, logical),), endianness = fields, resolved.get(_endianness(prefix))
+        big_endian = endianness == "big-endian"
+        return lambda columns, _: _encoded(logical, columns[0], big_endian=big_endian)
 
 
 def _charset(prefix: str) -> Option[str]:
@@ -184,3 +198,26 @@ class RawDecoder:
         if isinstance(logical, t.BooleanType):
             native = native != 0
         return pa.array(native, self._schema.field(0).type, mask=~present)
+
+
+def _encoded(logical: t.LogicalType, column: pa.Array, *, big_endian: bool) -> pa.Array:
+    """Return values as bytes, NULL for NULL; bytes and texts are those that were read, and are not looked at."""
+    if isinstance(logical, _BYTES):
+        return column
+    if isinstance(logical, _TEXTS):
+        return column.view(pa.binary())
+    layout = np.dtype((">" if big_endian else "<") + _NUMBERS[type(logical)])
+    valid = np.asarray(column.is_valid())
+    whole = column.cast(pa.int8()) if isinstance(logical, t.BooleanType) else column
+    numbers = np.zeros(len(column), layout)
+    numbers[valid] = np.asarray(whole.drop_null())
+    values = pa.py_buffer(numbers.tobytes())
+    sized = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(layout.itemsize), len(column), [None, values]
+    )
+    encoded = sized.cast(pa.binary())
+    return (
+        encoded
+        if valid.all()
+        else pc.if_else(pa.array(valid), encoded, pa.scalar(None, pa.binary()))
+    )

@@ -7,11 +7,29 @@ from typing import Any
 
 from penstock.catalog.errors import DefinitionError
 from penstock.catalog.model import types as t
+from penstock.catalog.model.identifier import quote
 from penstock.catalog.options.option import Option, Resolved
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.checks import check_record_type
-from penstock.connector.formats.contract import Decoder, Fields
-from penstock.connector.formats.json.options import json_options, json_settings
+from penstock.connector.formats.contract import Decoder, Encode, Fields
+from penstock.connector.formats.json.options import json_options, json_settings, json_writing
+
+_ENCODED = (
+    t.BooleanType,
+    t.TinyIntType,
+    t.SmallIntType,
+    t.IntType,
+    t.BigIntType,
+    t.DecimalType,
+    t.CharType,
+    t.VarCharType,
+    t.BinaryType,
+    t.VarBinaryType,
+    t.DateType,
+    t.TimestampType,
+    t.TimestampLtzType,
+)
+"""Types that `encoder.py` writes, beside rows and arrays of them."""
 
 
 class JsonFormat:
@@ -55,6 +73,26 @@ class JsonFormat:
         self.check(fields, resolved, prefix=prefix)
         return JsonDecoder(fields, json_settings(resolved, prefix))
 
+    def why_not_encoded(
+        self,
+        fields: Fields,
+        resolved: Resolved,  # noqa: ARG002  of the contract
+        *,
+        prefix: str,  # noqa: ARG002
+    ) -> str | None:
+        """Fractions, maps and TIME are encoded by Spark alone (`ColumnEncoding`)."""
+        for name, logical in fields:
+            part = _unencoded(logical)
+            if part is not None:
+                return f"column {quote(name)}: {part} in JSON"
+        return None
+
+    def encoder(self, fields: Fields, resolved: Resolved, *, prefix: str) -> Encode:
+        """Return the encoder of the fields."""
+        from penstock.connector.formats.json.encoder import JsonEncoder
+
+        return JsonEncoder(fields, json_writing(resolved, prefix)).encode
+
 
 def check_keys(name: str, logical: t.LogicalType, identifier: str) -> None:
     """Refuse maps whose keys are no texts, as in Flink; `identifier` is the format's. Raises DefinitionError."""
@@ -74,3 +112,17 @@ def check_keys(name: str, logical: t.LogicalType, identifier: str) -> None:
         case t.RowType(fields=fields):
             for field in fields:
                 check_keys(f"{name}.{field.name}", field.type, identifier)
+
+
+def _unencoded(logical: t.LogicalType) -> t.LogicalType | None:
+    """Return the first part of a type that only Spark encodes; None where there is none.
+
+    Java writes fractions with digits of its own.
+    """
+    match logical:
+        case t.ArrayType(element=element):
+            return _unencoded(element)
+        case t.RowType(fields=fields):
+            parts = (_unencoded(field.type) for field in fields)
+            return next((part for part in parts if part is not None), None)
+    return None if isinstance(logical, _ENCODED) else logical
