@@ -236,9 +236,9 @@ class Penstock(Contestant):
         if sink == "noop":
             return stream(self.session.sql("SELECT * FROM bids"), sink, self.place.folder / target)
         if sink == "window":
-            self.create(target, WINDOWED, "tasks")
+            self.create(target, WINDOWED, "auto")
             return self.insert(target, windowed_count("timed_bids", 10))
-        self.create(target, COLUMNS, "spark" if sink == "delta" else "tasks")
+        self.create(target, COLUMNS, "spark" if sink == "delta" else "auto")
         return self.insert(target, "SELECT * FROM all_bids")
 
     def create(self, target: str, columns: str, writer: str) -> None:

@@ -391,7 +391,7 @@ class TaskWriter(Protocol):
         """Return what tasks need to write the columns `filled`, or why Spark has to write.
 
         By the target as it is now, or as it is declared where it is not there yet. Without `spark` the settings of a
-        session are taken for the default ones. Raises StateMismatchError for a target that cannot be read.
+        session are taken for the default ones.
         """
 
     def start(self, files: DataFrame, settings: SinkSettings, output: FileOutput) -> StreamingQuery:

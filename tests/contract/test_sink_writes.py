@@ -49,7 +49,7 @@ class TestDeltaByTasks(SinkWritesContract):
         """Rows are appended."""
         refused = ("two words", "a,b", "(a)")
         return Target(
-            options={"connector": "delta", "path": "orders", "sink.writer": "tasks"},
+            options={"connector": "delta", "path": "orders"},
             names=refused,
             by_tasks=True,
         )

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from tests.faults.faulty import FaultyPipeline, thaw, transactions, versions
-from tests.faults.workload import BOUNDED, COPY, COPY_BY_TASKS, COUNT, KEEP, Workload, counted
+from tests.faults.workload import BOUNDED, COPY, COUNT, KEEP, Workload, counted
 
 EACH = 1_500
 NOW = ("--available-now",)
@@ -83,7 +83,7 @@ def test_killed_while_tasks_write(pipeline: Make, workload: Workload) -> None:
 def test_killed_between_the_files_and_the_commit(pipeline: Make, workload: Workload) -> None:
     """All tasks of a batch have written their files, the driver knows them, and no commit names them."""
     workload.write(EACH)
-    job = pipeline(workload.script(COPY_BY_TASKS), *NOW)
+    job = pipeline(workload.script(COPY), *NOW)
     table = job.project / "copied"
     job.hold_at("files-written", visit=2)
     lost, committed = unnamed_files(table), transactions(table)
@@ -98,7 +98,7 @@ def test_killed_between_the_files_and_the_commit(pipeline: Make, workload: Workl
 def test_optimize_and_vacuum_beside_a_run_cost_nothing(pipeline: Make, workload: Workload) -> None:
     """Another program compacts the table and removes what is no part of it, again and again, through two kills."""
     workload.write(4 * EACH)
-    job = pipeline(workload.script(COPY_BY_TASKS), *NOW)
+    job = pipeline(workload.script(COPY), *NOW)
     table = job.project / "copied"
     done = 0
     for _ in range(2):

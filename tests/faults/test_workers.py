@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.faulty import CATCH_UP_S, FaultyPipeline, spark_log, transactions
-from tests.faults.workload import BOUNDED, COPY, COPY_BY_TASKS, COUNT, Workload, counted
+from tests.faults.workload import BOUNDED, COPY, COUNT, Workload, counted
 
 EACH = 1_500
 NOW = ("--available-now",)
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(900)
 def test_processes_of_python_die_at_every_failpoint(pipeline: Make, workload: Workload) -> None:
     """Case 8: a worker's task is tried again, a planner's query is started again, and the run ends well."""
     workload.write(EACH)
-    job = pipeline(workload.script(COPY_BY_TASKS), *NOW)
+    job = pipeline(workload.script(COPY), *NOW)
     job.start_with(
         "read=kill@2;file-written=kill@2;read-to-end=kill@3;planned=kill@3;partitioned=kill@2;offsets-committed=kill"
     )

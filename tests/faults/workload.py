@@ -41,7 +41,6 @@ CREATE TABLE IF NOT EXISTS copied (part INT, seq BIGINT, payload STRING, crc BIG
 WITH ('connector' = 'delta', 'path' = 'copied');
 INSERT INTO copied SELECT part, seq, payload, crc FROM events;
 """
-COPY_BY_TASKS = COPY.replace("'path' = 'copied'", "'path' = 'copied', 'sink.writer' = 'tasks'")
 KEEP = """
 CREATE TABLE IF NOT EXISTS kept (
   part INT, seq BIGINT, payload STRING, crc BIGINT, PRIMARY KEY (part, seq) NOT ENFORCED

@@ -34,7 +34,7 @@ def record(number: int, name: str | None, price: float | None, minute: int = 0) 
     return json.dumps({"id": number, "name": name, "at": at, "item": {"price": price}})
 
 
-@pytest.mark.parametrize("writer", ["spark", "tasks"])
+@pytest.mark.parametrize("writer", ["spark", "auto"])
 def test_rows_and_counts_do_not_depend_on_who_checks(
     spark: SparkSession, project: Path, writer: str
 ) -> None:

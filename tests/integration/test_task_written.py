@@ -50,7 +50,7 @@ def test_a_checkpoint_goes_on_whoever_writes(spark: SparkSession, project: Path)
     script = project / "orders.sql"
     (project / "in").mkdir()
     found: list[JobProgress] = []
-    for number, writer in enumerate(("tasks", "spark", "tasks", "tasks")):
+    for number, writer in enumerate(("auto", "spark", "auto", "auto")):
         lines = [json.dumps({"id": 10 * number + at, "name": f"n{at}"}) for at in range(5)]
         if number < 3:
             text = "\n".join((*lines, "bad"))
@@ -93,7 +93,7 @@ def test_a_start_loads_the_data_source_once_whoever_writes(
     script = project / "orders.sql"
     (project / "in").mkdir()
     found: list[list[bool]] = []
-    for number, writer in enumerate(("tasks", "tasks", "spark")):
+    for number, writer in enumerate(("auto", "auto", "spark")):
         (project / "in" / f"{number}.json").write_text(f'{{"id": {number}}}', encoding="utf-8")
         script.write_text(SCRIPT.format(writer=writer), encoding="utf-8")
         with penstock.connect(spark) as session:
@@ -110,7 +110,7 @@ def test_a_start_loads_the_data_source_once_whoever_writes(
 @contextmanager
 def planned_insert(spark: SparkSession, project: Path) -> Iterator[PlannedInsert]:
     """The INSERT of the script, checked and not started."""
-    *tables, text = split(SCRIPT.format(writer="tasks"), "orders.sql")
+    *tables, text = split(SCRIPT.format(writer="auto"), "orders.sql")
     namespace = new_namespace("".join(f"{table.text};" for table in tables))
     statement = parse_statement(text, namespace)
     assert isinstance(statement, InsertInto)

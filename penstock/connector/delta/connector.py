@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.errors import UnknownObjectError
+from penstock.catalog.errors import StateMismatchError, UnknownObjectError
 from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Option, PrefixOption, Resolved
@@ -161,13 +161,13 @@ class DeltaSink(Sink):
 
     target: DeltaTarget
     adds_columns: bool = False
-    by_tasks: bool = False
+    by_tasks: bool = True
     upkeep: FileMaintenance = field(default_factory=FileMaintenance)
 
     @property
-    def task_writer(self) -> DeltaTaskWriter | None:
-        """Tasks write the files of appends to plain tables, where 'sink.writer' asks for it."""
-        return DeltaTaskWriter(sink=self) if self.by_tasks else None
+    def task_writer(self) -> DeltaTaskWriter:
+        """Tasks write the files of appends to plain tables."""
+        return DeltaTaskWriter(sink=self)
 
     @property
     def capabilities(self) -> SinkCapabilities:
@@ -230,6 +230,8 @@ class DeltaTaskWriter(TaskWriter):
     ) -> FileOutput | WrittenByEngine:
         """Decide by the table's log, or by its definition where there is none."""
         target = self.sink.target
+        if not self.sink.by_tasks:
+            return WrittenByEngine(reason=f"'{WRITER.key}' = 'spark'")
         if target.table.schema.primary_key is not None:
             return WrittenByEngine(reason="rows are merged by the PRIMARY KEY")
         if self.sink.upkeep.target_file_bytes is not None:
@@ -241,7 +243,10 @@ class DeltaTaskWriter(TaskWriter):
         from penstock.connector.delta.task_output import task_output
         from penstock.connector.storage import open_folder
 
-        stored = read_form(open_folder(target.location, shown=target.shown))
+        try:
+            stored = read_form(open_folder(target.location, shown=target.shown))
+        except StateMismatchError as error:
+            return WrittenByEngine(reason=error.message)  # what is wrong with it is Spark's to say
         found = task_output(target, stored, filled)
         if spark is None or isinstance(found, WrittenByEngine):
             return found
@@ -341,7 +346,7 @@ class DeltaConnector(Connector):
                 clustering=options.get(CLUSTERING_COLUMNS),
             ),
             adds_columns=options.get(SCHEMA_EVOLUTION) == "add-columns",
-            by_tasks=options.get(WRITER) == "tasks",
+            by_tasks=options.get(WRITER) != "spark",
             upkeep=FileMaintenance(
                 target_file_bytes=options.get(TARGET_FILE_SIZE),
                 auto_compaction=compacts(options),

@@ -165,11 +165,11 @@ TARGET_FILE_SIZE: Option[int | None] = Option(
 
 WRITER: Option[str] = Option(
     key="sink.writer",
-    type=enum_type("spark", "tasks"),
-    default="spark",
-    doc="Who writes the files of a stream: 'spark'; or 'tasks', those that read the rows, where the query takes "
-    "values and conditions that they compute and the table has nothing that only Spark's writer keeps, as EXPLAIN "
-    "says.",
+    type=enum_type("auto", "spark"),
+    default="auto",
+    doc="Who writes the files of a stream: 'auto', the tasks that read the rows where the query takes values and "
+    "conditions that they compute and the table has nothing that only Spark's writer keeps, else Spark, as EXPLAIN "
+    "says; 'spark' in each case.",
     flink=None,
 )
 

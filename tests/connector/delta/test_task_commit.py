@@ -102,7 +102,7 @@ class Written:
 @pytest.fixture
 def written(spark: SparkSession, tmp_path: Path) -> Written:
     """A table of two columns, whose files stay as they are."""
-    options = {"sink.writer": "tasks", "auto-compaction": "false"}
+    options = {"auto-compaction": "false"}
     return Written(spark, tmp_path, delta_table(columns=IDS, options=options))
 
 
@@ -196,11 +196,7 @@ VALUES = (
 
 def test_every_type_is_read_as_if_spark_had_written_it(spark: SparkSession, tmp_path: Path) -> None:
     """By Spark and by delta-rs; dates of before 1582 and NaN among them."""
-    asked = {"sink.writer": "tasks"}
-    tables = [
-        delta_table(name, name=name, columns=EVERY, options=asked)
-        for name in ("by_tasks", "by_spark")
-    ]
+    tables = [delta_table(name, name=name, columns=EVERY) for name in ("by_tasks", "by_spark")]
     here, there = (Written(spark, tmp_path, table) for table in tables)
     kinds = spark_schema(here.table.schema.physical)
     casts = ", ".join(
@@ -279,7 +275,7 @@ def test_statistics_never_say_more_than_sparks_own(spark: SparkSession, tmp_path
             name,
             name=name,
             columns=columns,
-            options={"sink.writer": "tasks", "auto-compaction": "false"},
+            options={"auto-compaction": "false"},
         )
         for name in ("by_tasks", "by_spark")
     ]
@@ -341,9 +337,7 @@ def test_rows_at_the_edges_of_statistics_are_found(
 def edges(spark_session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Written:
     """The values of `SKIPPED`, a file for each."""
     columns = {"id": "BIGINT", **{name: kind for name, (kind, _) in SKIPPED.items()}}
-    table = delta_table(
-        columns=columns, options={"sink.writer": "tasks", "auto-compaction": "false"}
-    )
+    table = delta_table(columns=columns, options={"auto-compaction": "false"})
     written = Written(spark_session, tmp_path_factory.mktemp("edges"), table)
     values = [(n, *(all_of[n] for _, all_of in SKIPPED.values())) for n in range(8)]
     schema = spark_schema(written.table.schema.physical)
@@ -390,7 +384,7 @@ def test_a_batch_that_is_there_is_passed_over_and_leaves_no_file(written: Writte
 
 def test_a_log_with_a_checkpoint_says_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """Its metadata and protocol are there, in whatever form, and commits before it may be gone."""
-    options = {"sink.writer": "tasks", "delta.checkpointInterval": "2", "delta.appendOnly": "true"}
+    options = {"delta.checkpointInterval": "2", "delta.appendOnly": "true"}
     written = Written(spark, tmp_path, delta_table(columns=IDS, options=options))
     before = written.output()
     for number in range(3):
@@ -421,9 +415,7 @@ def test_a_null_in_a_required_column_is_refused_as_by_spark(
 ) -> None:
     """The same words, and nothing of the batch is there."""
     columns = {"id": "BIGINT NOT NULL", "name": "STRING"}
-    written = Written(
-        spark, tmp_path, delta_table(columns=columns, options={"sink.writer": "tasks"})
-    )
+    written = Written(spark, tmp_path, delta_table(columns=columns))
     frame = numbers(spark, 0, 4).selectExpr("nullif(id, 3) AS id", "name")
     errors = []
     with pytest.raises(Exception, match="NOT NULL constraint violated") as caught:
@@ -488,7 +480,7 @@ def test_a_table_that_is_changed_before_the_commit_of_files_gets_their_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """By Spark, which reads them from the files, whatever the folder is called."""
-    options = {"sink.writer": "tasks", "auto-compaction": "false"}
+    options = {"auto-compaction": "false"}
     written = Written(
         spark, tmp_path, delta_table("a [b] {c,d} %20 'e'", columns=IDS, options=options)
     )
@@ -549,7 +541,7 @@ def test_optimize_and_vacuum_meanwhile_cost_nothing(written: Written) -> None:
 
 def test_small_files_are_put_together_behind_a_commit(spark: SparkSession, tmp_path: Path) -> None:
     """By Delta's auto compaction, as behind Spark's own commits; a deletion by vectors goes on from there."""
-    options = {"sink.writer": "tasks", "delta.enableDeletionVectors": "true"}
+    options = {"delta.enableDeletionVectors": "true"}
     written = Written(spark, tmp_path, delta_table(columns=IDS, options=options))
     with configured(spark, {"spark.databricks.delta.autoCompact.minNumFiles": "5"}):
         written.write(0, numbers(spark, 0, 8, tasks=4))

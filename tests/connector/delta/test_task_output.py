@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,8 @@ LONG = {"type": "long", "nullable": True, "metadata": {}}
 
 def declared(table: Table, project: Path = Path("/project")) -> FileOutput | WrittenByEngine:
     """What is decided for a table that is not there yet."""
-    asked = replace(table, options=(*table.options, ("sink.writer", "tasks")))
-    sink = DeltaConnector(project=project).sink(asked)
-    assert sink.task_writer is not None, "it was asked for"
+    sink = DeltaConnector(project=project).sink(table)
+    assert sink.task_writer is not None
     return sink.task_writer.output(filled_columns(table, table.schema.names))
 
 

@@ -52,6 +52,7 @@ INSERT INTO a
 write a (delta), takes [I]
 - rows: inserts
 - delivery: exactly-once
+- written by the reading tasks
   Project twice, url [spark] [I]
     Filter id > 3 [spark] [I]
       Scan clicks (kafka) [spark] [I]
@@ -280,6 +281,7 @@ def test_the_plan_as_json_is_its_operators_as_a_tree() -> None:
         "key": None,
         "rows": "inserts",
         "delivery": "exactly-once",
+        "written by": "the reading tasks",
     }
     project = document["plan"]
     assert (project["operator"], project["runs"], project["changes"]) == ("Project", "spark", ["I"])

@@ -27,9 +27,10 @@ CREATE TABLE stored (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' 
 CREATE TABLE changes (id BIGINT, url STRING, PRIMARY KEY (id) NOT ENFORCED)
   WITH ('connector' = 'kafka', 'topic' = 'c', 'properties.bootstrap.servers' = 'nowhere:1',
         'format' = 'debezium-json', 'scan.startup.mode' = 'earliest-offset');
-CREATE TABLE a (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 'a', 'sink.writer' = 'tasks');
+CREATE TABLE a (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 'a');
 CREATE TABLE keyed (id BIGINT, url STRING, PRIMARY KEY (id) NOT ENFORCED)
-  WITH ('connector' = 'delta', 'path' = 'k', 'sink.writer' = 'tasks');
+  WITH ('connector' = 'delta', 'path' = 'k');
+CREATE TABLE by_spark (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 'b', 'sink.writer' = 'spark');
 CREATE TABLE shown (id BIGINT, url STRING) WITH ('connector' = 'print');
 CREATE VIEW names AS SELECT url AS u, id FROM clicks;
 CREATE VIEW renamed (x, y) AS SELECT * FROM names;
@@ -37,11 +38,11 @@ CREATE VIEW renamed (x, y) AS SELECT * FROM names;
 OTHER = "the query does more than take columns of one table"
 
 
-def insert(text: str) -> AnalysedInsert:
+def insert(text: str, project: Path = Path("/nowhere")) -> AnalysedInsert:
     namespace = new_namespace(TABLES)
     (statement,) = (parse_statement(one, namespace) for one in split(f"{text};", "f.sql"))
     assert isinstance(statement, InsertInto)
-    return Analyzer(namespace=namespace, project=Path("/nowhere")).analyse_insert(statement)
+    return Analyzer(namespace=namespace, project=project).analyse_insert(statement)
 
 
 def told(text: str) -> str | None:
@@ -118,6 +119,22 @@ def test_values_are_computed_where_they_are_written(values: str) -> None:
 def test_other_queries_are_written_by_spark(query: str, reason: str) -> None:
     """With the reason."""
     assert told(f"INSERT INTO a {query}") == f"Spark: {reason}"
+
+
+def test_a_table_may_be_left_to_spark() -> None:
+    """By its option."""
+    found = told("INSERT INTO by_spark SELECT id, url FROM clicks")
+    assert found == "Spark: 'sink.writer' = 'spark'"
+
+
+def test_a_log_that_cannot_be_read_here_is_left_to_spark(tmp_path: Path) -> None:
+    """Which says what is wrong with it, or knows more of its form."""
+    log = tmp_path / "a" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").write_text("{", encoding="utf-8")
+    found = table_writer(insert("INSERT INTO a SELECT id, url FROM clicks", tmp_path), shared=False)
+    assert found is not None
+    assert found.startswith("Spark: the log of the Delta table ")
 
 
 def test_changes_are_written_by_spark() -> None:

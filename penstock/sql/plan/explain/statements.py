@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.errors import StateMismatchError
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.file_output import FileOutput, WrittenByEngine
 from penstock.sql.plan.analyzer import filled_columns
@@ -220,11 +219,7 @@ def table_writer(insert: AnalysedInsert, *, shared: bool) -> str | None:
     if shared:
         return "Spark: the statement set reads once for several tables"
     columns = tuple(filled_columns(insert.statement, insert.target))
-    try:
-        found = choose_table_writer(insert.query, columns, insert.sink)
-    except StateMismatchError as error:
-        return f"nobody: {error.message}"  # a run says so, too
-    match found:
+    match choose_table_writer(insert.query, columns, insert.sink):
         case None:
             return None
         case WrittenByEngine(reason=reason):
