@@ -19,6 +19,7 @@ from penstock.connector.arrow import arrow_type
 from penstock.connector.expression import Constant, Expression, FieldValue, FunctionCall
 from penstock.connector.functions.numbers import NUMBER_FUNCTIONS
 from penstock.connector.functions.texts import TEXT_FUNCTIONS
+from penstock.connector.functions.times import TIME_FUNCTIONS
 
 
 class RowFilter:
@@ -148,23 +149,13 @@ def _cast(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
     return value.cast(kind, safe=False)
 
 
-def _part(function: Callable[[pa.Array], pa.Array]) -> Callable[..., pa.Array]:
-    return lambda values, kind: function(values[0]).cast(kind)
-
-
 FUNCTIONS: Mapping[str, Callable[[list[pa.Array], pa.DataType], pa.Array]] = {
     **TEXT_FUNCTIONS,
     **NUMBER_FUNCTIONS,
+    **TIME_FUNCTIONS,
     "cast": _cast,
     "case": _case,
     "coalesce": lambda v, _: pc.coalesce(*v),
-    "year": _part(pc.year),
-    "quarter": _part(pc.quarter),
-    "month": _part(pc.month),
-    "day": _part(pc.day),
-    "hour": _part(pc.hour),
-    "minute": _part(pc.minute),
-    "second": _part(pc.second),
     "equal": _equal,
     "less": _less,
     "less_equal": _less_equal,

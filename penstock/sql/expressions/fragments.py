@@ -26,6 +26,14 @@ from penstock.sql.expressions.number_functions import (
     whole,
 )
 from penstock.sql.expressions.text_functions import TEXT_FUNCTIONS, TEXT_NODES
+from penstock.sql.expressions.time_functions import (
+    TIME_FUNCTIONS,
+    TIME_NODES,
+    cut_to_unit,
+    local,
+    text_of_time,
+    to_precision,
+)
 from penstock.sql.expressions.value_types import (
     BOOLEAN,
     DOUBLE,
@@ -35,7 +43,6 @@ from penstock.sql.expressions.value_types import (
     OutsideError,
     aligned,
     chosen,
-    computed,
     may_fail,
 )
 
@@ -169,9 +176,13 @@ def _cast_form(tree: exp.Expr, columns: Columns) -> Expression:
     if isinstance(tree.this, exp.Literal) and tree.this.is_string:
         return _typed_literal(tree)
     value, to = _compile(tree.this, columns), tree.args["to"]
+    if to.this in (exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ):
+        return _cast_to_time(value, to)
     kind = _TARGETS.get(to.this)
     if kind is None or to.expressions:
         raise OutsideError
+    if isinstance(kind, t.VarCharType) and isinstance(value.type, (t.DateType, t.TimestampType)):
+        return text_of_time(value)
     source = type(value.type)
     known = type(kind) is source or type(kind) in _WIDER.get(source, ())
     if not known:
@@ -179,6 +190,21 @@ def _cast_form(tree: exp.Expr, columns: Columns) -> Expression:
     if replace(value.type, nullable=True) == kind:
         return value
     return FunctionCall(function="cast", arguments=(value,), type=kind)
+
+
+def _cast_to_time(value: Expression, to: exp.DataType) -> Expression:
+    digits = int(to.expressions[0].name) if to.expressions else 6
+    local_wanted = to.this == exp.DType.TIMESTAMPNTZ
+    match value.type:
+        case t.DateType() if local_wanted:
+            kind = t.TimestampType(precision=digits)
+            return FunctionCall(function="cast", arguments=(value,), type=kind)
+        case t.TimestampType() if local_wanted:
+            return to_precision(value, digits)
+        case t.TimestampLtzType():
+            return to_precision(local(value) if local_wanted else value, digits)
+        case _:
+            raise OutsideError
 
 
 _TARGETS: Mapping[exp.DType, t.LogicalType] = {
@@ -287,13 +313,6 @@ def _connected(function: str) -> _Form:
     return form
 
 
-def _sum(function: str) -> _Form:
-    def form(tree: exp.Expr, columns: Columns) -> Expression:
-        return computed(function, _compile(tree.this, columns), _compile(tree.expression, columns))
-
-    return form
-
-
 # --- choices ---
 
 
@@ -350,47 +369,23 @@ def _nullif(tree: exp.Expr, columns: Columns) -> Expression:
     return _choice("case", [_compared("equal", value, other)], [None, value])
 
 
-# --- times ---
-
-
-def _part(function: str, value: exp.Expr, columns: Columns) -> Expression:
-    moment = _compile(value, columns)
-    if not isinstance(moment.type, (t.DateType, t.TimestampType)) or (
-        isinstance(moment.type, t.DateType) and function in _OF_TIMES
-    ):
-        raise OutsideError
-    return FunctionCall(function=function, arguments=(moment,), type=t.BigIntType())
-
-
-_OF_TIMES = ("hour", "minute", "second")
-_PARTS = {"YEAR", "QUARTER", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"}
-
-
-def _extract(tree: exp.Expr, columns: Columns) -> Expression:
-    name = tree.this.name.upper()
-    if name not in _PARTS:
-        raise OutsideError
-    return _part(name.lower(), tree.expression, columns)
+# --- functions ---
 
 
 def _function(tree: exp.Expr, columns: Columns) -> Expression:
     name, arguments = tree.name.upper(), tree.expressions
-    match name, arguments:
-        case "YEAR" | "QUARTER" | "MONTH" | "HOUR" | "MINUTE" | "SECOND", [value]:
-            return _part(name.lower(), value, columns)
-        case "DAYOFMONTH", [value]:
-            return _part("day", value, columns)
-        case _:
-            least, most, form = _FUNCTIONS.get(name, (0, -1, None))
-            if form is None or not least <= len(arguments) <= (most or len(arguments)):
-                raise OutsideError
-            return form(arguments, lambda argument: _compile(argument, columns))
+    least, most, form = _FUNCTIONS.get(name, (0, -1, None))
+    if form is None or not least <= len(arguments) <= (most or len(arguments)):
+        raise OutsideError
+    return form(arguments, lambda argument: _compile(argument, columns))
 
 
 _FUNCTIONS: Mapping[str, tuple[int, int | None, FunctionForm]] = {
     **TEXT_FUNCTIONS,
     **NUMBER_FUNCTIONS,
+    **TIME_FUNCTIONS,
 }
+_NODES = {**TEXT_NODES, **NUMBER_NODES, **TIME_NODES}
 
 
 def _by_node(form: Callable[[exp.Expr, Compile], Expression]) -> _Form:
@@ -399,9 +394,12 @@ def _by_node(form: Callable[[exp.Expr, Compile], Expression]) -> _Form:
 
 def _rounded(function: str) -> _Form:
     def form(tree: exp.Expr, columns: Columns) -> Expression:
+        def compiled(argument: exp.Expr) -> Expression:
+            return _compile(argument, columns)
+
         if tree.args.get("to") is not None:
-            raise OutsideError
-        return whole(function, tree.this, lambda argument: _compile(argument, columns))
+            return cut_to_unit(function, tree, compiled)
+        return whole(function, tree.this, compiled)
 
     return form
 
@@ -409,7 +407,7 @@ def _rounded(function: str) -> _Form:
 _Form = Callable[[exp.Expr, Columns], Expression]
 
 _FORMS: Mapping[type[exp.Expr], _Form] = {
-    **{kind: _by_node(form) for kind, form in (*TEXT_NODES.items(), *NUMBER_NODES.items())},
+    **{kind: _by_node(form) for kind, form in _NODES.items()},
     exp.Column: _column,
     exp.Dot: _dot,
     exp.Paren: lambda e, columns: _compile(e.this, columns),
@@ -417,15 +415,12 @@ _FORMS: Mapping[type[exp.Expr], _Form] = {
     exp.Boolean: lambda e, _: Constant(value=bool(e.this), type=BOOLEAN),
     exp.Neg: _negative,
     exp.Cast: _cast_form,
-    exp.Add: _sum("add"),
-    exp.Sub: _sum("subtract"),
     exp.Case: _case,
     exp.If: _if,
     exp.Coalesce: _coalesce,
     exp.Nullif: _nullif,
     exp.Ceil: _rounded("ceil"),
     exp.Floor: _rounded("floor"),
-    exp.Extract: _extract,
     exp.Anonymous: _function,
     exp.EQ: _comparison("equal"),
     exp.NEQ: _comparison("equal", negated=True),

@@ -26,6 +26,8 @@ _OTHERS = (t.BooleanType, t.VarCharType, t.DateType, t.TimestampType, t.Timestam
 STRING = t.VarCharType(length=t.MAX_LENGTH)
 _OVERFLOWING = ("add", "subtract", "multiply", "abs")
 _DIVIDING = ("quotient", "remainder")
+_FAILING = ("time_difference",)
+_ZONED = ("local", "date_format")
 
 
 def may_fail(value: Expression) -> bool:
@@ -34,7 +36,16 @@ def may_fail(value: Expression) -> bool:
         case FunctionCall(function=function, type=kind, arguments=arguments):
             overflows = function in _OVERFLOWING and isinstance(kind, tuple(WHOLE))
             divides = function in _DIVIDING and not _divides_all(arguments[1])
-            return overflows or divides or any(map(may_fail, arguments))
+            return overflows or divides or function in _FAILING or any(map(may_fail, arguments))
+        case _:
+            return False
+
+
+def hangs_on_zone(value: Expression) -> bool:
+    """Return whether tasks compute a value in UTC, and Spark in the session's time zone."""
+    match value:
+        case FunctionCall(function=function, arguments=arguments):
+            return function in _ZONED or any(map(hangs_on_zone, arguments))
         case _:
             return False
 
@@ -100,6 +111,11 @@ def _decimals(values: Sequence[Expression]) -> list[Expression]:
 
 def _is_decimal_constant(value: Expression) -> bool:
     return isinstance(value, Constant) and isinstance(value.type, t.DecimalType)
+
+
+def big_constant(value: int) -> Constant:
+    """Return a whole number of 64 bits."""
+    return Constant(value=value, type=t.BigIntType())
 
 
 def as_double(value: Expression) -> Expression:

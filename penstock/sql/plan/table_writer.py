@@ -13,8 +13,10 @@ from penstock.catalog.model.identifier import quote
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Sink
 from penstock.connector.file_output import FileOutput, FilledColumn, WrittenByEngine
+from penstock.sql.expressions.value_types import hangs_on_zone
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.rules.inline import is_plain_projection
+from penstock.sql.settings import TIME_ZONE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,15 +35,21 @@ def choose_table_writer(
     writer = sink.task_writer
     if writer is None:
         return None
-    filled = _filled(query, columns)
+    filled = _filled(query, columns, _zone(spark))
     return filled if isinstance(filled, WrittenByEngine) else writer.output(filled, spark)
 
 
+def _zone(spark: SparkSession | None) -> str:
+    return "UTC" if spark is None else spark.conf.get(TIME_ZONE) or "UTC"
+
+
+_UTC = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
+"""Names of the time zone in which tasks compute what hangs on one."""
 _OTHER = "the query does more than take columns of one table"
 
 
 def _filled(
-    query: AnalysedQuery, columns: Sequence[str]
+    query: AnalysedQuery, columns: Sequence[str], zone: str
 ) -> tuple[FilledColumn, ...] | WrittenByEngine:
     """Return what fills each of the target's columns, in the order of the target's."""
     reason = next(_reasons(query), None)
@@ -57,6 +65,8 @@ def _filled(
     for name, (_, value) in zip(columns, values, strict=True):
         if value is None:
             return WrittenByEngine(reason=f"column {quote(name)} is computed")
+        if hangs_on_zone(value) and zone not in _UTC:
+            return WrittenByEngine(reason=f"column {quote(name)} hangs on the time zone {zone}")
         filled.append(FilledColumn(name=name, source=value))
     return tuple(filled)
 

@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from penstock.catalog.model.table import PhysicalColumn, Schema
 from penstock.catalog.model.type_parser import parse_type
-from penstock.connector.arrow import arrow_schema, arrow_type
+from penstock.connector.arrow import arrow_schema, arrow_type, python_values
 from penstock.connector.expression import (
     Expression,
     FieldValue,
@@ -86,6 +86,7 @@ MOMENTS = tuple(
     datetime(1970, 1, 1) + timedelta(microseconds=micros)
     for micros in (0, 1, -1, 1_700_000_000_123_456, -62_135_596_800_000_000, 1_774_749_600_000_000)
 )
+UNITS = ("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 PAIRS = [
     *product(("t", "h", "i", "n"), ("t", "n", "1", "-1", "0", "127", "200", "3000000000", "9007199254740993")),
@@ -113,7 +114,29 @@ OTHERS = [
     "b AND (n IS NULL OR d > 0.5)", "n > 1 AND n < 100 AND d <> 0.5 AND s LIKE '%a%'", "(b OR FALSE) AND (TRUE OR b)",
     "(n > 1) = b", "(n > 1) IS NOT TRUE", "((s)) = (('a'))", "NOT NOT b", "b IS NULL = FALSE",
 ]  # fmt: skip
+WRITTEN_TIMES = [
+    "DATE_FORMAT(ts, 'yyyy-MM-dd')", "DATE_FORMAT(ts, 'yyyy-MM-dd HH:mm:ss.SSSSSS')", "DATE_FORMAT(ts, 'HH:mm')",
+    "DATE_FORMAT(ts, 'yyyyMMdd')", "DATE_FORMAT(ts, 'dd/MM/yyyy HH')", "DATE_FORMAT(ts, 'yyyy-MM-dd''T''HH:mm:ss''Z''')",
+    "DATE_FORMAT(ts, 'HHmm-')", "DATE_FORMAT(ts, 'yyyy''''MM')", "DATE_FORMAT(ts, 'ss.S ss')", "CAST(ts AS STRING)", "CAST(day AS STRING)",
+    "CAST(CAST(ts AS TIMESTAMP(0)) AS STRING)", "CAST(CAST(ts AS TIMESTAMP(6)) AS STRING)",
+]  # fmt: skip
 VALUES = [
+    "WEEK(ts)", "WEEK(day)", "DAYOFYEAR(ts)", "DAYOFYEAR(day)", "DAYOFWEEK(ts)", "DAYOFWEEK(day)", "EXTRACT(DOW FROM day)",
+    "EXTRACT(ISODOW FROM ts)", "EXTRACT(ISOYEAR FROM ts)", "EXTRACT(ISOYEAR FROM day)", "EXTRACT(DOY FROM ts)",
+    "EXTRACT(MILLISECOND FROM ts)", "EXTRACT(MICROSECOND FROM ts)", "EXTRACT(EPOCH FROM ts)", "EXTRACT(EPOCH FROM day)",
+    "HOUR(tz)", "YEAR(tz)", "EXTRACT(MILLISECOND FROM tz)", "DAYOFWEEK(tz)",
+    "ts + INTERVAL '1' DAY", "ts - INTERVAL '5' SECOND", "INTERVAL '90' MINUTE + ts", "ts + INTERVAL '1 02:03' DAY TO MINUTE",
+    "ts - INTERVAL '0.000001' SECOND", "tz + INTERVAL '23' HOUR", "tz - INTERVAL '5' MINUTE", "ts + INTERVAL '-5' MINUTE",
+    "TIMESTAMPADD(DAY, 1, ts)", "TIMESTAMPADD(WEEK, -1, ts)", "TIMESTAMPADD(HOUR, 25, ts)", "TIMESTAMPADD(SECOND, -1, tz)",
+    "TIMESTAMPDIFF(DAY, ts, TIMESTAMP '2026-01-01 00:00:00')", "TIMESTAMPDIFF(HOUR, TIMESTAMP '1999-12-31 23:59:59.5', ts)",
+    "TIMESTAMPDIFF(WEEK, day, DATE '2026-01-01')", "TIMESTAMPDIFF(DAY, day, ts)", "TIMESTAMPDIFF(SECOND, ts, ts)",
+    *(f"FLOOR(ts TO {unit})" for unit in UNITS), *(f"CEIL(ts TO {unit})" for unit in UNITS[:-3]),
+    *(f"FLOOR(day TO {unit})" for unit in ("WEEK", "MONTH", "QUARTER", "YEAR")),
+    "CAST(ts AS TIMESTAMP(0))", "CAST(ts AS TIMESTAMP(3))", "CAST(ts AS TIMESTAMP(6))", "CAST(tz AS TIMESTAMP(3))",
+    "CAST(tz AS TIMESTAMP(6))", "CAST(tz AS TIMESTAMP_LTZ(3))", "CAST(tz AS TIMESTAMP_LTZ(0))", "CAST(day AS TIMESTAMP(3))",
+    "CAST(CAST(tz AS TIMESTAMP(3)) AS DATE)", "TO_TIMESTAMP_LTZ(n, 3)", "TO_TIMESTAMP_LTZ(n, 0)", "TO_TIMESTAMP_LTZ(i)",
+    "TO_TIMESTAMP_LTZ(n, 3) > tz", "DATE_FORMAT(tz, 'SSS')", "DATE_FORMAT(day, 'yyyy-MM')", *WRITTEN_TIMES,
+    "CONCAT(CAST(day AS STRING), ' ', s)",
     "UPPER(s)", "LOWER(s)", "UPPER('ß')", "LOWER(v)", "REVERSE(s)", "RIGHT(s, 2)", "RIGHT(s, 0)",
     "SUBSTR(s, 2)", "SUBSTR(s, 0, 2)", "SUBSTRING(s, 0, 2)", "SUBSTRING(s, -2)", "SUBSTRING(s, -2, 1)", "SUBSTR(s, -1, 0)",
     "TRIM(BOTH 'x' FROM s)", "TRIM(LEADING ',a' FROM s)", "RTRIM(s, 'ä')", "BTRIM(s, 'xa')", "LTRIM(s, 'x')",
@@ -153,6 +176,14 @@ VALUES = [
     "n", "r.x.d", "1", "'a'", "1.50", "TRUE", "DATE '2026-01-01'", "TIMESTAMP '2026-01-01 10:00:00.5'", "n > 1", "s IS NULL",
     "b AND n > 1", "-5", "-0.5", "1e2", "3000000000",
 ]  # fmt: skip
+ODD_MOMENTS = (
+    -62_167_219_200_000_001,
+    -62_135_596_800_000_001,
+    -99_999_999_999_999_999,
+    253_402_300_800_000_000,
+    8 * 10**17,
+)
+"""Microseconds of 1970 of moments before the year 1 and after 9999, which Python has not."""
 CONDITIONS = [
     *(f"{left} {word} {right}" for left, right in PAIRS for word in COMPARISONS),
     *OTHERS,
@@ -292,8 +323,25 @@ def test_the_two_engines_agree_on_every_value(
         ours, theirs = evaluate(value, batch), found.column(index)
         assert ours.type == theirs.type == arrow_type(value.type), text
         # as texts: NaN is then equal to itself, and 0.0 is not -0.0
-        pairs = zip(map(repr, ours.to_pylist()), map(repr, theirs.to_pylist()), strict=True)
+        pairs = zip(*(map(repr, python_values(side)) for side in (ours, theirs)), strict=True)
         assert [pair for pair in pairs if pair[0] != pair[1]] == [], text
+
+
+def test_years_without_four_digits_are_written_as_in_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """With a sign."""
+    micros = pa.array([None, 0, *ODD_MOMENTS, 1])
+    days = pc.divide(micros, 86_400_000_000).cast(pa.int32()).cast(pa.date32())
+    batch = pa.RecordBatch.from_pydict({"ts": micros.cast(pa.timestamp("us")), "day": days})
+    pq.write_table(pa.Table.from_batches([batch]), tmp_path / "rows.parquet")
+    times = [f"CAST(FLOOR(ts TO {unit}) AS STRING)" for unit in UNITS]
+    found = in_spark(spark, WRITTEN_TIMES + times, tmp_path / "rows.parquet")
+
+    for index, text in enumerate(WRITTEN_TIMES + times):
+        value = compiled(text)
+        assert value is not None
+        assert evaluate(value, batch).to_pylist() == found.column(index).to_pylist(), text
 
 
 @pytest.mark.parametrize("function", ["UPPER", "LOWER"])
@@ -328,6 +376,10 @@ def test_each_letter_has_the_case_that_it_has_in_spark(
         ("n / i", {"n": -(2**63), "i": -1}),
         ("i / t", {"i": -(2**31), "t": -1}),
         ("n / 0", {"n": 1}),
+        (
+            "TIMESTAMPDIFF(SECOND, ts, TIMESTAMP '2200-01-01 00:00:00')",
+            {"ts": datetime(1900, 1, 1)},
+        ),
         ("n % i", {"n": 1, "i": 0}),
         ("n / i", {"n": None, "i": 0, "b": True}),
         ("n % i", {"n": -(2**63), "i": -1, "b": True}),
@@ -349,7 +401,7 @@ def test_what_overflows_in_spark_fails_here(
         return
     with pytest.raises(ArithmeticException):
         in_spark(spark, [text], tmp_path / "rows.parquet")
-    with pytest.raises(pa.ArrowInvalid, match=r"overflow|divide by zero"):
+    with pytest.raises(pa.ArrowInvalid, match=r"overflow|not in range|divide by zero"):
         evaluate(value, batch)
 
 
@@ -405,7 +457,24 @@ def test_an_expression_travels_as_json(text: str) -> None:
         "CAST(d AS STRING) = '1'",
         "CAST(v AS VARCHAR(2)) = 'a'",
         "HOUR(day) = 1",
-        "YEAR(tz) = 2026",
+        "EXTRACT(EPOCH FROM tz) = 1",
+        "ts + INTERVAL '1' MONTH = ts",
+        "tz + INTERVAL '1' DAY = tz",
+        "TIMESTAMPADD(MONTH, 1, ts) = ts",
+        "TIMESTAMPADD(DAY, n, ts) = ts",
+        "TIMESTAMPDIFF(MONTH, ts, ts) = 1",
+        "FLOOR(tz TO DAY) = tz",
+        "CEIL(ts TO MONTH) = ts",
+        "CAST(ts AS TIMESTAMP(1)) = ts",
+        "CAST(ts AS TIMESTAMP_LTZ(3)) = tz",
+        "TO_TIMESTAMP_LTZ(s, 3) = tz",
+        "DATE_FORMAT(ts, 'MMM') = 'x'",
+        "DATE_FORMAT(ts, 'yy') = 'x'",
+        "DATE_FORMAT(ts, 'H') = 'x'",
+        "DATE_FORMAT(ts, 'HH[mm]') = 'x'",
+        "DATE_FORMAT(ts, s) = 'x'",
+        "DATE_FORMAT(s, 'yyyy') = 'x'",
+        "CAST(tz AS STRING) = 'x'",
         "IF(b, n, s) = 1",
         "f > 1",
         "f = n",

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from penstock.connector.expression import FieldValue
-from penstock.connector.file_output import FileOutput
+from penstock.connector.file_output import FileOutput, WrittenByEngine
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.plan.analyzer import Analyzer, filled_columns
 from penstock.sql.plan.explain.statements import table_writer
 from penstock.sql.plan.table_writer import choose_table_writer
 from penstock.sql.script.splitter import split
+from penstock.sql.settings import TIME_ZONE
 from penstock.sql.statements.dml import InsertInto
 from tests.sql.sql_objects import new_namespace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TABLES = """
 CREATE TABLE clicks (
@@ -89,6 +95,8 @@ def test_columns_of_one_table_are_written_where_they_are_read(
         "CAST(r.n AS BIGINT), CASE WHEN id > 3 THEN url ELSE 'x' END",
         "YEAR(`at`), url || '-' || r.url",
         "COALESCE(id, 0), 'x'",
+        "id % 10, UPPER(url)",
+        "id, DATE_FORMAT(`at`, 'yyyy-MM-dd')",
     ],
 )
 def test_values_are_computed_where_they_are_written(values: str) -> None:
@@ -111,6 +119,10 @@ def test_values_are_computed_where_they_are_written(values: str) -> None:
         ("SELECT id, INITCAP(url) FROM clicks", "column url is computed"),
         ("SELECT POWER(id, 2), url FROM clicks", "column id is computed"),
         ("SELECT id, url FROM clicks WHERE twice = 4", "a condition is checked by Spark"),
+        (
+            "SELECT id, url FROM clicks WHERE DATE_FORMAT(`at`, 'yyyy') = '2026'",
+            "a condition is checked by Spark",
+        ),
         ("SELECT CHAR_LENGTH(url), url FROM clicks", "column id is cast from INT to BIGINT"),
         ("SELECT id, CAST(NULL AS STRING) FROM clicks", "column url is computed"),
         ("SELECT part, url FROM clicks", "column id is cast from INT to BIGINT"),
@@ -135,6 +147,16 @@ def test_a_log_that_cannot_be_read_here_is_left_to_spark(tmp_path: Path) -> None
     found = table_writer(insert("INSERT INTO a SELECT id, url FROM clicks", tmp_path), shared=False)
     assert found is not None
     assert found.startswith("Spark: the log of the Delta table ")
+
+
+def test_what_hangs_on_another_time_zone_is_written_by_spark() -> None:
+    """Tasks compute in UTC."""
+    made = insert("INSERT INTO a SELECT id, DATE_FORMAT(`at`, 'HH:mm') FROM clicks")
+    columns = tuple(filled_columns(made.statement, made.target))
+    session = SimpleNamespace(conf={TIME_ZONE: "Europe/Berlin"})
+    found = choose_table_writer(made.query, columns, made.sink, cast("SparkSession", session))
+
+    assert found == WrittenByEngine(reason="column url hangs on the time zone Europe/Berlin")
 
 
 def test_changes_are_written_by_spark() -> None:

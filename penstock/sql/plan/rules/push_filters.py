@@ -21,7 +21,7 @@ from penstock.catalog.model.types import BooleanType
 from penstock.connector.expression import Expression, FieldValue, FunctionCall
 from penstock.sql.expressions.expression import find_nondeterministic, parse_expression
 from penstock.sql.expressions.fragments import compile_expression, field_of
-from penstock.sql.expressions.value_types import may_fail
+from penstock.sql.expressions.value_types import hangs_on_zone, may_fail
 from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.plan import Plan, walk
 from penstock.sql.syntax.nodes import ScanTable
@@ -178,7 +178,8 @@ def _filtered(rows: _Rows, condition: exp.Expr, names: _Names) -> _Rows:
     pushed = list(rows.pushed)
     for part in parts:
         value = names.value(part)
-        if value is None or not isinstance(value.type, BooleanType) or may_fail(value):
+        known = value is not None and isinstance(value.type, BooleanType)
+        if value is None or not known or may_fail(value) or hangs_on_zone(value):
             return replace(rows, pushed=tuple(pushed), open=True)
         pushed.append((part, value))
     return replace(rows, pushed=tuple(pushed))
