@@ -1,13 +1,16 @@
-"""Expressions that reading tasks compute, as values that travel with a scan: planning makes them."""
+"""Expressions that reading tasks compute, and groups of rows that they make, as values that travel with a scan:
+planning makes them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, assert_never
 
 from penstock.catalog.model.type_parser import parse_type
-from penstock.catalog.model.types import LogicalType
+from penstock.catalog.model.types import BigIntType, BooleanType, LogicalType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +78,127 @@ def expression_from_json(value: dict[str, Any]) -> Expression:
         inner = tuple(expression_from_json(argument) for argument in value["arguments"])
         return FunctionCall(function=value["call"], arguments=inner, type=kind)
     return Constant(value=value["constant"], type=kind)
+
+
+# --- groups of rows: the first phase of an aggregation by windows ---
+
+ROWS = "__rows"
+"""Name of the hidden column with the number of rows that a partial result stands for."""
+COUNTED = "__counted"
+"""Name of the hidden column that tells groups of rows from those whose condition does not hold."""
+
+
+class PartialFunction(StrEnum):
+    """What a task computes of the values of a group. NULL is left out; without any value it is NULL, of COUNT 0."""
+
+    COUNT = "count"
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedExpression:
+    """A column that a task computes."""
+
+    name: str
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialResult:
+    """A partial result, as the column `name`.
+
+    `argument` is None where rows are counted. Rows for which the `condition` is not TRUE do not count.
+    """
+
+    name: str
+    function: PartialFunction
+    argument: Expression | None
+    condition: Expression | None
+    type: LogicalType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialAggregate:
+    """The first phase of an aggregation by windows.
+
+    Rows are grouped by the start of their pane and by `keys`. A pane has `pane_ms`, counted from `offset_ms`: all rows
+    of one have the same windows. `time` is the rowtime, and becomes the pane's start. Rows for which the `condition` is
+    not TRUE are no part of a result; they have a group of each pane, without keys, as late ones of them are counted.
+    """
+
+    time: NamedExpression
+    pane_ms: int
+    offset_ms: int
+    keys: tuple[NamedExpression, ...]
+    results: tuple[PartialResult, ...]
+    condition: Expression | None = None
+
+    def typed_columns(self) -> Iterator[tuple[str, LogicalType]]:
+        """Iterate over names and types of the columns that Spark gets."""
+        for column in (self.time, *self.keys):
+            yield column.name, column.value.type
+        for result in self.results:
+            yield result.name, result.type
+        yield ROWS, BigIntType()
+        if self.condition is not None:
+            yield COUNTED, BooleanType()
+
+
+def aggregate_to_json(aggregate: PartialAggregate) -> dict[str, Any]:
+    """Write a first phase as JSON values; `aggregate_from_json` is the inverse."""
+    return {
+        "time": _named_to_json(aggregate.time),
+        "pane_ms": aggregate.pane_ms,
+        "offset_ms": aggregate.offset_ms,
+        "keys": [_named_to_json(key) for key in aggregate.keys],
+        "results": [
+            {
+                "name": result.name,
+                "function": result.function.value,
+                "argument": _optional_to_json(result.argument),
+                "condition": _optional_to_json(result.condition),
+                "type": str(result.type),
+            }
+            for result in aggregate.results
+        ],
+        "condition": _optional_to_json(aggregate.condition),
+    }
+
+
+def aggregate_from_json(value: dict[str, Any]) -> PartialAggregate:
+    """Read what `aggregate_to_json` wrote."""
+    return PartialAggregate(
+        time=_named_from_json(value["time"]),
+        pane_ms=value["pane_ms"],
+        offset_ms=value["offset_ms"],
+        keys=tuple(map(_named_from_json, value["keys"])),
+        results=tuple(
+            PartialResult(
+                name=result["name"],
+                function=PartialFunction(result["function"]),
+                argument=_optional_from_json(result["argument"]),
+                condition=_optional_from_json(result["condition"]),
+                type=parse_type(result["type"]),
+            )
+            for result in value["results"]
+        ),
+        condition=_optional_from_json(value["condition"]),
+    )
+
+
+def _named_to_json(column: NamedExpression) -> dict[str, Any]:
+    return {"name": column.name, "value": expression_to_json(column.value)}
+
+
+def _named_from_json(value: dict[str, Any]) -> NamedExpression:
+    return NamedExpression(name=value["name"], value=expression_from_json(value["value"]))
+
+
+def _optional_to_json(expression: Expression | None) -> dict[str, Any] | None:
+    return None if expression is None else expression_to_json(expression)
+
+
+def _optional_from_json(value: dict[str, Any] | None) -> Expression | None:
+    return None if value is None else expression_from_json(value)

@@ -15,6 +15,9 @@ from penstock.connector.changelog import ROW_KIND
 from penstock.connector.contract import SourceKind, SplitSource
 from penstock.connector.expression import (
     Expression,
+    PartialAggregate,
+    aggregate_from_json,
+    aggregate_to_json,
     expression_from_json,
     expression_to_json,
 )
@@ -93,7 +96,8 @@ class Scan:
     `outage_file` is a local file of a streaming query, where its planning says what it waits for. `input` is the place
     of the table among those of the query, set where the query asks for the order in which rows came (ARRIVED).
     `output` is set where tasks write the rows into files of the target, and give Spark these files only. `condition` is
-    set where tasks leave out the rows for which it is not TRUE; Spark may do so again.
+    set where tasks leave out the rows for which it is not TRUE; Spark may do so again. `aggregate` is set where tasks
+    group these rows, and give Spark the groups only.
     """
 
     table: Table
@@ -110,6 +114,7 @@ class Scan:
     input: int | None = None
     output: FileOutput | None = None
     condition: Expression | None = None
+    aggregate: PartialAggregate | None = None
 
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
@@ -121,7 +126,9 @@ class Scan:
         return source
 
     def typed_columns(self) -> tuple[tuple[str, LogicalType], ...]:
-        """Return name and type of each column delivered."""
+        """Return name and type of each column that the rows have: those delivered, or those of groups."""
+        if self.aggregate is not None:
+            return tuple(self.aggregate.typed_columns())
         typed: list[tuple[str, LogicalType]] = []
         for name in self.columns:
             if name == ROW_KIND:
@@ -150,6 +157,7 @@ def write_scan(scan: Scan, path: Path) -> None:
         "input": scan.input,
         "output": None if scan.output is None else output_to_json(scan.output),
         "condition": None if scan.condition is None else expression_to_json(scan.condition),
+        "aggregate": None if scan.aggregate is None else aggregate_to_json(scan.aggregate),
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -161,6 +169,7 @@ def read_scan(path: Path) -> Scan:
     table = table_from_json(value["table"])
     assert isinstance(table, Table), "a scan is of a table"
     rowtime, member, condition = value["rowtime"], value["member"], value["condition"]
+    aggregate = value["aggregate"]
     return Scan(
         table=table,
         columns=tuple(value["columns"]),
@@ -176,6 +185,7 @@ def read_scan(path: Path) -> Scan:
         input=value["input"],
         output=None if value["output"] is None else output_from_json(value["output"]),
         condition=None if condition is None else expression_from_json(condition),
+        aggregate=None if aggregate is None else aggregate_from_json(aggregate),
     )
 
 

@@ -165,7 +165,7 @@ def outcome(case: Case, tables: str) -> list[str]:
         query.query,
         query.source_names,
         "sink",
-        () if maintained is None else state_of(maintained),
+        query.phases if maintained is None else state_of(maintained),
     )
     names = [name.rpartition(".")[2] for name in shape.sources]
     whole = text if maintained is None else f"{text}\n{stages}"

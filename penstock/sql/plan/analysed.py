@@ -11,6 +11,7 @@ from penstock.catalog.model.table import Table
 from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import EngineSource, OutputMode, Sink
+from penstock.connector.expression import PartialAggregate
 from penstock.connector.scan import Rowtime
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator
@@ -18,6 +19,7 @@ from penstock.sql.plan.placement.place import PhysicalPlan
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.prune_columns import Paths, narrowed, prune_projections
 from penstock.sql.plan.rules.push_filters import Fragment
+from penstock.sql.plan.spark_text.two_phases import TwoPhases
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.syntax.nodes import ScanTable
 
@@ -30,7 +32,8 @@ class TableScan:
     split runtime reads the table, not the engine. `group` is the table's alignment group. `looked_up`: each batch
     reads the whole table again, it is no source of the stream. `marked`: operators with state take the rowtime for
     event time, and drop what is late. `source` is set where no connector has the table. `fields` are the fields read
-    of columns whose rows are not read whole. `fragment` is what reading tasks compute of its rows.
+    of columns whose rows are not read whole. `fragment` is what reading tasks compute of its rows; `two_phases` is how
+    the aggregation over it runs, if `in_two_phases`.
     """
 
     table: Table
@@ -44,7 +47,16 @@ class TableScan:
     marked: bool = True
     fields: Mapping[str, Paths] = field(default_factory=dict)
     fragment: Fragment | None = field(default=None, compare=False, repr=False)
+    two_phases: TwoPhases | None = field(default=None, compare=False, repr=False)
+    in_two_phases: bool = field(default=False, compare=False)
     source: EngineSource | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def grouped(self) -> PartialAggregate | None:
+        """The groups that reading tasks make of its rows; None where Spark gets the rows."""
+        if self.two_phases is None or not self.in_two_phases or not self.two_phases.by_tasks:
+            return None
+        return self.two_phases.aggregate
 
     @property
     def read_table(self) -> Table:
@@ -101,6 +113,32 @@ class AnalysedQuery:
     def follows_windows(self) -> bool:
         """Whether an operator is one of windows, and the names of their bounds do not tell that."""
         return self.plan is not None and self.plan.plan.follows_windows
+
+    def in_one_phase(self) -> AnalysedQuery:
+        """Return the query as versions ran it that had no aggregations in two phases."""
+        return self._in_phases(frozenset())
+
+    def in_other_phases(self) -> tuple[AnalysedQuery, ...]:
+        """Return the forms whose checkpoints have other state of aggregations than this one: in one phase, and in two
+        for all that have them, as it was before a condition became one that tasks do not check.
+        """
+        tables = range(len(self.leaves))
+        able = frozenset(i for i in tables if self.leaves[i].two_phases is not None)
+        now = frozenset(i for i in tables if self.leaves[i].in_two_phases)
+        others = dict.fromkeys((frozenset[int](), able))
+        return tuple(self._in_phases(leaves) for leaves in others if leaves != now)
+
+    def _in_phases(self, leaves: frozenset[int]) -> AnalysedQuery:
+        if all(leaf.in_two_phases == (i in leaves) for i, leaf in enumerate(self.leaves)):
+            return self
+        changed = (replace(leaf, in_two_phases=i in leaves) for i, leaf in enumerate(self.leaves))
+        return replace(self, leaves=tuple(changed))
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """Return what a checkpoint says of the aggregations that run in two phases: their state is another."""
+        found = (leaf.table.identifier for leaf in self.leaves if leaf.in_two_phases)
+        return tuple(f"TWO PHASES OVER {table}" for table in found)
 
     @property
     def source_names(self) -> tuple[str, ...]:

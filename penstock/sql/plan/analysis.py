@@ -7,7 +7,7 @@ union of its inputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -45,6 +45,7 @@ from penstock.sql.plan.rules.prune_columns import (
 from penstock.sql.plan.rules.push_filters import Fragment, find_fragments
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.plan.spark_text.spark_query import spark_query
+from penstock.sql.plan.spark_text.two_phases import TwoPhases, find_two_phases
 from penstock.sql.plan.syntax_rules import PlanForm, QuerySyntax, SyntaxContext, read_query
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
@@ -151,7 +152,9 @@ def analyse_or_refuse(
     placed = choose_engines(plan, options, partial(_plan_stages, read))
     if isinstance(placed, Refusal):
         return placed
-    return _streamed(read, placed) if placed.stages is None else _incremental(read, placed)
+    if placed.stages is not None:
+        return _incremental(read, placed)
+    return _streamed(read, placed, appends=appends)
 
 
 def _plan_stages(read: QuerySyntax, plan: Plan, spark: SparkTraits) -> IncrementalPlan | Refusal:
@@ -169,7 +172,7 @@ def _instants(read: QuerySyntax) -> dict[int, bool]:
     return {index: rowtime.instant for index, rowtime in found if rowtime is not None}
 
 
-def _streamed(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
+def _streamed(read: QuerySyntax, placed: PhysicalPlan, *, appends: bool) -> AnalysedQuery:
     """Return the query as Spark runs it, with the tables that it reads."""
     written = spark_query(placed)
     query = written.query
@@ -184,6 +187,8 @@ def _streamed(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
         for leaf, wanted in zip(read.leaves, read.wanted, strict=True)
     ]
     fragments = _fragments(read, placed, query)
+    # what is shown has the names that Spark gives its columns
+    phases = _two_phases(read, placed, fragments) if waits and appends else {}
     leaves = tuple(
         replace(
             _with_fields(
@@ -195,6 +200,8 @@ def _streamed(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
             or source.kind is SourceKind.SNAPSHOT,
             marked=waits,
             fragment=fragments.get(index),
+            two_phases=phases.get(index),
+            in_two_phases=index in phases and phases[index].by_tasks,
         )
         for index, (leaf, source, wanted) in enumerate(
             zip(read.leaves, read.sources, columns, strict=True)
@@ -215,6 +222,14 @@ def _fragments(read: QuerySyntax, placed: PhysicalPlan, query: exp.Expr) -> Mapp
         and read.sources[index].changes is ChangelogMode.INSERT_ONLY
         and index not in arriving
     }
+
+
+def _two_phases(
+    read: QuerySyntax, placed: PhysicalPlan, tables: Collection[int]
+) -> Mapping[int, TwoPhases]:
+    """Return how aggregations run in two phases, over tables of which reading tasks may compute something."""
+    found = find_two_phases(placed.plan, [leaf.table.schema for leaf in read.leaves])
+    return {index: phases for index, phases in found.items() if index in tables}
 
 
 def _still_named(

@@ -136,10 +136,11 @@ class Analyzer:
                 hint="make it a Delta table: those remember their batches",
                 span=statement.span,
             )
-        if not any(query.follows_windows for query in found):
-            return found
-        named = self._one_row_of_each_key(statement, into, PlanForm.TIES_BROKEN)
-        return found if isinstance(named, Refusal) else (*found, *named)
+        current, *earlier = found
+        if any(query.follows_windows for query in found):
+            named = self._one_row_of_each_key(statement, into, PlanForm.TIES_BROKEN)
+            earlier += () if isinstance(named, Refusal) else named
+        return current, *current.in_other_phases(), *(query.in_one_phase() for query in earlier)
 
     def _one_row_of_each_key(
         self, statement: InsertInto, into: SinkTable, form: PlanForm

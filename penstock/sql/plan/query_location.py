@@ -168,7 +168,7 @@ def insert_fingerprint(insert: AnalysedInsert) -> QueryFingerprint:
         query.query,
         query.source_names,
         str(insert.target.identifier),
-        () if query.maintained is None else state_of(query.maintained),
+        query.phases if query.maintained is None else state_of(query.maintained),
         () if query.plan is None else replanned(query.plan),
     )
 

@@ -3,7 +3,7 @@
     __watermark         TIMESTAMP           the batch's watermark, the same in every row
     __watermark_before  type of the rowtime the watermark before this batch; NULL in a heartbeat row
     __skipped           INT                 only in a marker row: bad records that a task left out
-    __filtered          BIGINT              only in a marker row: rows that the scan's condition left out
+    __filtered, __merged  BIGINT            only there: rows without the scan's condition; those of groups, less these
     __row_kind          TINYINT             the kind of a change, where the scan asks for it (ROW_KIND)
     __arrived           STRUCT of integers  which row came first, where the query asks for that (ARRIVED)
     __row               BOOLEAN             stands in where a query asks for no column at all (COUNT(*))
@@ -40,6 +40,7 @@ WATERMARK = "__watermark"
 WATERMARK_BEFORE = "__watermark_before"
 SKIPPED = "__skipped"
 FILTERED = "__filtered"
+MERGED = "__merged"
 ROW = "__row"
 FILE = "__file"
 FILE_SIZE = "__file_size"
@@ -48,6 +49,7 @@ FILE_STATISTICS = "__file_statistics"
 
 _SKIPPED = StructField(SKIPPED, IntegerType(), True)
 _FILTERED = StructField(FILTERED, LongType(), True)
+_MERGED = StructField(MERGED, LongType(), True)
 FILES = (
     StructField(FILE, StringType(), True),
     StructField(FILE_SIZE, LongType(), True),
@@ -64,6 +66,7 @@ def scan_schema(scan: Scan, *, counts_skipped: bool) -> StructType:
     """Return the schema of the frame that Spark gets from the data source, hidden columns included."""
     markers = [_SKIPPED] if counts_skipped else []
     markers += [_FILTERED] if scan.condition is not None else []
+    markers += [_MERGED] if scan.aggregate is not None else []
     if scan.output is not None:
         return StructType([*FILES, *markers])
     fields = [
@@ -128,10 +131,12 @@ class RowFramer:
             lambda field: constants(field) if field.name == WATERMARK else pa.nulls(1, field.type)
         )
 
-    def left_out(self, skipped: int, filtered: int) -> pa.RecordBatch:
-        """Make the row with the numbers of bad records, and of rows without the scan's condition, that are left out."""
+    def left_out(self, skipped: int, filtered: int, merged: int = 0) -> pa.RecordBatch:
+        """Make the row with the numbers of what is left out: bad records, rows without the scan's condition, and rows
+        of groups less the groups.
+        """
         constants = self._constants(1)
-        counts = {SKIPPED: skipped, FILTERED: filtered}
+        counts = {SKIPPED: skipped, FILTERED: filtered, MERGED: merged}
 
         def column(field: pa.Field) -> pa.Array:
             if field.name in counts:

@@ -10,10 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.connector.changelog import ROW_KIND
+from penstock.connector.expression import PartialAggregate
 from penstock.connector.scan import ARRIVED, Scan, write_scan
 from penstock.connector.spark.source.columns import (
     FILE_ROWS,
     FILTERED,
+    MERGED,
     ROW,
     SKIPPED,
     WATERMARK_BEFORE,
@@ -21,7 +23,7 @@ from penstock.connector.spark.source.columns import (
 from penstock.connector.spark.source.data_source import SCAN_OPTION, ScanDataSource
 from penstock.connector.spark.source.watermark import carry_watermark, mark
 
-_LEFT_OUT = {SKIPPED: "skipped", FILTERED: "filtered"}
+_LEFT_OUT = {SKIPPED: "skipped", FILTERED: "filtered", MERGED: "merged"}
 """Columns of rows that only say how many others a task left out, and the names of the sums."""
 
 
@@ -49,14 +51,16 @@ def read_scan_frame(
 ) -> ScanFrame:
     """Read a scan, as a stream or once. `computed` has the Spark SQL of the needed computed columns.
 
-    Columns come out in table order, the kinds of changes (ROW_KIND) behind them. `view` names the scan in metrics and
-    in its file below `workdir`.
+    Columns come out in table order, the kinds of changes (ROW_KIND) behind them; those of groups in the order of the
+    scan's aggregate. `view` names the scan in metrics and in its file below `workdir`.
     """
     frame = _loaded(spark, scan, view=view, workdir=workdir, streaming=streaming)
     if scan.rowtime is not None:
         frame = carry_watermark(frame)
     return ScanFrame(
-        frame=_with_computed(frame, scan, computed),
+        frame=_of_groups(frame, scan.aggregate)
+        if scan.aggregate is not None
+        else _with_computed(frame, scan, computed),
         late_bound=WATERMARK_BEFORE in frame.columns,
     )
 
@@ -87,6 +91,15 @@ def _loaded(
         markers = F.count(marker).alias("markers")
         frame = frame.observe(skipped_metric(view), *sums, markers)
     return frame.filter(F.col(marker).isNull()).drop(*counts)
+
+
+def _of_groups(frame: DataFrame, aggregate: PartialAggregate) -> DataFrame:
+    time = aggregate.time.name
+    names = [name for name, _ in aggregate.typed_columns()]
+    names += [name for name in (WATERMARK_BEFORE,) if name in frame.columns]
+    return frame.select(
+        *(mark(F.col(f"`{n}`"), n) if n == time else F.col(f"`{n}`") for n in names)
+    )
 
 
 def _with_computed(frame: DataFrame, scan: Scan, computed: Mapping[str, str]) -> DataFrame:

@@ -28,6 +28,7 @@ from penstock.connector.source.reader.reader import SourceReader
 from penstock.connector.spark.durable_files import sync, umask_of_folder
 from penstock.connector.spark.errors import readable_by_spark
 from penstock.connector.spark.source.columns import Came, RowFramer
+from penstock.connector.spark.source.first_phase import FirstPhase
 from penstock.connector.spark.source.offsets import TaskPartition
 from penstock.connector.spark.source.parquet_file import ParquetFile
 
@@ -43,14 +44,15 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task's ranges as record batches of `schema`; in split order within each range.
 
-    A scan with an output yields the file that they were written to instead. Event times are those of all rows that are
-    read, whether the scan's condition holds for them or not.
+    A scan with an output yields the file that they were written to instead, one with an aggregate their groups. Event
+    times are those of all rows that are read, whether the scan's condition holds for them or not.
     """
     framer = RowFramer(schema, partition.watermarks)
     arrivals = None if scan.input is None else _Arrivals(partition, scan, scan.input)
     if partition.heartbeat and scan.output is None:
         yield framer.heartbeat()
     passed = RowFilter(scan.condition)
+    groups = None if scan.aggregate is None else FirstPhase(scan.aggregate)
     with readable_by_spark(), closing(TaskFile(scan.output)) as output:
         bad = _bad_record_collector(partition, scan, source.watermark)
         guard = FutureTimestampFilter(
@@ -81,17 +83,23 @@ def read_partition(
                     rows = passed.passing(batch)
                     if output.takes(rows):
                         continue
+                    if groups is not None:
+                        yield from map(framer.rows, groups.add(rows))
+                        continue
                     came = None if arrivals is None else arrivals.next(split_id, rows.num_rows)
                     if rows.num_rows or not batch.num_rows:
                         yield framer.rows(rows, came)
+            if groups is not None:
+                yield from map(framer.rows, groups.finish())
             for file in output.files():
                 reach("file-written")
                 yield framer.file(file)
             reach("read-to-end")
             skipped = reader.skipped if source.skips_bad_records else 0
     left_out = skipped + guard.left_out
-    if left_out or passed.left_out:
-        yield framer.left_out(left_out, passed.left_out)
+    merged = 0 if groups is None else groups.merged
+    if left_out or passed.left_out or merged:
+        yield framer.left_out(left_out, passed.left_out, merged)
 
 
 class TaskFile:

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import TimestampNTZType
 
+from penstock.connector.expression import ROWS
 from penstock.connector.spark.source.columns import WATERMARK_BEFORE
 from penstock.connector.spark.source.watermark import mark, unmark
 
@@ -61,6 +62,8 @@ def assign_windows(
 ) -> DataFrame:
     """Assign every row its windows. Rows without a rowtime belong to no window; they count as late.
 
+    Groups of rows that tasks made have them all, as their time is the start of a pane, and are late as many rows.
+
     The original time column is an ordinary one afterwards, as in Flink.
     """
     rowtime = F.col(f"`{time_column}`")
@@ -79,7 +82,10 @@ def assign_windows(
         # else the operator behind the windows counts those behind the watermark
         if WATERMARK_BEFORE in frame.columns:
             too_late |= _last_end(function) <= F.col(WATERMARK_BEFORE)
-        paned = paned.observe(late_metric(view), F.count(F.when(too_late, 1)).alias("late"))
+        late = F.count(F.when(too_late, 1))
+        if ROWS in frame.columns:
+            late = F.coalesce(F.sum(F.when(too_late, F.col(ROWS))), F.lit(0))
+        paned = paned.observe(late_metric(view), late.alias("late"))
     columns = [name for name in frame.columns if name != WATERMARK_BEFORE]
     windowed = _expand(paned.filter(rowtime.isNotNull()), rowtime, function)
     if WATERMARK_BEFORE in frame.columns:

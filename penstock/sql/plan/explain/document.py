@@ -41,6 +41,8 @@ _RUNS = {
     Engine.INCREMENTAL: "stage",
 }
 
+_IN_TASKS = "in the reading tasks"
+
 _LETTERS = {
     RowKind.INSERT: "I",
     RowKind.UPDATE_BEFORE: "UB",
@@ -137,6 +139,7 @@ def explain_query(
         watermarks={
             n: leaf.table.identifier.name for n, leaf in leaves.items() if leaf.rowtime is not None
         },
+        grouped=frozenset(n for n, leaf in leaves.items() if leaf.grouped is not None),
         ttl=state_ttl_ms,
         streams=not query.bounded,
     )
@@ -164,11 +167,14 @@ _PASSING = (nodes.SubqueryAlias, nodes.WindowAssign, nodes.Unnest, nodes.Filter,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Builder:
-    """Builds the document; `streams`: operators of Spark keep state, too."""
+    """Builds the document; `streams`: operators of Spark keep state, too. Of tables that are `grouped` reading tasks
+    give groups.
+    """
 
     names: StageNames
     scans: Mapping[int, ExplainedScan]
     watermarks: Mapping[int, str]
+    grouped: frozenset[int]
     ttl: int
     streams: bool
 
@@ -178,10 +184,11 @@ class _Builder:
         children = tuple(
             self.build(below, (*path, number)) for number, below in enumerate(node.inputs)
         )
+        in_tasks = isinstance(node.logical, nodes.Aggregate) and self._is_grouped(node)
         found = ExplainedOperator(
             operator=words.name,
             line=words.line,
-            details=words.details,
+            details={**words.details, "first_phase": _IN_TASKS} if in_tasks else words.details,
             runs=_RUNS[Engine.NATIVE if self.names.is_input(path) else node.engine],
             stage=self.names.name(path),
             columns=_columns(node),
@@ -202,6 +209,15 @@ class _Builder:
                 return _passed(found)  # the aggregation above tells its grouping sets
             case _:
                 return found
+
+    def _is_grouped(self, node: PhysicalNode) -> bool:
+        """Return whether the rows of an aggregation come as groups that reading tasks made for it."""
+        below = node
+        while len(below.inputs) == 1:
+            (below,) = below.inputs
+            if isinstance(below.logical, nodes.Aggregate):
+                return False
+        return isinstance(below.logical, nodes.Scan) and below.logical.index in self.grouped
 
     def _changes(
         self, node: PhysicalNode, path: tuple[int, ...], children: Sequence[ExplainedOperator]

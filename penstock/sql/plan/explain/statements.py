@@ -62,6 +62,8 @@ def _facts(node: ExplainedOperator, *, keys: bool) -> Iterator[str]:
     sets = node.details.get("grouping_sets")
     if sets:
         yield f"grouping sets: {sets}; each row counts in every one"
+    if first_phase := node.details.get("first_phase"):
+        yield f"first phase {first_phase}"
     if node.state is not None:
         yield f"state: {node.state.keeps}"
         yield f"bound: {node.state.bound or 'none'}"

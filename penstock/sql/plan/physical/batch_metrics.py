@@ -78,7 +78,7 @@ def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | No
         delivered = _sum(observed, "written")  # Spark counted the files that tasks wrote
     return BatchMetrics(
         batch_id=int(progress["batchId"]),
-        rows_in=delivered + _sum(observed, "filtered"),
+        rows_in=delivered + _sum(observed, "filtered") + _sum(observed, "merged"),
         rows_out=delivered
         if rows_out_metric is None
         else int((observed.get(rows_out_metric) or {}).get("rows", 0)),

@@ -45,6 +45,7 @@ from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.lookup_keys import KeyLookup, lookup_strategy, lookups_in, write_lookup
 from penstock.sql.plan.rules.inline import inline_ctes
 from penstock.sql.plan.spark_text.changes import keep_distinct_of_streams
+from penstock.sql.plan.spark_text.two_phases import write_second_phase
 from penstock.sql.settings import TIME_ZONE
 from penstock.sql.syntax.nodes import ScanTable
 
@@ -143,6 +144,10 @@ class FrameBuilder:
     ) -> DataFrame:
         tag = uuid4().hex[:8]
         query = analysed.executed
+        for index, leaf in enumerate(analysed.leaves):
+            if leaf.two_phases is not None and leaf.in_two_phases:
+                query = inline_ctes(query)
+                write_second_phase(query, index, leaf.two_phases)
         self._write_lookups(query, analysed.leaves, tag)
         views = [f"penstock_{tag}_{index}" for index in range(len(analysed.leaves))]
         members = group_members(analysed.leaves, views, self.workdir / f"penstock_{tag}_groups")
@@ -316,6 +321,7 @@ class FrameBuilder:
             time_zone=self.spark.conf.get(TIME_ZONE) or "UTC",
             project=str(self.project),
             condition=None if leaf.fragment is None else leaf.fragment.condition,
+            aggregate=leaf.grouped,
             default_limit=self.default_limit,
             staging=staging,
             outage_file=outage_file,

@@ -185,6 +185,14 @@ def _going_on(
 ) -> AnalysedInsert:
     """Plan an INSERT as earlier versions did where its checkpoint is of one of those."""
     found = as_checkpointed(analysed, saved_shape(spark, location.checkpoint))
+    if found is not analysed and found.query.phases != analysed.query.phases:
+        log.info(
+            "%s goes on with a checkpoint whose aggregations run in %s, as their state stays; --from-scratch starts "
+            "anew, with %s",
+            location.job,
+            _phases_of(found.query),
+            _phases_of(analysed.query),
+        )
     if analysed.query.follows_windows and not found.query.follows_windows:
         log.warning(
             "%s resumes from a checkpoint of an earlier version: its results by windows whose bounds have other names "
@@ -192,7 +200,7 @@ def _going_on(
             "anew, with results that come once, when the watermark closes the window",
             location.job,
         )
-    elif found is not analysed:
+    elif found is not analysed and found.query.query != analysed.query.query:
         log.warning(
             "%s resumes from a checkpoint of an earlier version: which of rows with equal order ROW_NUMBER() takes, "
             "and what is left when one of several rows with the target's PRIMARY KEY is deleted, stays as it was; "
@@ -200,6 +208,12 @@ def _going_on(
             location.job,
         )
     return found
+
+
+def _phases_of(query: AnalysedQuery) -> str:
+    if any(leaf.grouped is not None for leaf in query.leaves):
+        return "two phases, the first in the reading tasks"
+    return "two phases, both in Spark" if query.phases else "Spark"
 
 
 def _text_of(query: AnalysedQuery) -> str:

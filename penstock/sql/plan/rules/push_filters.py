@@ -49,52 +49,66 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
+class KnownRows:
     """The rows of an operator that are rows of one table.
 
-    `columns` are theirs in order, with what they are; None is known to Spark alone. `pushed` are the parts of
-    conditions that tasks check, `open`: Spark checks others before these rows come.
+    `columns` are theirs in order, with what they are; None is known to Spark alone. `table` are those of the table.
+    `pushed` are the parts of conditions that tasks check, `open`: Spark checks others before these rows come.
     """
 
     scan: int
     columns: tuple[tuple[str, Expression | None], ...]
+    table: tuple[tuple[str, Expression | None], ...]
     pushed: tuple[tuple[exp.Expr, Expression], ...] = ()
     open: bool = False
 
 
 def find_fragments(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, Fragment]:
     """Return what tasks compute of tables that are read once, by the number of the table in `schemas`."""
-    named = Counter(node.scan for node in find_nodes(plan.inlined, ScanTable))
-    every: dict[int, _Rows] = {}
-    found: dict[int, _Rows] = {}
-    for node in walk(plan.root):
-        rows = _rows(node, every, schemas)
-        if rows is None:
-            continue
-        every[id(node)] = rows
-        # what stands above has checked more
-        found[rows.scan] = rows
+    every = rows_of_operators(plan, schemas)
+    once = read_once(plan)
+    # what stands above has checked more
+    found = {rows.scan: rows for rows in every.values()}
     top = every.get(id(plan.root))
     return {
         scan: Fragment(
-            condition=reduce(_and, (c for _, c in rows.pushed)) if rows.pushed else None,
+            condition=all_of([condition for _, condition in rows.pushed]),
             parts=tuple(part for part, _ in rows.pushed),
             open=rows.open,
             columns=None if top is None else top.columns,
         )
         for scan, rows in found.items()
-        if named[scan] == 1
+        if scan in once
     }
+
+
+def rows_of_operators(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, KnownRows]:
+    """Return the rows of operators that are those of one table, by the identity of the operator, inputs first."""
+    every: dict[int, KnownRows] = {}
+    for node in walk(plan.root):
+        rows = _rows(node, every, schemas)
+        if rows is not None:
+            every[id(node)] = rows
+    return every
+
+
+def read_once(plan: Plan) -> frozenset[int]:
+    """Return the numbers of the tables that a query names once."""
+    named = Counter(node.scan for node in find_nodes(plan.inlined, ScanTable))
+    return frozenset(scan for scan, times in named.items() if times == 1)
 
 
 def _and(left: Expression, right: Expression) -> Expression:
     return FunctionCall(function="and", arguments=(left, right), type=BooleanType())
 
 
-def _rows(node: nodes.Node, every: Mapping[int, _Rows], schemas: Sequence[Schema]) -> _Rows | None:
+def _rows(
+    node: nodes.Node, every: Mapping[int, KnownRows], schemas: Sequence[Schema]
+) -> KnownRows | None:
     match node:
         case nodes.Scan(index=index):
-            return _Rows(scan=index, columns=tuple(_columns(schemas[index])))
+            columns = tuple(_columns(schemas[index]))
+            return KnownRows(scan=index, columns=columns, table=columns)
         case nodes.SubqueryAlias(input=below, names=names):
             rows = every.get(id(below))
             if rows is None or not names:
@@ -107,14 +121,14 @@ def _rows(node: nodes.Node, every: Mapping[int, _Rows], schemas: Sequence[Schema
             rows = every.get(id(below))
             if rows is None or any(_is_open(value) for _, value in items):
                 return None
-            known = _Names(rows, block.relations)
+            known = RowNames(rows, block.relations)
             columns = tuple((name, known.value(value.unalias())) for name, value in items)
             return replace(rows, columns=columns)
         case nodes.Filter(input=below, condition=condition, clause=clause, block=block):
             rows = every.get(id(below))
             if rows is None or clause is not nodes.Clause.WHERE:
                 return None
-            return _filtered(rows, condition, _Names(rows, block.relations))
+            return _filtered(rows, condition, RowNames(rows, block.relations))
         case (
             nodes.Values() | nodes.TableFunction() | nodes.Opaque() | nodes.Refused()
             | nodes.WindowAssign() | nodes.Unnest() | nodes.Aggregate() | nodes.Distinct() | nodes.TopN()
@@ -145,16 +159,17 @@ def _is_open(value: exp.Expr) -> bool:
     return many or any(True for _ in find_nondeterministic(value))
 
 
-class _Names:
+class RowNames:
     """What names in a SELECT are, whose FROM has these rows and these relations."""
 
-    def __init__(self, rows: _Rows, relations: Sequence[str]) -> None:
+    def __init__(self, rows: KnownRows, relations: Sequence[str]) -> None:
         """A name that several columns have is known to Spark alone."""
         self._counts = Counter(name for name, _ in rows.columns)
         self._known = {name: value for name, value in rows.columns if self._counts[name] == 1}
         self._relations = relations
 
     def value(self, tree: exp.Expr) -> Expression | None:
+        """Return an expression as tasks compute it; None where Spark alone does."""
         return compile_expression(tree, self._column)
 
     def _column(self, column: exp.Column) -> Expression | None:
@@ -171,15 +186,32 @@ def _path(known: Mapping[str, Expression | None], parts: Sequence[exp.Expr]) -> 
     return None if value is None else field_of(value, [part.name for part in rest])
 
 
-def _filtered(rows: _Rows, condition: exp.Expr, names: _Names) -> _Rows:
+def _filtered(rows: KnownRows, condition: exp.Expr, names: RowNames) -> KnownRows:
     if rows.open:
         return rows
+    parts, is_open = checked_parts(condition, names)
+    return replace(rows, pushed=(*rows.pushed, *parts), open=is_open)
+
+
+def checked_parts(
+    condition: exp.Expr, names: RowNames
+) -> tuple[Sequence[tuple[exp.Expr, Expression]], bool]:
+    """Return the parts of a condition that tasks check, and whether Spark checks others behind them."""
     parts = list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
-    pushed = list(rows.pushed)
+    checked: list[tuple[exp.Expr, Expression]] = []
     for part in parts:
         value = names.value(part)
-        known = value is not None and isinstance(value.type, BooleanType)
-        if value is None or not known or may_fail(value) or hangs_on_zone(value):
-            return replace(rows, pushed=tuple(pushed), open=True)
-        pushed.append((part, value))
-    return replace(rows, pushed=tuple(pushed))
+        if value is None or not isinstance(value.type, BooleanType) or not is_sure(value):
+            return checked, True
+        checked.append((part, value))
+    return checked, False
+
+
+def is_sure(value: Expression) -> bool:
+    """Return whether a value is no error for any row, and the same in each time zone."""
+    return not may_fail(value) and not hangs_on_zone(value)
+
+
+def all_of(conditions: Sequence[Expression]) -> Expression | None:
+    """Return the condition that all of these hold; None for none."""
+    return reduce(_and, conditions) if conditions else None

@@ -39,6 +39,7 @@ SELECT id FROM events UNION ALL SELECT id FROM events
 -- [3] another
 --   plan:
 --     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of events
 --       WindowAssign TUMBLE ts, size 1 min [spark] [I]
@@ -50,6 +51,7 @@ SELECT id FROM events UNION ALL SELECT id FROM events
 --     SELECT window_start, window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
 --   checkpoint: events
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+--     TWO PHASES OVER default_catalog.default_database.events
 --   digest: 1c83d52e65e45d5f
 -- [4] another
 --   plan:

@@ -1548,6 +1548,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 -- [93] TUMBLE
 --   plan:
 --     Aggregate by window_start, window_end: SUM(price) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       WindowAssign TUMBLE ts, size 10 min [spark] [I]
@@ -1559,10 +1560,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT window_start, window_end, SUM(price) AS total FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
 --   checkpoint: bids
 --     GROUP BY window_start, window_end COMPUTE SUM(price) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 948eb93dfd97f9b4
 -- [94] TUMBLE with an offset
 --   plan:
 --     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       WindowAssign TUMBLE ts, size 1 h, offset 5 min [spark] [I]
@@ -1574,10 +1577,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '5' MINUTE)) GROUP BY window_start, window_end
 --   checkpoint: bids
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '5' MINUTE))
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 4ed893d4de93cc4d
 -- [95] TUMBLE by names
 --   plan:
 --     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       WindowAssign TUMBLE ts, size 10 min [spark] [I]
@@ -1589,10 +1594,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
 --   checkpoint: bids
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), SIZE => INTERVAL '10' MINUTE))
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 08521b598bf05b97
 -- [96] TUMBLE without TABLE(...)
 --   plan:
 --     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       WindowAssign TUMBLE ts, size 10 min [spark] [I]
@@ -1604,10 +1611,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
 --   checkpoint: bids
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: d374aa4c1f6e728c
 -- [97] HOP
 --   plan:
 --     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       WindowAssign HOP ts, size 10 min, slide 5 min [spark] [I]
@@ -1619,10 +1628,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT window_end, COUNT(*) AS n FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
 --   checkpoint: bids
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE))
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 48937c9043b81391
 -- [98] HOP with an offset
 --   plan:
 --     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       WindowAssign HOP ts, size 10 min, slide 5 min, offset 2 min [spark] [I]
@@ -1634,10 +1645,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT window_end, COUNT(*) AS n FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE, INTERVAL '2' MINUTE)) GROUP BY window_start, window_end
 --   checkpoint: bids
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE, INTERVAL '2' MINUTE))
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 5d3e69ecc17f94a5
 -- [99] HOP by names
 --   plan:
 --     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       WindowAssign HOP ts, size 10 min, slide 5 min [spark] [I]
@@ -1649,10 +1662,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT window_end, COUNT(*) AS n FROM TABLE(HOP(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), SLIDE => INTERVAL '5' MINUTE, SIZE => INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
 --   checkpoint: bids
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), SLIDE => INTERVAL '5' MINUTE, SIZE => INTERVAL '10' MINUTE))
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 0a0e0ec5ccc3da5a
 -- [100] CUMULATE
 --   plan:
 --     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       WindowAssign CUMULATE ts, size 10 min, step 2 min [spark] [I]
@@ -1664,10 +1679,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT window_end, COUNT(*) AS n FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
 --   checkpoint: bids
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE))
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 2d4bb897b5d7384e
 -- [101] CUMULATE with an offset
 --   plan:
 --     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       WindowAssign CUMULATE ts, size 10 min, step 2 min, offset 1 min [spark] [I]
@@ -1679,10 +1696,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT window_end, COUNT(*) AS n FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE, INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
 --   checkpoint: bids
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), INTERVAL '2' MINUTE, INTERVAL '10' MINUTE, INTERVAL '1' MINUTE))
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 6bbc2f984fa7ad9b
 -- [102] CUMULATE by names
 --   plan:
 --     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       WindowAssign CUMULATE ts, size 10 min, step 2 min [spark] [I]
@@ -1694,6 +1713,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT window_end, COUNT(*) AS n FROM TABLE(CUMULATE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), STEP => INTERVAL '2' MINUTE, SIZE => INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
 --   checkpoint: bids
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(CUMULATE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(ts), STEP => INTERVAL '2' MINUTE, SIZE => INTERVAL '10' MINUTE))
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 97ab422ce6233d8c
 -- [103] SESSION
 --   plan:
@@ -1758,6 +1778,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       SubqueryAlias w [spark] [I]
 --         WindowAssign TUMBLE window_time, size 1 h [spark] [I]
 --           Aggregate by window_start, window_end, window_time: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of bids
 --             WindowAssign TUMBLE ts, size 10 min [spark] [I]
@@ -1770,6 +1791,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --     GROUP BY w.window_start, w.window_end COMPUTE COUNT(*), SUM(n) FROM TABLE(TUMBLE((SELECT window_time, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end, window_time), DESCRIPTOR(window_time), INTERVAL '1' HOUR)) AS w
 --     GROUP BY window_start, window_end, window_time COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: a28dee689fa85d37
 -- [108] window join
 --   plan:
@@ -1897,6 +1919,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 -- [115] group window TUMBLE
 --   plan:
 --     Aggregate by auction, `bids`.`window_start`, `bids`.`window_end`: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       SubqueryAlias bids [spark] [I]
@@ -1909,10 +1932,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT auction, `bids`.`window_start` AS s, `bids`.`window_end` AS e, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS `bids` GROUP BY auction, `bids`.`window_start`, `bids`.`window_end`
 --   checkpoint: bids
 --     GROUP BY auction, `bids`.`window_start`, `bids`.`window_end` COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS `bids`
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 7dbd686fe30a2569
 -- [116] group window HOP
 --   plan:
 --     Aggregate by `bids`.`window_start`, `bids`.`window_end`: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       SubqueryAlias bids [spark] [I]
@@ -1925,6 +1950,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT `bids`.`window_start` AS s, COUNT(*) AS n FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)) AS `bids` GROUP BY `bids`.`window_start`, `bids`.`window_end`
 --   checkpoint: bids
 --     GROUP BY `bids`.`window_start`, `bids`.`window_end` COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '10' MINUTE)) AS `bids`
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: d2f3a6f69934e0bb
 -- [117] group window SESSION
 --   plan:
@@ -1960,6 +1986,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --         WindowAssign TUMBLE t, size 1 h [spark] [I]
 --           Project t, n [spark] [I]
 --             Aggregate by `bids`.`window_start`, `bids`.`window_end`, `bids`.`window_time`: COUNT(*) [spark] [I]
+--             - first phase in the reading tasks
 --             - state: groups of open windows
 --             - bound: the watermark of bids
 --               SubqueryAlias bids [spark] [I]
@@ -1973,10 +2000,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   checkpoint: bids
 --     GROUP BY `grouped`.`window_start`, `grouped`.`window_end` COMPUTE COUNT(*), SUM(`grouped`.`n`) FROM TABLE(TUMBLE((SELECT t AS `t`, n AS `n` FROM (SELECT `bids`.`window_time` AS t, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) AS `bids` GROUP BY `bids`.`window_start`, `bids`.`window_end`, `bids`.`window_time`)), DESCRIPTOR(`t`), INTERVAL '1' HOUR)) AS `grouped`
 --     GROUP BY `bids`.`window_start`, `bids`.`window_end`, `bids`.`window_time` COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) AS `bids`
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 1d27d7d2812832b7
 -- [120] group window with TUMBLE_PROCTIME
 --   plan:
 --     Aggregate by `bids`.`window_start`, `bids`.`window_end`: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       SubqueryAlias bids [spark] [I]
@@ -1989,6 +2018,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT PROCTIME() AS p, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS `bids` GROUP BY `bids`.`window_start`, `bids`.`window_end`
 --   checkpoint: bids
 --     GROUP BY `bids`.`window_start`, `bids`.`window_end` COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) AS `bids`
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: af3bb7c996001e64
 -- [121] group window over a join
 --   plan:
@@ -2436,6 +2466,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 -- [155] OPTIONS in a windowing function
 --   plan:
 --     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bids
 --       WindowAssign TUMBLE ts, size 10 min [spark] [I]
@@ -2447,6 +2478,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT window_end, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids /*+ OPTIONS('scan.parallelism'='2') */, DESCRIPTOR(ts), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end
 --   checkpoint: bids
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 10f932b2144e6223
 -- [156] BROADCAST
 --   plan:

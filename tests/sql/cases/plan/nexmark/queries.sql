@@ -401,12 +401,14 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       - bound: the lowest watermark of person, auction
 --         SubqueryAlias P [spark] [I]
 --           Aggregate by id, name, window_start, window_end [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of person
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan person (kafka) [spark] [I]
 --         SubqueryAlias A [spark] [I]
 --           Aggregate by seller, window_start, window_end [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of auction
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -421,6 +423,8 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     JOIN (SELECT seller, window_start AS starttime, window_end AS endtime FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY seller, window_start, window_end) AS A ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime
 --     GROUP BY id, name, window_start, window_end COMPUTE  FROM TABLE(TUMBLE(TABLE person, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     GROUP BY seller, window_start, window_end COMPUTE  FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.person
+--     TWO PHASES OVER default_catalog.default_database.auction
 --   digest: 3bf5ea6420d83c72
 -- [19] sink: none
 --   plan:

@@ -61,6 +61,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 -- [1] windows over tables of every kind: win agg
 --   plan:
 --     Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bid
 --       WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -72,6 +73,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     SELECT auction, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end
 --   checkpoint: bid
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: 7df235be69e02143
 -- [2] agg of win agg
 --   plan:
@@ -174,6 +176,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     - bound: the watermark of bid
 --       WindowAssign TUMBLE rt, size 20 s [spark] [I]
 --         Aggregate by auction, window_start, window_end, window_time: COUNT(*) [spark] [I]
+--         - first phase in the reading tasks
 --         - state: groups of open windows
 --         - bound: the watermark of bid
 --           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -186,6 +189,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --   checkpoint: bid
 --     GROUP BY window_start, window_end COMPUTE COUNT(*), SUM(c) FROM TABLE(TUMBLE((SELECT auction, COUNT(*) AS c, window_time AS rt FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end, window_time), DESCRIPTOR(rt), INTERVAL '20' SECOND))
 --     GROUP BY auction, window_start, window_end, window_time COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: 708e0c3131d5880a
 -- [11] win agg over regular join
 --   plan:
@@ -240,6 +244,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     Project auction, c [spark] [I]
 --       SubqueryAlias w [spark] [I]
 --         Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--         - first phase in the reading tasks
 --         - state: groups of open windows
 --         - bound: the watermark of bid
 --           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -251,6 +256,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     WITH w AS (SELECT auction, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) SELECT auction, c FROM w
 --   checkpoint: bid
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: e02b82c67c834bb0
 -- [16] q7
 --   plan:
@@ -380,6 +386,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 -- [25] having window
 --   plan:
 --     Aggregate by auction, window_start, window_end: COUNT(*), having COUNT(*) > 2 [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bid
 --       WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -391,10 +398,12 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     SELECT auction, COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end HAVING COUNT(*) > 2
 --   checkpoint: bid
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: 41718175331220ec
 -- [26] group window legacy
 --   plan:
 --     Aggregate by auction, `bid`.`window_start`, `bid`.`window_end`: COUNT(*) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bid
 --       SubqueryAlias bid [spark] [I]
@@ -407,6 +416,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     SELECT auction, `bid`.`window_start`, COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS `bid` GROUP BY auction, `bid`.`window_start`, `bid`.`window_end`
 --   checkpoint: bid
 --     GROUP BY auction, `bid`.`window_start`, `bid`.`window_end` COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) AS `bid`
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: 600d60d9dace7f0e
 -- [27] ts proctime tumble
 --   plan:
@@ -440,6 +450,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --         Scan auction AS a (kafka) [spark] [I]
 --         SubqueryAlias w [spark] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of bid
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -453,6 +464,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --   checkpoint: auction, bid
 --     JOIN (SELECT auction, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS w ON a.id = w.auction
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: 810365c3ba2ac184
 -- [30] left semi window
 --   plan:

@@ -173,6 +173,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --       - state: groups of open windows
 --       - bound: the watermark of bid
 --         Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--         - first phase in the reading tasks
 --         - state: groups of open windows
 --         - bound: the watermark of bid
 --           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -186,6 +187,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     GROUP BY x, y COMPUTE COUNT(*), MAX(n), SUM(n) FROM (SELECT s AS x, e AS y, SUM(n) AS n FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) GROUP BY s, e, auction)
 --     GROUP BY s, e, auction COMPUTE COUNT(*), SUM(n) FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end)
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: ae09aa1d15f32abf
 -- [8] values that differ
 --   plan:
@@ -309,12 +311,14 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --       - bound: the lowest watermark of bid, auction
 --         SubqueryAlias a [spark] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of bid
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan bid (kafka) [spark] [I]
 --         SubqueryAlias b [spark] [I]
 --           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of auction
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -329,6 +333,8 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e AND a.n >= b.m
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
+--     TWO PHASES OVER default_catalog.default_database.auction
 --   digest: 887abb24d82a7c70
 -- [16] sink: append
 --   as [15]
@@ -340,12 +346,14 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --       - bound: none
 --         SubqueryAlias a [spark] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of bid
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan bid (kafka) [spark] [I]
 --         SubqueryAlias b [spark] [I]
 --           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of auction
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -360,6 +368,8 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e AND a.n >= b.m
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
+--     TWO PHASES OVER default_catalog.default_database.auction
 --   digest: 887abb24d82a7c70
 -- [18] in WHERE
 --   plan:
@@ -370,12 +380,14 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --         - bound: the lowest watermark of bid, auction
 --           SubqueryAlias a [spark] [I]
 --             Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--             - first phase in the reading tasks
 --             - state: groups of open windows
 --             - bound: the watermark of bid
 --               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --                 Scan bid (kafka) [spark] [I]
 --           SubqueryAlias b [spark] [I]
 --             Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--             - first phase in the reading tasks
 --             - state: groups of open windows
 --             - bound: the watermark of auction
 --               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -390,6 +402,8 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     CROSS JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
+--     TWO PHASES OVER default_catalog.default_database.auction
 --   digest: d7ad309537e1ab0e
 -- [19] USING
 --   plan:
@@ -399,12 +413,14 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --       - bound: the lowest watermark of bid, auction
 --         SubqueryAlias a [spark] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of bid
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan bid (kafka) [spark] [I]
 --         SubqueryAlias b [spark] [I]
 --           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of auction
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -419,6 +435,8 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b USING (s, e)
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
+--     TWO PHASES OVER default_catalog.default_database.auction
 --   digest: dfca7a6e81cc9b72
 -- [20] an outer join
 --   plan:
@@ -428,12 +446,14 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --       - bound: the lowest watermark of bid, auction
 --         SubqueryAlias a [spark] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of bid
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan bid (kafka) [spark] [I]
 --         SubqueryAlias b [spark] [I]
 --           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of auction
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -448,6 +468,8 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     LEFT JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
+--     TWO PHASES OVER default_catalog.default_database.auction
 --   digest: 23913e66b1d2f204
 -- [21] sink: append
 --   as [20]
@@ -494,12 +516,14 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --       - bound: the lowest watermark of bid, auction
 --         SubqueryAlias a [spark] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of bid
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan bid (kafka) [spark] [I]
 --         SubqueryAlias b [spark] [I]
 --           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of auction
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -514,6 +538,8 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     FULL JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e AND a.auction = b.id
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
+--     TWO PHASES OVER default_catalog.default_database.auction
 --   digest: d095456516bae299
 -- [24] an outer join by WHERE has no bound
 --   plan:
@@ -631,12 +657,14 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --       - bound: the lowest watermark of bid, auction
 --         SubqueryAlias a [spark] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of bid
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan bid (kafka) [spark] [I]
 --         SubqueryAlias b [spark] [I]
 --           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of auction
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -652,6 +680,8 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
+--     TWO PHASES OVER default_catalog.default_database.auction
 --   digest: 6e15be47da27d02a
 -- [28] also in a query around it
 --   plan:
@@ -664,12 +694,14 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --         - bound: the lowest watermark of bid, auction
 --           SubqueryAlias a [spark] [I]
 --             Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--             - first phase in the reading tasks
 --             - state: groups of open windows
 --             - bound: the watermark of bid
 --               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --                 Scan bid (kafka) [spark] [I]
 --           SubqueryAlias b [spark] [I]
 --             Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--             - first phase in the reading tasks
 --             - state: groups of open windows
 --             - bound: the watermark of auction
 --               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -685,6 +717,8 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
+--     TWO PHASES OVER default_catalog.default_database.auction
 --   digest: 2e3fab867882b37c
 -- [29] by both ends they are not followed: Spark ends groups by one column
 --   plan:

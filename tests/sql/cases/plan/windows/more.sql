@@ -24,6 +24,7 @@ SELECT DISTINCT CAST(window_start AS DATE) AS window_start, CAST(window_end AS D
 -- [1] other windows: HOP
 --   plan:
 --     Aggregate by auction, window_start, window_end, window_time: AVG(price) [spark] [I]
+--     - first phase in the reading tasks
 --     - state: groups of open windows
 --     - bound: the watermark of bid
 --       WindowAssign HOP dateTime, size 10 s, slide 2 s [spark] [I]
@@ -35,6 +36,7 @@ SELECT DISTINCT CAST(window_start AS DATE) AS window_start, CAST(window_end AS D
 --     SELECT auction, AVG(price) AS a, window_time AS rt FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end, window_time
 --   checkpoint: bid
 --     GROUP BY auction, window_start, window_end, window_time COMPUTE AVG(price) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: e0e5069ea9478b78
 -- [2] CUMULATE
 --   plan:
@@ -113,6 +115,7 @@ SELECT DISTINCT CAST(window_start AS DATE) AS window_start, CAST(window_end AS D
 --     - state: groups of open windows
 --     - bound: the watermark of bid
 --       Aggregate by window_start, window_end, auction: COUNT(*) [spark] [I]
+--       - first phase in the reading tasks
 --       - state: groups of open windows
 --       - bound: the watermark of bid
 --         WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -125,6 +128,7 @@ SELECT DISTINCT CAST(window_start AS DATE) AS window_start, CAST(window_end AS D
 --   checkpoint: bid
 --     GROUP BY window_start, window_end COMPUTE COUNT(*), MAX(n) FROM (SELECT window_start, window_end, auction, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end, auction)
 --     GROUP BY window_start, window_end, auction COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: cd4197dc198b92df
 -- [8] DISTINCT and joins around
 --   plan:

@@ -1,0 +1,432 @@
+"""Aggregations by windows in two phases: reading tasks group the rows, and Spark puts the groups together.
+
+Found in a plan for TUMBLE, HOP and CUMULATE over one table that is read once, where every key and argument is in the
+set of `expressions/fragments.py`. The second phase is written in the SELECT that Spark runs, in place of the calls.
+State of a query in two phases is other state: a checkpoint of one needs them for good. So Spark makes both phases where
+a condition is one that tasks do not check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from penstock.catalog.model import types as t
+from penstock.catalog.model.table import Schema
+from penstock.connector.expression import (
+    COUNTED,
+    Constant,
+    Expression,
+    NamedExpression,
+    PartialAggregate,
+    PartialFunction,
+    PartialResult,
+)
+from penstock.sql.dialect import WindowKind, to_spark_query, to_text
+from penstock.sql.dialect.spark.types import FRACTIONS, INTEGERS, TYPES, kind_of, number_kind
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, is_windowing
+from penstock.sql.expressions.value_types import WHOLE
+from penstock.sql.plan.logical import nodes
+from penstock.sql.plan.logical.plan import Plan, walk
+from penstock.sql.plan.rules.aggregate import own_aggregates, without_filter
+from penstock.sql.plan.rules.push_filters import (
+    KnownRows,
+    RowNames,
+    all_of,
+    checked_parts,
+    is_sure,
+    read_once,
+    rows_of_operators,
+)
+from penstock.sql.syntax.nodes import ScanTable
+from penstock.sql.syntax.traversal import find_nodes
+
+_KINDS = (WindowKind.TUMBLE, WindowKind.HOP, WindowKind.CUMULATE)
+_COMPARED = (
+    t.BooleanType, *WHOLE, t.FloatType, t.DoubleType, t.DecimalType, t.VarCharType, t.DateType, t.TimestampType,
+    t.TimestampLtzType,
+)  # fmt: skip
+"""Types of keys, and of what MIN and MAX compare."""
+_SUM_DIGITS = 10
+"""Digits that a sum of DECIMALs has more than these, in Spark."""
+_MOST_DIGITS = 38
+_CLAUSES = {"expressions", "from_", "where", "group", "having"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedCall:
+    """An aggregate of the query; `text` is Spark SQL for it, with {0}, {1} in the place of its `parts`."""
+
+    call: exp.Expr
+    text: str
+    parts: tuple[PartialResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoPhases:
+    """How an aggregation by windows over one table runs in two phases.
+
+    `by_tasks`: the reading tasks make the first one, else Spark does. `keys` are the keys that are no bounds of
+    windows, and the columns that groups have in their place.
+    """
+
+    aggregate: PartialAggregate
+    by_tasks: bool
+    keys: tuple[tuple[exp.Expr, str], ...]
+    calls: tuple[MergedCall, ...]
+
+
+def find_two_phases(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, TwoPhases]:
+    """Return the aggregations that run in two phases, by the number of their table in `schemas`."""
+    every = rows_of_operators(plan, schemas)
+    once = read_once(plan)
+    found: dict[int, TwoPhases] = {}
+    for node in walk(plan.root):
+        if isinstance(node, nodes.Aggregate):
+            scan, phases = _of_aggregate(node, every, schemas)
+            if phases is not None and scan in once:
+                found[scan] = phases
+    return found
+
+
+_NONE = (-1, None)
+
+
+def _of_aggregate(
+    node: nodes.Aggregate, every: Mapping[int, KnownRows], schemas: Sequence[Schema]
+) -> tuple[int, TwoPhases | None]:
+    window, condition = _window_below(node)
+    rows = None if window is None else every.get(id(window.input))
+    if window is None or rows is None or not node.windowed or not _is_plain(node):
+        return _NONE
+    schema = schemas[rows.scan]
+    time = _rowtime(rows, window, schema)
+    if time is None:
+        return _NONE
+    columns = (*rows.columns, *((name, None) for name in WINDOW_COLUMNS))
+    names = RowNames(replace(rows, columns=columns), node.block.relations)
+    keys, calls = _keys(node, names), _calls(node.block.select, names)
+    if keys is None or calls is None or not _is_covered(node.block.select, keys, calls):
+        return _NONE
+    checked = _checked(condition, names)
+    parts = dict.fromkeys(part for call in calls for part in call.parts)
+    aggregate = PartialAggregate(
+        time=NamedExpression(name=window.time_column, value=time),
+        pane_ms=window.slide_ms or window.step_ms or window.size_ms,
+        offset_ms=window.offset_ms,
+        keys=tuple(NamedExpression(name=name, value=value) for _, name, value in keys),
+        results=tuple(parts),
+        condition=checked,
+    )
+    phases = TwoPhases(
+        aggregate=aggregate,
+        by_tasks=not rows.open and (checked is not None or condition is None),
+        keys=tuple((key, name) for key, name, _ in keys),
+        calls=calls,
+    )
+    return rows.scan, phases
+
+
+def _window_below(node: nodes.Aggregate) -> tuple[nodes.WindowAssign | None, exp.Expr | None]:
+    """Return the windowing function that an aggregation reads, and the condition in between."""
+    below: nodes.Node = node.input
+    condition: exp.Expr | None = None
+    if isinstance(below, nodes.Filter) and below.clause is nodes.Clause.WHERE:
+        condition, below = below.condition, below.input
+    if isinstance(below, nodes.SubqueryAlias) and not below.names:
+        below = below.input
+    if isinstance(below, nodes.WindowAssign) and below.kind in _KINDS:
+        return below, condition
+    return None, None
+
+
+def _is_plain(node: nodes.Aggregate) -> bool:
+    """Return whether a SELECT has keys, aggregates and what is computed of them, and nothing else."""
+    select = node.block.select
+    group = select.args.get("group")
+    clauses = {name for name, value in select.args.items() if value}
+    if (
+        group is None
+        or not clauses <= _CLAUSES
+        or {k for k, v in group.args.items() if v} != {"expressions"}
+    ):
+        return False
+    if node.grouping_sets is not None or node.star or len(node.block.relations) != 1:
+        return False
+    parts = [*select.expressions, *group.expressions]
+    parts += [part for name in ("where", "having") if (part := select.args.get(name)) is not None]
+    return not any(part.find(exp.Window, exp.Query) for part in parts)
+
+
+def _rowtime(rows: KnownRows, window: nodes.WindowAssign, schema: Schema) -> Expression | None:
+    """Return the time of a windowing function, where it is the rowtime of the table."""
+    if schema.watermark is None:
+        return None
+    names = [name for name, _ in rows.columns]
+    if names.count(window.time_column) != 1 or set(names) & set(WINDOW_COLUMNS):
+        return None
+    time = dict(rows.columns)[window.time_column]
+    own = dict(rows.table)[schema.watermark.column]
+    if (
+        time is None
+        or time != own
+        or not isinstance(time.type, t.TimestampType | t.TimestampLtzType)
+    ):
+        return None
+    return time
+
+
+def _checked(condition: exp.Expr | None, names: RowNames) -> Expression | None:
+    """Return a condition as tasks check it; None where they do not, or there is none."""
+    if condition is None:
+        return None
+    parts, is_open = checked_parts(condition, names)
+    return None if is_open else all_of([value for _, value in parts])
+
+
+def _keys(
+    node: nodes.Aggregate, names: RowNames
+) -> tuple[tuple[exp.Expr, str, Expression], ...] | None:
+    found: list[tuple[exp.Expr, str, Expression]] = []
+    for key in node.keys:
+        if isinstance(key.value, exp.Column) and key.value.name in WINDOW_COLUMNS:
+            continue
+        value = names.value(key.value)
+        if value is None or isinstance(value, Constant) or not is_sure(value):
+            return None
+        if key.determined or key.telling_calls or not isinstance(value.type, _COMPARED):
+            return None
+        found.append((key.value, f"__key_{len(found)}", value))
+    return tuple(found)
+
+
+# --- aggregates ---
+
+
+def _calls(select: exp.Select, names: RowNames) -> tuple[MergedCall, ...] | None:
+    """Return the aggregates of a SELECT in two phases; None where one of them has none."""
+    known: dict[tuple[PartialFunction, Expression | None, Expression | None], PartialResult] = {}
+    found: list[MergedCall] = []
+    for node in own_aggregates(select):
+        outer = node.parent if isinstance(node.parent, exp.Filter) else node
+        assert outer is not None, "it is in the SELECT"
+        merged = _merged(outer, names)
+        if merged is None:
+            return None
+        parts = []
+        for part in merged.parts:
+            key = (part.function, part.argument, part.condition)
+            parts.append(known.setdefault(key, replace(part, name=f"__part_{len(known)}")))
+        found.append(replace(merged, parts=tuple(parts)))
+    return tuple(found)
+
+
+def _merged(call: exp.Expr, names: RowNames) -> MergedCall | None:
+    node, filtered = without_filter(call)
+    condition = None if filtered is None else names.value(filtered)
+    if filtered is not None:
+        if condition is None or not is_sure(condition):
+            return None
+        if not isinstance(condition.type, t.BooleanType):
+            return None
+    if set(_parts_of(node)) != {"this"} or isinstance(node.this, exp.Distinct):
+        return None
+    if isinstance(node, exp.Count) and _is_of_rows(node.this):
+        return MergedCall(call=call, text=_COUNT, parts=(_part(_Function.COUNT, None, condition),))
+    argument = names.value(node.this)
+    if argument is None or not is_sure(argument) or not isinstance(argument.type, _COMPARED):
+        return None
+    function = _FUNCTIONS.get(type(node))
+    found = None if function is None else function(node, argument)
+    if found is None:
+        return None
+    text, functions = found
+    parts = tuple(_part(one, argument, condition) for one in functions)
+    return MergedCall(call=call, text=text, parts=parts)
+
+
+def _parts_of(node: exp.Expr) -> Iterator[str]:
+    return (name for name, value in node.args.items() if value and name != "big_int")
+
+
+def _is_of_rows(value: exp.Expr) -> bool:
+    return isinstance(value, exp.Star | exp.Literal)
+
+
+_Function = PartialFunction
+_COUNT = "coalesce(sum({0}), 0)"
+_Merged = tuple[str, tuple[PartialFunction, ...]] | None
+
+
+def _part(
+    function: PartialFunction, argument: Expression | None, condition: Expression | None
+) -> PartialResult:
+    kind: t.LogicalType = t.BigIntType()
+    if argument is not None and function is not _Function.COUNT:
+        bare = replace(argument.type, nullable=True)
+        kind = _sum_type(bare) if function is _Function.SUM else bare
+    return PartialResult(
+        name="", function=function, argument=argument, condition=condition, type=kind
+    )
+
+
+def _sum_type(kind: t.LogicalType) -> t.LogicalType:
+    match kind:
+        case t.DecimalType(precision=precision, scale=scale):
+            return t.DecimalType(precision=precision + _SUM_DIGITS, scale=scale)
+        case t.FloatType() | t.DoubleType():
+            return t.DoubleType()
+        case _:
+            return t.BigIntType()
+
+
+def _count(_: exp.Expr, __: Expression) -> _Merged:
+    return _COUNT, (_Function.COUNT,)
+
+
+def _sum(_: exp.Expr, argument: Expression) -> _Merged:
+    kind = argument.type
+    if isinstance(kind, (*WHOLE, t.FloatType, t.DoubleType)):
+        return "sum({0})", (_Function.SUM,)
+    if isinstance(kind, t.DecimalType) and kind.precision + _SUM_DIGITS <= _MOST_DIGITS:
+        # the sum of sums has more digits than the sum, which is an error where Spark's own is one
+        return f"CAST(sum({{0}}) AS {_sum_type(kind)})", (_Function.SUM,)
+    return None
+
+
+def _average(node: exp.Expr, argument: Expression) -> _Merged:
+    """Return AVG as `dialect/spark/aggregates.py` writes it, by sum and count."""
+    kind, found = number_kind(node.this), argument.type
+    parts = (_Function.SUM, _Function.COUNT)
+    if isinstance(found, t.DecimalType) or not isinstance(
+        found, (*WHOLE, t.FloatType, t.DoubleType)
+    ):
+        return None
+    text = "sum(CAST({0} AS DOUBLE)) / nullif(sum({1}), 0)"
+    if kind == exp.DType.BIGINT and isinstance(found, t.BigIntType):
+        return "(sum(CAST({0} AS DECIMAL(38, 0))) DIV nullif(sum({1}), 0))", parts
+    if kind in INTEGERS or kind == exp.DType.FLOAT:
+        same = kind == exp.DType.FLOAT or not isinstance(found, t.BigIntType)
+        return (f"CAST({text} AS {TYPES[kind]})", parts) if same else None
+    return f"({text})", parts
+
+
+def _least(node: exp.Expr, _: Expression) -> _Merged:
+    name = "min" if isinstance(node, exp.Min) else "max"
+    return f"{name}({{0}})", (_Function(name),)
+
+
+_FUNCTIONS: Mapping[type[exp.Expr], Callable[[exp.Expr, Expression], _Merged]] = {
+    exp.Count: _count,
+    exp.Sum: _sum,
+    exp.Avg: _average,
+    exp.Min: _least,
+    exp.Max: _least,
+}
+
+
+# --- the SELECT that Spark runs ---
+
+
+def _is_covered(
+    select: exp.Select,
+    keys: Sequence[tuple[exp.Expr, str, Expression]],
+    calls: Sequence[MergedCall],
+) -> bool:
+    """Return whether keys, aggregates and bounds of windows are all that a SELECT names behind its FROM and WHERE."""
+    taken = [key for key, _, _ in keys] + [call.call for call in calls]
+    parts = [*select.expressions, *([select.args["having"]] if select.args.get("having") else [])]
+    pending: list[exp.Expr] = list(parts)
+    while pending:
+        node = pending.pop()
+        if node in taken:
+            continue
+        if isinstance(node, exp.Column) and node.name not in WINDOW_COLUMNS:
+            return False
+        pending += [child for child in node.iter_expressions() if isinstance(child, exp.Expr)]
+    return True
+
+
+def write_second_phase(query: exp.Expr, scan: int, phases: TwoPhases) -> None:
+    """Write the aggregation over a table as one of groups, in place; the query has no WITH.
+
+    Where tasks make the first phase, the windowing function reads the table, which is then one of groups.
+    """
+    (table,) = (node for node in find_nodes(query, ScanTable) if node.scan == scan)
+    path = [*_ancestors(table)]
+    call = next(i for i, node in enumerate(path) if is_windowing(node.parent or node))
+    select = next(node for node in path[call:] if isinstance(node, exp.Select))
+    _write_calls(select, phases)
+    if not phases.by_tasks:
+        return
+    counts = phases.aggregate.condition is not None
+    select.set("where", exp.Where(this=exp.column(COUNTED, quoted=True)) if counts else None)
+    read = table.copy()
+    read.set("counts_late", True)
+    # an argument may be given by its name
+    argument = path[call - 2] if isinstance(path[call - 1], exp.Kwarg) else path[call - 1]
+    argument.replace(read)
+
+
+def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
+    found: exp.Expr | None = node
+    while found is not None:
+        yield found
+        found = found.parent
+
+
+def _write_calls(select: exp.Select, phases: TwoPhases) -> None:
+    merged = {call.call: call for call in phases.calls}
+    keys = dict(phases.keys) if phases.by_tasks else {}
+    items = [_named(item) for item in select.expressions]
+    select.set("expressions", items)
+    roots = [
+        *items,
+        *(part for n in ("group", "having") if (part := select.args.get(n)) is not None),
+    ]
+    pending: list[exp.Expr] = list(roots)
+    while pending:
+        node = pending.pop()
+        if node in merged:
+            node.replace(_second(node, merged[node], by_tasks=phases.by_tasks))
+        elif node in keys:
+            column = exp.column(keys[node], quoted=True)
+            column.type = node.type
+            node.replace(column)
+        else:
+            pending += [child for child in node.iter_expressions() if isinstance(child, exp.Expr)]
+
+
+def _named(item: exp.Expr) -> exp.Expr:
+    """Return a value of a SELECT under the name that it has by itself, or its text."""
+    if isinstance(item, exp.Alias):
+        return item
+    return exp.alias_(item.copy(), item.output_name or to_text(item), quoted=True)
+
+
+def _second(node: exp.Expr, call: MergedCall, *, by_tasks: bool) -> exp.Expr:
+    core, condition = without_filter(node)
+    parts = [
+        f"`{part.name}`" if by_tasks else _of_row(part, core, condition) for part in call.parts
+    ]
+    text = exp.Var(this=call.text.format(*parts))
+    # what is computed of it is written by its type
+    known = number_kind(node) if kind_of(node) in FRACTIONS else kind_of(node)
+    if known != exp.DType.UNKNOWN:
+        text.type = node.type
+    return text
+
+
+def _of_row(part: PartialResult, core: exp.Expr, condition: exp.Expr | None) -> str:
+    """Write the partial result of one row."""
+    tests = [] if condition is None else [f"({to_spark_query(condition.copy())})"]
+    if part.function is _Function.COUNT:
+        if part.argument is not None:
+            tests.append(f"{to_spark_query(core.this.copy())} IS NOT NULL")
+        return f"CASE WHEN {' AND '.join(tests)} THEN 1 ELSE 0 END" if tests else "1"
+    value = to_spark_query(core.this.copy())
+    if tests:
+        value = f"CASE WHEN {tests[0]} THEN {value} END"
+    return f"CAST({value} AS {part.type})" if part.function is _Function.SUM else value

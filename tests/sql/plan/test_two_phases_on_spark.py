@@ -1,0 +1,150 @@
+"""Aggregations in two phases give what Spark's own give, for keys, NULL, times and numbers of all kinds."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import datetime, timedelta
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import ArithmeticException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from penstock.sql.convert.statement import parse_statement
+from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.physical.frames import FrameBuilder
+from penstock.sql.script.splitter import split
+from penstock.sql.statements.statement import Select
+from tests.sql.sql_objects import new_namespace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from penstock.sql.plan.analysed import AnalysedQuery
+
+TABLE = """
+CREATE TABLE bids (
+  k STRING, b BOOLEAN, t TINYINT, h SMALLINT, i INT, n BIGINT, f FLOAT, d DOUBLE, p DECIMAL(10, 2), q DECIMAL(28, 3),
+  s VARCHAR(20), day DATE, at TIMESTAMP(3), other TIMESTAMP_LTZ(6), r ROW<x INT, y STRING>, twice AS k || k,
+  WATERMARK FOR at AS at
+) WITH ('connector' = 'filesystem', 'path' = 'bids', 'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601');
+"""
+WINDOWS = (
+    "TUMBLE(TABLE bids, DESCRIPTOR(at), INTERVAL '10' SECOND)",
+    "TUMBLE(DATA => TABLE bids, TIMECOL => DESCRIPTOR(at), SIZE => INTERVAL '1' MINUTE, `OFFSET` => INTERVAL '7' SECOND)",
+    "HOP(TABLE bids, DESCRIPTOR(at), INTERVAL '5' SECOND, INTERVAL '20' SECOND)",
+    "CUMULATE(TABLE bids, DESCRIPTOR(at), INTERVAL '10' SECOND, INTERVAL '1' MINUTE)",
+)
+BOUNDS = "window_start, window_end"
+QUERIES = (
+    (f"{BOUNDS}, COUNT(*), COUNT(1), COUNT(k), COUNT(d)", f"{BOUNDS}", ""),
+    (f"{BOUNDS}, w.k AS key, SUM(t), SUM(h), SUM(i), SUM(n), SUM(f), SUM(d), SUM(p), SUM(q)", f"{BOUNDS}, w.k", ""),
+    (f"k || '!' AS kk, {BOUNDS}, AVG(t), AVG(h), AVG(i), AVG(n), AVG(f), AVG(d)", f"k, {BOUNDS}", ""),
+    (f"{BOUNDS}, MIN(b), MAX(b), MIN(i), MAX(n), MIN(f), MAX(d), MIN(p), MAX(q), MIN(s), MAX(k), MIN(day), MAX(at), "
+     "MIN(other), MAX(other)", BOUNDS, ""),
+    (f"COUNT(*) FILTER (WHERE i > 0) AS c, SUM(i) FILTER (WHERE k = 'a'), AVG(d) FILTER (WHERE b), MIN(s) FILTER "
+     f"(WHERE p IS NULL), {BOUNDS}, window_time", f"{BOUNDS}, window_time", ""),
+    (f"{BOUNDS}, k, r.x, SUM(i) / COUNT(*), SUM(i) * 2, COUNT(*) + MAX(i), CASE WHEN COUNT(n) > 1 THEN 'many' END",
+     f"{BOUNDS}, k, r.x", "HAVING COUNT(*) > 1 AND (k IS NULL OR k <> 'b')"),
+    (f"{BOUNDS}, twice, day, p, t, b, MAX(r.x) - MIN(r.x), AVG(d) / COUNT(*), AVG(n) / 2", f"twice, p, t, b, day, {BOUNDS}", ""),
+    (f"SUBSTRING(k FROM 1 FOR 1), {BOUNDS}, SUM(CASE WHEN i > 0 THEN n ELSE 0 END), COUNT(CASE WHEN i = 1 THEN k END)",
+     f"{BOUNDS}, SUBSTRING(k FROM 1 FOR 1)", "HAVING SUM(CASE WHEN i > 0 THEN n ELSE 0 END) IS NOT NULL"),
+)  # fmt: skip
+CONDITIONS = ("", "WHERE i > -2 AND (k <> 'c' OR k IS NULL)")
+
+
+def rows(seed: int, count: int) -> list[dict[str, Any]]:
+    """Draw rows in which many values are NULL; fractions have exact sums."""
+    draw = random.Random(seed)
+
+    def maybe(value: Any) -> Any:
+        return None if draw.random() < 0.15 else value
+
+    found = []
+    for _ in range(count):
+        at = datetime(1970, 1, 1) + timedelta(milliseconds=draw.randrange(-90_000, 90_000))
+        found.append({
+            "k": maybe(draw.choice("abcß")), "b": maybe(draw.random() < 0.5), "t": maybe(draw.randrange(-128, 128)),
+            "h": maybe(draw.randrange(-(2**15), 2**15)), "i": maybe(draw.randrange(-5, 6)),
+            "n": maybe(draw.choice([1, -7, 2**40, 2**53 + 1, -(2**60)])), "f": maybe(draw.randrange(-9, 9) / 4),
+            "d": maybe(draw.randrange(-99, 99) / 8), "p": maybe(draw.randrange(-5, 5) / 4),
+            "q": maybe(draw.randrange(-999, 999)), "s": maybe(draw.choice(["", "A", "a", "é", "\U0001f986", "\uffff"])),
+            "day": maybe(f"{at:%Y-%m-%d}"), "at": maybe(at.isoformat("T", "milliseconds")),
+            "other": maybe(at.isoformat("T", "milliseconds") + "Z"), "r": maybe({"x": maybe(draw.randrange(3)), "y": ""}),
+        })  # fmt: skip
+    return found
+
+
+def planned(text: str, project: Path) -> AnalysedQuery:
+    """Check a query."""
+    namespace = new_namespace(TABLE)
+    (statement,) = (parse_statement(one, namespace) for one in split(f"{text};", "f.sql"))
+    assert isinstance(statement, Select)
+    return analyse(statement.query, namespace, project, appends=True)
+
+
+def answers(frames: list[DataFrame]) -> list[list[str]]:
+    """Compute the rows of frames in one job, as sorted texts."""
+    texts = [
+        frame.toDF(*(f"c{i}" for i in range(len(frame.columns)))).select(
+            F.lit(number).alias("number"), F.to_json(F.struct("*")).alias("row")
+        )
+        for number, frame in enumerate(frames)
+    ]
+    rows = reduce(DataFrame.unionAll, texts).collect()
+    return [sorted(row["row"] for row in rows if row["number"] == n) for n in range(len(frames))]
+
+
+def test_two_phases_give_what_spark_gives(spark: SparkSession, project: Path) -> None:
+    """In the first one by tasks and, where a condition is not one of theirs, by Spark."""
+    (project / "bids").mkdir()
+    for part in range(3):
+        lines = "\n".join(map(json.dumps, rows(part, 200)))
+        (project / "bids" / f"{part}.json").write_text(lines, encoding="utf-8")
+    builder = FrameBuilder(
+        spark=spark, workdir=project, project=project, conf={}, default_limit=None
+    )
+    texts: list[str] = []
+    pairs: list[tuple[AnalysedQuery, AnalysedQuery]] = []
+    for index, (items, keys, having) in enumerate(QUERIES):
+        for window in WINDOWS if index < 2 else WINDOWS[index % 4 :][:1]:
+            start = f"SELECT {items} FROM TABLE({window}) AS w"
+            where, end = CONDITIONS[index % 2], f"GROUP BY {keys} {having}"
+            query = planned(f"{start} {where} {end}", project)
+            assert query.leaves[0].grouped is not None, items
+            texts.append(items)
+            pairs.append((query, query.in_one_phase()))
+        outside = planned(f"{start} WHERE MD5(s) <> '' {end}", project)
+        (by_spark,) = (form for form in outside.in_other_phases() if form.phases)
+        assert outside.phases == ()
+        texts.append(f"{items}, both by Spark")
+        pairs.append((by_spark, outside))
+    frames = [builder.build(form, streaming=False) for pair in pairs for form in pair]
+    found = answers(frames)
+
+    for number, text in enumerate(texts):
+        two, one = frames[2 * number : 2 * number + 2]
+        assert [f.dataType for f in two.schema] == [f.dataType for f in one.schema], text
+        assert len(found[2 * number]) > 3, text
+        assert found[2 * number] == found[2 * number + 1], text
+
+
+def test_sums_fail_as_spark_s_do(spark: SparkSession, project: Path) -> None:
+    """One beyond 64 bits is an error, as it is in one phase."""
+    (project / "bids").mkdir()
+    lines = [{"n": 2**63 - 1, "at": "2026-01-01T00:00:00"}, {"n": 5, "at": "2026-01-01T00:00:01"}]
+    (project / "bids" / "1.json").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    builder = FrameBuilder(
+        spark=spark, workdir=project, project=project, conf={}, default_limit=None
+    )
+    query = planned(f"SELECT {BOUNDS}, SUM(n) FROM TABLE({WINDOWS[0]}) GROUP BY {BOUNDS}", project)
+
+    assert query.leaves[0].grouped is not None
+    for form in (query, query.in_one_phase()):
+        with pytest.raises(ArithmeticException, match="overflow"):
+            builder.build(form, streaming=False).collect()
