@@ -18,6 +18,7 @@ from penstock.catalog.model import types as t
 from penstock.connector.arrow import arrow_type
 from penstock.connector.expression import Constant, Expression, FieldValue, FunctionCall
 from penstock.connector.functions.numbers import NUMBER_FUNCTIONS
+from penstock.connector.functions.patterns import PATTERN_FUNCTIONS
 from penstock.connector.functions.texts import TEXT_FUNCTIONS
 from penstock.connector.functions.times import TIME_FUNCTIONS
 
@@ -152,6 +153,7 @@ def _cast(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
 FUNCTIONS: Mapping[str, Callable[[list[pa.Array], pa.DataType], pa.Array]] = {
     **TEXT_FUNCTIONS,
     **NUMBER_FUNCTIONS,
+    **PATTERN_FUNCTIONS,
     **TIME_FUNCTIONS,
     "cast": _cast,
     "case": _case,

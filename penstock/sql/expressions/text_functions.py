@@ -22,6 +22,7 @@ from penstock.sql.expressions.arguments import (
     text_constant,
     text_of,
 )
+from penstock.sql.expressions.java_patterns import read_pattern
 from penstock.sql.expressions.value_types import BOOLEAN, OutsideError
 
 _MOST_PADDING = 1_000
@@ -198,6 +199,37 @@ def _like(tree: exp.Expr, compiled: Compile) -> Expression:
     return like(tree, "", compiled)
 
 
+# --- regular expressions ---
+
+
+def _regexp(arguments: Sequence[exp.Expr], compiled: Compile) -> Expression:
+    text, pattern = arguments
+    read = read_pattern(constant_text(pattern))
+    constants = map(text_constant, (read.re2, read.python))
+    return FunctionCall(
+        function="matches", arguments=(text_of(text, compiled), *constants), type=BOOLEAN
+    )
+
+
+def _regexp_extract(arguments: Sequence[exp.Expr], compiled: Compile) -> Expression:
+    text, pattern, *group = arguments
+    number = constant_number(group[0]) if group else 0
+    if number < 0:
+        raise OutsideError
+    read = read_pattern(constant_text(pattern), number)
+    constants = map(text_constant, (read.re2, read.python))
+    return text_call("regexp_extract", text_of(text, compiled), *constants)
+
+
+def _regexp_replace(arguments: Sequence[exp.Expr], compiled: Compile) -> Expression:
+    text, pattern, put = arguments
+    read = read_pattern(constant_text(pattern))
+    if read.empty:
+        raise OutsideError  # an empty match behind another one is one in Java alone
+    constants = map(text_constant, (read.re2, read.python, constant_text(put, empty=True)))
+    return text_call("regexp_replace", text_of(text, compiled), *constants)
+
+
 TEXT_NODES: Mapping[type[exp.Expr], Callable[[exp.Expr, Compile], Expression]] = {
     exp.Substring: _substring,
     exp.Trim: _trim,
@@ -227,6 +259,9 @@ TEXT_FUNCTIONS: Mapping[str, tuple[int, int | None, FunctionForm]] = {
     "ENDSWITH": (2, 2, _begins("ends_with")),
     "REPLACE": (3, 3, _replace),
     "SPLIT_INDEX": (3, 3, _split_index),
+    "REGEXP": (2, 2, _regexp),
+    "REGEXP_EXTRACT": (2, 3, _regexp_extract),
+    "REGEXP_REPLACE": (3, 3, _regexp_replace),
     "LPAD": (3, 3, _padded("lpad")),
     "RPAD": (3, 3, _padded("rpad")),
 }
