@@ -66,11 +66,6 @@ class FileMaintenance:
     optimize_interval_ms: int | None = None
 
     @property
-    def needs_batches(self) -> bool:
-        """Whether Spark's own Delta sink cannot do it."""
-        return self.target_file_bytes is not None or self.optimize_interval_ms is not None
-
-    @property
     def settings(self) -> dict[str, str]:
         """Return the settings of a session that writes once or optimizes (DeltaSQLConf)."""
         if self.target_file_bytes is None:

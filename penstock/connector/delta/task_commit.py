@@ -8,7 +8,6 @@ Spark's writer, which does what the table asks for now.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import time
@@ -28,8 +27,9 @@ from penstock.connector.delta.log import LogForm
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.delta.table import translate_errors
 from penstock.connector.delta.task_output import task_output
+from penstock.connector.delta.transaction import Transaction
 from penstock.connector.file_output import FileOutput, WrittenByEngine, WrittenFile
-from penstock.connector.spark.internals import file_system, java_session, jvm_of
+from penstock.connector.spark.internals import file_system
 from penstock.connector.spark.source.columns import FILE, FILE_ROWS, FILE_SIZE, FILE_STATISTICS
 from penstock.connector.spark.source.parquet_file import COMPRESSIONS
 from penstock.connector.spark.source.task import PASSED_OVER
@@ -108,42 +108,21 @@ def commit_files(
 
     Raises SinkError, StateMismatchError for another table, and Delta's errors for commits of others that conflict.
     """
-    spark, files, output = batch.spark, written.files, written.output
-    jvm = jvm_of(spark)
-    delta = jvm.org.apache.spark.sql.delta
-    none = jvm.scala.Option.empty()
+    files, output = written.files, written.output
     with translate_errors(target.shown):
-        # what runs behind a commit takes its settings from there
-        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(java_session(spark))
-        delta_log = delta.DeltaLog.forTable(java_session(spark), target.location)
-        transaction = delta_log.startTransaction(none, none)
-        if transaction.txnVersion(batch.application_id) >= batch.batch_id:
+        transaction = Transaction.begin(target, batch)
+        if transaction.has_batch():
             remove_files(written)
             return True
-        form = LogForm(
-            metadata=_fields(transaction.metadata(), "metaData"),
-            protocol=_fields(transaction.protocol(), "protocol"),
-        )
+        form = LogForm(metadata=transaction.metadata, protocol=transaction.protocol)
         if written.table_id not in (None, form.metadata["id"]):
             raise replaced_table(target)
         _check_there(target, written)
         if _differ(task_output(target, form, output.filled), output):
             return False
         if files:
-            transaction.registerPostCommitHook(_module(delta.hooks, "AutoCompact"))
-        transaction.registerSQLMetrics(java_session(spark), _metrics(spark, files))
-        parse = _module(delta.actions, "Action").fromJson
-        actions = jvm.java.util.ArrayList()
-        for action in _actions(files, batch):
-            actions.add(parse(json.dumps(action)))
-        seq = jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq()
-        write = getattr(delta, "DeltaOperations$StreamingUpdate")(
-            jvm.org.apache.spark.sql.streaming.OutputMode.Append(),
-            batch.application_id,
-            batch.batch_id,
-            jvm.scala.Option.apply(note),
-        )
-        transaction.commit(seq, write)
+            transaction.compact_behind()
+        transaction.commit(transaction.parsed(_actions(files)), _counts(files), note)
     return True
 
 
@@ -190,25 +169,8 @@ def _differ(found: FileOutput | WrittenByEngine, output: FileOutput) -> bool:
     return replace(found, compression=output.compression, shown=output.shown) != output
 
 
-def _fields(action: Any, name: str) -> dict[str, Any]:
-    fields: dict[str, Any] = json.loads(action.json())[name]
-    return fields
-
-
-def _module(package: Any, name: str) -> Any:
-    """Return an object of Scala."""
-    return getattr(getattr(package, f"{name}$"), "MODULE$")
-
-
-def _actions(files: Sequence[WrittenFile], batch: MicroBatch) -> Iterator[dict[str, Any]]:
+def _actions(files: Sequence[WrittenFile]) -> Iterator[dict[str, Any]]:
     now_ms = time.time_ns() // 1_000_000
-    yield {
-        "txn": {
-            "appId": batch.application_id,
-            "version": batch.batch_id,
-            "lastUpdated": now_ms,
-        }
-    }
     for file in files:
         yield {
             "add": {
@@ -222,21 +184,11 @@ def _actions(files: Sequence[WrittenFile], batch: MicroBatch) -> Iterator[dict[s
         }
 
 
-def _metrics(spark: SparkSession, files: Sequence[WrittenFile]) -> Any:
-    """Make what the history of the table shows of the commit."""
-    counts = {
+def _counts(files: Sequence[WrittenFile]) -> dict[str, int]:
+    """Count what the history of the table shows of the commit."""
+    return {
         "numAddedFiles": len(files),
         "numRemovedFiles": 0,
         "numOutputRows": sum(file.rows for file in files),
         "numOutputBytes": sum(file.size_bytes for file in files),
     }
-    jvm = jvm_of(spark)
-    made = jvm.java.util.HashMap()
-    for name, count in counts.items():
-        metric = jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(
-            java_session(spark).sparkContext(), name
-        )
-        metric.set(count)
-        made.put(name, metric)
-    scala_map = jvm.scala.jdk.javaapi.CollectionConverters.asScala(made)
-    return getattr(_module(jvm.scala.collection.immutable, "Map"), "from")(scala_map)

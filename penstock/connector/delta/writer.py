@@ -3,7 +3,7 @@
 The argument: rows and `txn` (query, batch number) are one commit, and Delta takes no second one of the same number.
 - A driver that dies before the commit leaves nothing that readers see; after it, the batch that is run again is passed.
 - A commit notes the digest of its batch, by which a replay of other content is refused, which Delta alone would pass.
-- Spark's own Delta sink, which plain appends go through (`DeltaWriter.start`), commits the same `txn`, without a note.
+- Spark's own Delta sink, which earlier versions had for plain appends, commits the same `txn`, without a note.
 - A table that was replaced or restored is found when a query starts (`checkpoint_check.py`).
 OPTIMIZE runs when it is due.
 """
@@ -54,6 +54,7 @@ from penstock.connector.delta.task_commit import (
     read_files,
     remove_files,
 )
+from penstock.connector.delta.transaction import NONE_WRITTEN, Transaction, written_batch
 from penstock.connector.failpoints import reach
 from penstock.connector.file_output import FileOutput
 from penstock.connector.spark.hadoop_files import list_names, read_text, replace_text
@@ -64,7 +65,6 @@ from penstock.connector.spark.sink.micro_batch import (
     discard_batch,
     micro_batch_query,
     saved_query_id,
-    with_settings,
 )
 
 NOTE = "penstock"
@@ -125,8 +125,8 @@ class CommittedBatches:
 def _in_history(target: DeltaTarget, batch: MicroBatch) -> dict[int, str]:
     """Read the digests of a query's newest batches, by a job of Spark: only of a table that has the batch by `txn`."""
     with translate_errors(target.shown):
-        written = _written(_newest_snapshot(batch.spark, target), batch.application_id)
-        if written is None or written < batch.batch_id:
+        snapshot = _newest_snapshot(batch.spark, target)
+        if written_batch(batch.spark, snapshot, batch.application_id) < batch.batch_id:
             return {}
         history = DeltaTable.forPath(batch.spark, target.location).history(LOOK_BACK)
         notes = [row["userMetadata"] for row in history.select("userMetadata").collect()]
@@ -266,14 +266,9 @@ def count_for_compaction(spark: SparkSession, target: DeltaTarget, *, created: b
 def _found(spark: SparkSession, target: DeltaTarget, application: str | None) -> StoredTable:
     with translate_errors(target.shown):
         snapshot = _newest_snapshot(spark, target)
-        written = None if application is None else _written(snapshot, application)
+        last = NONE_WRITTEN if application is None else written_batch(spark, snapshot, application)
+        written = None if last == NONE_WRITTEN else last
         return StoredTable(id=snapshot.metadata().id(), version=snapshot.version(), written=written)
-
-
-def _written(snapshot: Any, application: str) -> int | None:
-    """Return the last batch of an application that a table has (`txn`)."""
-    version = snapshot.transactions().get(application)
-    return int(version.get()) if version.isDefined() else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,12 +320,7 @@ class DeltaWriter:
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         """Start writing. Raises StateMismatchError for a table that does not go with the checkpoint."""
         self.check_resumes(frame.sparkSession, settings.checkpoint, "")
-        by_batches = self._merge is not None or self.upkeep.needs_batches
-        if by_batches or settings.after_batch is not None:
-            return micro_batch_query(frame, settings, self.write_batch)
-        writer = with_settings(frame.writeStream.format("delta"), settings)
-        with configured(frame.sparkSession, self.upkeep.stream_settings):
-            return writer.start(self.target.location)
+        return micro_batch_query(frame, settings, self.write_batch)
 
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Write the rows of a micro-batch in one commit, unless the table has it already.
@@ -413,9 +403,16 @@ class DeltaWriter:
         return None if key is None else Merge(target=self.target, keys=key.columns)
 
     def _append(self, frame: DataFrame, batch: MicroBatch, note: str) -> None:
-        writer = frame.write.format("delta").mode("append").option("userMetadata", note)
-        writer = writer.option("txnAppId", batch.application_id).option(
-            "txnVersion", batch.batch_id
-        )
         with translate_errors(self.target.shown):
-            writer.save(self.target.location)
+            transaction = Transaction.begin(self.target, batch)
+            if transaction.has_batch():
+                discard_batch(frame)
+                return
+            if transaction.takes(frame):
+                files = transaction.write(frame)
+                counts = {"numAddedFiles": files.size(), "numRemovedFiles": 0}
+                transaction.commit(files, counts, note)
+                return
+            writer = frame.write.format("delta").mode("append").option("userMetadata", note)
+            writer = writer.option("txnAppId", batch.application_id)
+            writer.option("txnVersion", batch.batch_id).save(self.target.location)

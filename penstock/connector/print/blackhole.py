@@ -94,11 +94,11 @@ class BlackholeSink(Sink):
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         """Start the query."""
-        from penstock.connector.spark.sink.micro_batch import micro_batch_query, with_settings
+        from penstock.connector.spark.sink.micro_batch import micro_batch_query, start_query
 
         if settings.after_batch is not None:
             return micro_batch_query(frame, settings, self.write_batch)
-        return with_settings(frame.writeStream.format("noop"), settings).start()
+        return start_query(frame.writeStream.format("noop"), frame.sparkSession, settings)
 
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:  # noqa: ARG002  of the contract
         """Compute the rows of a micro-batch."""

@@ -81,6 +81,11 @@ def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
     return file.getFileSystem(hadoop_configuration(spark)), file
 
 
+def java_frame(frame: DataFrame) -> Any:
+    """Return Java's Dataset (`DataFrame._jdf`), an argument of Java's methods."""
+    return frame._jdf  # noqa: SLF001
+
+
 def analyzed_plan(frame: DataFrame) -> Any:
     """Return the LogicalPlan of a frame after analysis (`DataFrame._jdf`); PySpark prints plans only."""
     return frame._jdf.queryExecution().analyzed()  # noqa: SLF001

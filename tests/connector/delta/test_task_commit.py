@@ -111,7 +111,7 @@ def numbers(spark: SparkSession, first: int, last: int, tasks: int = 2) -> DataF
 
 
 def jobs_of(spark: SparkSession, group: str) -> list[str]:
-    """The names of a group's jobs; by which those of Delta's snapshots are known."""
+    """The names of a group's jobs."""
     tracker = spark.sparkContext.statusTracker()
     jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
     stages = [tracker.getStageInfo(job.stageIds[-1]) for job in jobs if job is not None]
@@ -132,13 +132,8 @@ def test_an_append_is_one_job_and_one_commit(written: Written) -> None:
     (info,) = [action["commitInfo"] for action in written.commits() if "commitInfo" in action][-1:]
     adds = [action["add"] for action in written.commits() if "add" in action]
 
-    own = [
-        name
-        for name in jobs
-        if not any(mark in name for mark in ("CompletableFuture", "txnVersion"))
-    ]
-    assert len(own) == 1, jobs
-    assert own[0].startswith("collect at ")
+    assert len(jobs) == 1, jobs
+    assert jobs[0].startswith("collect at ")
     assert written.ids() == list(range(10))
     read = read_rows(open_folder(str(written.path)), ["name", "id"])
     assert read is not None

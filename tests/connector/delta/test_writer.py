@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.connector.contract import MicroBatch
 from penstock.connector.delta.options import DeltaTarget, FileMaintenance
+from penstock.connector.delta.transaction import Transaction
 from penstock.connector.delta.writer import Optimizer, note_of, noted_batches
 from penstock.connector.spark.internals import java_session, jvm_of
 from penstock.connector.spark.session import configured
-from tests.connector.delta.tables import delta_table, run_to_end
-from tests.connector.delta.test_connector import commits, prepared
+from tests.connector.delta.tables import delta_table, rows, run_to_end
+from tests.connector.delta.test_connector import commits, prepared, sink_of
+from tests.connector.spark.micro_batches import micro_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,15 +71,6 @@ def operations(path: Path) -> list[str]:
     """What each commit of a table did."""
     infos = [action["commitInfo"] for action in commits(path) if "commitInfo" in action]
     return [info["operation"] for info in infos]  # type: ignore[index]
-
-
-def test_only_what_is_asked_for_leaves_sparks_own_sink() -> None:
-    """It is the fastest way for plain appends."""
-    assert not FileMaintenance().needs_batches
-    assert FileMaintenance().settings == {}
-    assert not FileMaintenance(auto_compaction=True).needs_batches
-    assert FileMaintenance(optimize_interval_ms=1).needs_batches
-    assert FileMaintenance(target_file_bytes=1 << 20).needs_batches
 
 
 def test_small_files_are_put_together_once_an_interval(spark: SparkSession, tmp_path: Path) -> None:
@@ -174,3 +168,60 @@ def test_small_files_of_a_commit_are_gathered(spark: SparkSession, tmp_path: Pat
         sink.write(spark.range(100, numPartitions=8))
 
     assert sum("add" in action for action in commits(tmp_path / "orders")) == 1
+
+
+# --- which batches a table has ---
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_batch_that_the_table_has_is_passed_over(
+    spark: SparkSession, tmp_path: Path, listed: bool
+) -> None:
+    """By the checksum of the last commit; by Delta's own count where that lists no batches."""
+    table = delta_table(columns={"id": "BIGINT"})
+    most = {} if listed else {"spark.databricks.delta.setTransactionsInCrc.maxAllowed": "0"}
+    with configured(spark, most):
+        sink = prepared(spark, table, tmp_path)
+        for number in (0, 1, 1):
+            # another process, which has to look
+            again = sink_of(table, tmp_path)
+            again.write_batch(spark.range(number, number + 1), micro_batch(spark, tmp_path, number))
+        sums = sorted((tmp_path / "orders" / "_delta_log").glob("*.crc"))
+        newest = json.loads(sums[-1].read_text())
+
+    assert sink is not again
+    assert ("setTransactions" in newest) is listed
+    assert rows(spark, tmp_path / "orders") == [(0,), (1,)]
+
+
+def test_a_batch_that_another_runner_commits_meanwhile_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As Delta does it for a transaction that asked for the batches of the same query."""
+    table = delta_table(columns={"id": "BIGINT"})
+    prepared(spark, table, tmp_path)
+    target = DeltaTarget(table=table, location=str(tmp_path / "orders"))
+    one = micro_batch(spark, tmp_path, 0)
+    slow = Transaction.begin(target, one)
+    assert not slow.has_batch()
+    files = slow.write(spark.range(5))
+    sink_of(table, tmp_path).write_batch(spark.range(5), one)
+
+    with pytest.raises(PySparkException, match="DELTA_CONCURRENT_TRANSACTION"):
+        slow.commit(files, {"numAddedFiles": 1}, "")
+    assert rows(spark, tmp_path / "orders") == [(number,) for number in range(5)]
+
+
+def test_rows_that_are_not_the_tables_are_left_to_deltas_own_writer(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A column that the table lost, one of another type: what is not checked there would be in its files."""
+    table = delta_table(columns={"id": "BIGINT", "name": "STRING"})
+    prepared(spark, table, tmp_path)
+    target = DeltaTarget(table=table, location=str(tmp_path / "orders"))
+    transaction = Transaction.begin(target, micro_batch(spark, tmp_path, 0))
+
+    assert transaction.takes(spark.range(1).selectExpr("'a' AS name", "id"))
+    assert transaction.takes(spark.range(1))
+    assert not transaction.takes(spark.range(1).selectExpr("CAST(id AS INT) AS id"))
+    assert not transaction.takes(spark.range(1).selectExpr("id", "id AS other"))

@@ -1,0 +1,159 @@
+"""A transaction of Delta for one micro-batch: what the table has of the query, what the table is, the commit.
+
+Used by `task_commit.py` for files of tasks, and by `writer.py` for rows that Spark writes. The batches of a table are
+read from its checksum: Delta's `txnVersion` computes the state of the table by three jobs of Spark for each commit.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.connector.contract import MicroBatch
+from penstock.connector.delta.options import DeltaTarget
+from penstock.connector.spark.internals import java_frame, java_session, jvm_of
+
+NONE_WRITTEN = -1
+
+_IDENTITY = "delta.identity"
+_NOT_TYPES = ("nullable", "containsNull", "valueContainsNull", "metadata")
+
+
+def scala_module(package: Any, name: str) -> Any:
+    """Return an object of Scala."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
+
+
+def written_batch(spark: SparkSession, snapshot: Any, application: str) -> int:
+    """Return the last batch of an application that a snapshot has (`txn`), NONE_WRITTEN without one.
+
+    The checksum of a version lists the transactions of every application, or none: of more than a hundred, and where
+    the last writer left no checksum. Then Delta computes them by jobs of Spark.
+    """
+    checksum = snapshot.checksumOpt()
+    if checksum.isDefined() and (listed := checksum.get().setTransactions()).isDefined():
+        json_utils = scala_module(jvm_of(spark).org.apache.spark.sql.delta.util, "JsonUtils")
+        transactions = json.loads(json_utils.mapper().writeValueAsString(listed.get()))
+        versions = [int(one["version"]) for one in transactions if one["appId"] == application]
+        return max(versions, default=NONE_WRITTEN)
+    version = snapshot.transactions().get(application)
+    return int(version.get()) if version.isDefined() else NONE_WRITTEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """A transaction of Delta that has begun. Driver side, on the thread of the batch."""
+
+    batch: MicroBatch
+    java: Any
+
+    @classmethod
+    def begin(cls, target: DeltaTarget, batch: MicroBatch) -> Self:
+        """Begin one on the newest version of a table."""
+        session, jvm = java_session(batch.spark), jvm_of(batch.spark)
+        # what runs behind a commit takes its settings from there
+        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
+        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session, target.location)
+        none = jvm.scala.Option.empty()
+        return cls(batch=batch, java=log.startTransaction(none, none))
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The table's metadata, as the log has it."""
+        return _fields(self.java.metadata(), "metaData")
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """The table's protocol, as the log has it."""
+        return _fields(self.java.protocol(), "protocol")
+
+    def has_batch(self) -> bool:
+        """Tell whether the table has the batch; a commit of the same query from now on is a conflict."""
+        application = self.batch.application_id
+        # as `txnVersion` does: Delta looks for it in the commits that came in between
+        self.java.readTxn().addOne(application)
+        written = written_batch(self.batch.spark, self.java.snapshot(), application)
+        return written >= self.batch.batch_id
+
+    def takes(self, frame: DataFrame) -> bool:
+        """Tell whether rows can be written as they are: by columns of the table, each of its type.
+
+        What else Delta does with rows (casts, new columns, refusals) is left to its own writer.
+        """
+        fields = json.loads(self.metadata["schemaString"])["fields"]
+        types = {
+            field["name"]: _type_of(field["type"])
+            for field in fields
+            if not any(key.startswith(_IDENTITY) for key in field.get("metadata", {}))
+        }
+        given = frame.schema.jsonValue()["fields"]
+        return all(types.get(field["name"]) == _type_of(field["type"]) for field in given)
+
+    def write(self, frame: DataFrame) -> Any:
+        """Write the rows of a frame as files of the table, by one job of Spark; gives their actions, a Seq."""
+        return self.java.writeFiles(java_frame(frame))
+
+    def parsed(self, actions: Iterable[Mapping[str, Any]]) -> Any:
+        """Return actions of the log's form as a Seq of Delta's."""
+        jvm = jvm_of(self.batch.spark)
+        parse = scala_module(jvm.org.apache.spark.sql.delta.actions, "Action").fromJson
+        made = jvm.java.util.ArrayList()
+        for action in actions:
+            made.add(parse(json.dumps(action)))
+        return jvm.scala.jdk.javaapi.CollectionConverters.asScala(made).toSeq()
+
+    def compact_behind(self) -> None:
+        """Let Delta's auto compaction look at the table behind the commit, as it does where Spark writes files."""
+        hooks = jvm_of(self.batch.spark).org.apache.spark.sql.delta.hooks
+        self.java.registerPostCommitHook(scala_module(hooks, "AutoCompact"))
+
+    def commit(self, files: Any, counts: Mapping[str, int], note: str) -> None:
+        """Commit the actions of files, the batch and its note. `counts` are what the table's history shows of it.
+
+        Raises Delta's errors for commits of others that conflict.
+        """
+        spark, jvm = self.batch.spark, jvm_of(self.batch.spark)
+        delta = jvm.org.apache.spark.sql.delta
+        self.java.registerSQLMetrics(java_session(spark), _metrics(spark, counts))
+        written = {
+            "appId": self.batch.application_id,
+            "version": self.batch.batch_id,
+            "lastUpdated": time.time_ns() // 1_000_000,
+        }
+        operation = getattr(delta, "DeltaOperations$StreamingUpdate")(
+            jvm.org.apache.spark.sql.streaming.OutputMode.Append(),
+            self.batch.application_id,
+            self.batch.batch_id,
+            jvm.scala.Option.apply(note),
+        )
+        self.java.commit(self.parsed([{"txn": written}]).appendedAll(files), operation)
+
+
+def _fields(action: Any, name: str) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(action.json())[name]
+    return fields
+
+
+def _type_of(written: Any) -> Any:
+    """Return a type in Spark's JSON without what says nothing of its values: names and types remain."""
+    if isinstance(written, dict):
+        return {name: _type_of(one) for name, one in written.items() if name not in _NOT_TYPES}
+    return [_type_of(one) for one in written] if isinstance(written, list) else written
+
+
+def _metrics(spark: SparkSession, counts: Mapping[str, int]) -> Any:
+    """Make what the history of the table shows of the commit."""
+    jvm = jvm_of(spark)
+    context = java_session(spark).sparkContext()
+    made = jvm.java.util.HashMap()
+    for name, count in counts.items():
+        metric = jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(context, name)
+        metric.set(count)
+        made.put(name, metric)
+    scala_map = jvm.scala.jdk.javaapi.CollectionConverters.asScala(made)
+    return getattr(scala_module(jvm.scala.collection.immutable, "Map"), "from")(scala_map)
