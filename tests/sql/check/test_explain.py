@@ -130,6 +130,7 @@ def test_a_window_shows_its_state_and_the_watermark_that_closes_it() -> None:
     assert (
         """\
   Aggregate by window_start, window_end: COUNT(*) [spark] [I]
+  - first phase in the reading tasks
   - state: groups of open windows
   - bound: the watermark of clicks
     WindowAssign TUMBLE at, size 1 min [spark] [I]
