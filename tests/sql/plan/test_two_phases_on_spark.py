@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TABLE = """
 CREATE TABLE bids (
   k STRING, b BOOLEAN, t TINYINT, h SMALLINT, i INT, n BIGINT, f FLOAT, d DOUBLE, p DECIMAL(10, 2), q DECIMAL(28, 3),
-  s VARCHAR(20), day DATE, at TIMESTAMP(3), other TIMESTAMP_LTZ(6), r ROW<x INT, y STRING>, twice AS k || k,
+  e DECIMAL(7, 7), s VARCHAR(20), day DATE, at TIMESTAMP(3), other TIMESTAMP_LTZ(6), r ROW<x INT, y STRING>, twice AS k || k,
   WATERMARK FOR at AS at
 ) WITH ('connector' = 'filesystem', 'path' = 'bids', 'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601');
 """
@@ -44,7 +44,7 @@ BOUNDS = "window_start, window_end"
 QUERIES = (
     (f"{BOUNDS}, COUNT(*), COUNT(1), COUNT(k), COUNT(d)", f"{BOUNDS}", ""),
     (f"{BOUNDS}, w.k AS key, SUM(t), SUM(h), SUM(i), SUM(n), SUM(f), SUM(d), SUM(p), SUM(q)", f"{BOUNDS}, w.k", ""),
-    (f"k || '!' AS kk, {BOUNDS}, AVG(t), AVG(h), AVG(i), AVG(n), AVG(f), AVG(d)", f"k, {BOUNDS}", ""),
+    (f"k || '!' AS kk, {BOUNDS}, AVG(t), AVG(h), AVG(i), AVG(n), AVG(f), AVG(d), AVG(p), AVG(e)", f"k, {BOUNDS}", ""),
     (f"{BOUNDS}, MIN(b), MAX(b), MIN(i), MAX(n), MIN(f), MAX(d), MIN(p), MAX(q), MIN(s), MAX(k), MIN(day), MAX(at), "
      "MIN(other), MAX(other)", BOUNDS, ""),
     (f"COUNT(*) FILTER (WHERE i > 0) AS c, SUM(i) FILTER (WHERE k = 'a'), AVG(d) FILTER (WHERE b), MIN(s) FILTER "
@@ -73,7 +73,7 @@ def rows(seed: int, count: int) -> list[dict[str, Any]]:
             "h": maybe(draw.randrange(-(2**15), 2**15)), "i": maybe(draw.randrange(-5, 6)),
             "n": maybe(draw.choice([1, -7, 2**40, 2**53 + 1, -(2**60)])), "f": maybe(draw.randrange(-9, 9) / 4),
             "d": maybe(draw.randrange(-99, 99) / 8), "p": maybe(draw.randrange(-5, 5) / 4),
-            "q": maybe(draw.randrange(-999, 999)), "s": maybe(draw.choice(["", "A", "a", "é", "\U0001f986", "\uffff"])),
+            "q": maybe(draw.randrange(-999, 999)), "e": maybe(draw.randrange(-9_999_999, 9_999_999) / 10**7), "s": maybe(draw.choice(["", "A", "a", "é", "\U0001f986", "\uffff"])),
             "day": maybe(f"{at:%Y-%m-%d}"), "at": maybe(at.isoformat("T", "milliseconds")),
             "other": maybe(at.isoformat("T", "milliseconds") + "Z"), "r": maybe({"x": maybe(draw.randrange(3)), "y": ""}),
         })  # fmt: skip

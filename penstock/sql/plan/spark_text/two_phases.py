@@ -25,7 +25,15 @@ from penstock.connector.expression import (
     PartialResult,
 )
 from penstock.sql.dialect import WindowKind, to_spark_query, to_text
-from penstock.sql.dialect.spark.types import FRACTIONS, INTEGERS, TYPES, kind_of, number_kind
+from penstock.sql.dialect.spark.aggregates import AVERAGE_SCALE
+from penstock.sql.dialect.spark.types import (
+    FRACTIONS,
+    INTEGERS,
+    TYPES,
+    decimal_of,
+    kind_of,
+    number_kind,
+)
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, is_windowing
 from penstock.sql.expressions.value_types import WHOLE
 from penstock.sql.plan.logical import nodes
@@ -52,6 +60,10 @@ _COMPARED = (
 _SUM_DIGITS = 10
 """Digits that a sum of DECIMALs has more than these, in Spark."""
 _MOST_DIGITS = 38
+_LONG_DIGITS = 18
+"""Digits that each whole number of 64 bits has."""
+_LEAST_SCALE, _AVERAGE_DIGITS = 2, 4
+"""Digits behind the point that a DECIMAL is given for AVG, and those that Spark adds."""
 _CLAUSES = {"expressions", "from_", "where", "group", "having"}
 
 
@@ -300,9 +312,10 @@ def _average(node: exp.Expr, argument: Expression) -> _Merged:
     """Return AVG as `dialect/spark/aggregates.py` writes it, by sum and count."""
     kind, found = number_kind(node.this), argument.type
     parts = (_Function.SUM, _Function.COUNT)
-    if isinstance(found, t.DecimalType) or not isinstance(
-        found, (*WHOLE, t.FloatType, t.DoubleType)
-    ):
+    if isinstance(found, t.DecimalType):
+        written = _decimal_average(node.this, found)
+        return None if written is None else (written, parts)
+    if not isinstance(found, (*WHOLE, t.FloatType, t.DoubleType)):
         return None
     text = "sum(CAST({0} AS DOUBLE)) / nullif(sum({1}), 0)"
     if kind == exp.DType.BIGINT and isinstance(found, t.BigIntType):
@@ -311,6 +324,26 @@ def _average(node: exp.Expr, argument: Expression) -> _Merged:
         same = kind == exp.DType.FLOAT or not isinstance(found, t.BigIntType)
         return (f"CAST({text} AS {TYPES[kind]})", parts) if same else None
     return f"({text})", parts
+
+
+def _decimal_average(value: exp.Expr, kind: t.DecimalType) -> str | None:
+    """Write AVG of a DECIMAL, which Spark rounds to four digits more than the value has, and half up.
+
+    The sum, times as many tens, is divided as a whole number, as the quotient of two DECIMALs is rounded before. None
+    where the numbers have more digits than Spark computes with.
+    """
+    if decimal_of(value) != (kind.precision, kind.scale):
+        return None
+    digits, scale = kind.precision, kind.scale
+    rounded = max(scale, _LEAST_SCALE) + _AVERAGE_DIGITS
+    if digits + rounded + _SUM_DIGITS + 3 > _MOST_DIGITS or digits - scale + rounded > _LONG_DIGITS:
+        return None
+    total = f"CAST(sum({{0}}) AS DECIMAL({digits + _SUM_DIGITS}, {scale}))"
+    twice = f"CAST(2{'0' * rounded} AS DECIMAL({rounded + 1}, 0))"
+    whole = f"((abs({total}) * {twice} + sum({{1}})) DIV nullif(2 * sum({{1}}), 0))"
+    signed = f"CASE WHEN sum({{0}}) < 0 THEN -{whole} ELSE {whole} END"
+    unit = f"CAST(0.{'0' * (rounded - 1)}1 AS DECIMAL({rounded}, {rounded}))"
+    return f"CAST(({signed}) * {unit} AS DECIMAL(38, {max(AVERAGE_SCALE, scale)}))"
 
 
 def _least(node: exp.Expr, _: Expression) -> _Merged:

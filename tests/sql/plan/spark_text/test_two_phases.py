@@ -23,6 +23,7 @@ KAFKA = """'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' 
 TABLES = f"""
 CREATE TABLE bids (id BIGINT, k STRING, price DECIMAL(10, 2), wide DECIMAL(30, 2), at TIMESTAMP(3), a ARRAY<INT>,
   c CHAR(3), same AS k, later AS at + INTERVAL '1' SECOND, WATERMARK FOR at AS at) WITH ({KAFKA});
+CREATE TABLE numbered (k STRING, ms BIGINT, at AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR at AS at) WITH ({KAFKA});
 CREATE TABLE counts (ws TIMESTAMP(3), n BIGINT) WITH ('connector' = 'print');
 CREATE VIEW dear AS SELECT at AS t, k AS name, price FROM bids WHERE price > 100;
 """
@@ -67,6 +68,17 @@ def test_spark_puts_groups_together(query: str, text: str) -> None:
     assert second(query) == text
 
 
+def test_rowtimes_that_tasks_compute_have_panes() -> None:
+    """As the instants of numbers."""
+    query = "SELECT CAST(window_start AS TIMESTAMP(3)), COUNT(*) FROM TABLE(HOP(TABLE numbered, DESCRIPTOR(at), INTERVAL '5' SECOND, "
+    query += "INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+    (leaf,) = analysed(query).query.leaves
+
+    assert leaf.grouped is not None
+    assert leaf.grouped.pane_ms == 5_000
+    assert leaf.columns == ("ms",)
+
+
 def test_results_that_several_aggregates_need_are_computed_once() -> None:
     """AVG is of the sum and the count that the query has, too."""
     query = f"SELECT window_start, SUM(id) + AVG(id) + COUNT(id) + COUNT(*) {GROUPED}"
@@ -81,7 +93,7 @@ def test_results_that_several_aggregates_need_are_computed_once() -> None:
     [
         f"SELECT window_start, COUNT(DISTINCT id) {GROUPED}",
         f"SELECT window_start, CARDINALITY(ARRAY_AGG(id)) {GROUPED}",
-        f"SELECT window_start, CAST(AVG(price) AS BIGINT) {GROUPED}",
+        f"SELECT window_start, CAST(AVG(wide) AS BIGINT) {GROUPED}",
         f"SELECT window_start, CAST(SUM(wide) AS BIGINT) {GROUPED}",
         f"SELECT window_start, COUNT(*) FILTER (WHERE MD5(k) = 'A') {GROUPED}",
         f"SELECT window_start, SUM(id * 2) {GROUPED}",
