@@ -26,7 +26,13 @@ if TYPE_CHECKING:
     from penstock.catalog.errors import PenstockError
     from penstock.catalog.model.table import Table
     from penstock.catalog.model.types import LogicalType
-    from penstock.connector.file_output import FileOutput, FilledColumn, WrittenByEngine
+    from penstock.connector.file_output import (
+        FilledColumn,
+        RecordOutput,
+        TaskOutput,
+        TaskRecords,
+        WrittenByEngine,
+    )
     from penstock.connector.lookup.contract import LookupSource
     from penstock.connector.options.watermark import WatermarkSettings
     from penstock.connector.source.enumerator import MakeEnumerator, SplitEnumerator
@@ -383,22 +389,29 @@ class SinkCapabilities:
 
 
 class TaskWriter(Protocol):
-    """How a sink takes files that reading tasks wrote in place of rows. All runs on the driver."""
+    """How a sink takes what reading tasks wrote in place of rows. All but `open` runs on the driver."""
 
     def output(
-        self, filled: Sequence[FilledColumn], spark: SparkSession | None = None
-    ) -> FileOutput | WrittenByEngine:
+        self,
+        filled: Sequence[FilledColumn],
+        spark: SparkSession | None = None,
+        checkpoint: str | None = None,
+    ) -> TaskOutput | WrittenByEngine:
         """Return what tasks need to write the columns `filled`, or why Spark has to write.
 
-        By the target as it is now, or as it is declared where it is not there yet. Without `spark` the settings of a
-        session are taken for the default ones.
+        By the target as it is now, or as it is declared where it is not there yet; by the `checkpoint` that the query
+        goes on with, where one is given. Without `spark` the settings of a session are taken for the default ones.
         """
 
-    def start(self, files: DataFrame, settings: SinkSettings, output: FileOutput) -> StreamingQuery:
+    def start(self, files: DataFrame, settings: SinkSettings, output: TaskOutput) -> StreamingQuery:
         """Start the streaming query. `files` has a row for each file that tasks wrote by `output`."""
 
-    def write_batch(self, files: DataFrame, batch: MicroBatch, output: FileOutput) -> None:
+    def write_batch(self, files: DataFrame, batch: MicroBatch, output: TaskOutput) -> None:
         """Commit the files of a micro-batch, all or none; a batch that is written already is passed over."""
+
+    def open(self, output: RecordOutput, task: int, note: str | None) -> TaskRecords:  # noqa: ARG002  of the contract
+        """Open the records of a task; `note` is what the driver says of the batch (`BATCH_OF_SINK`)."""
+        raise AssertionError("its tasks write files")
 
 
 class Sink(Protocol):

@@ -1,18 +1,25 @@
-"""What a task needs to write the files of a table, as a value that travels with the scan; or why Spark writes."""
+"""What a task needs to write the files or the records of a table, as a value that travels with the scan; or why Spark
+writes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, assert_never
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, assert_never
 
 from penstock.catalog.model import types as t
+from penstock.catalog.model.codec import table_from_json, table_to_json
+from penstock.catalog.model.table import Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.expression import (
     Expression,
     expression_from_json,
     expression_to_json,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _MICROS = 6
 
@@ -59,11 +66,36 @@ class FileOutput:
     @property
     def filled(self) -> tuple[FilledColumn, ...]:
         """The columns that the query fills."""
-        return tuple(
-            FilledColumn(name=column.name, source=column.source)
-            for column in self.columns
-            if column.source is not None
-        )
+        return _filled(self.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordOutput:
+    """The records of `table`, which its sink makes of rows and sends in tasks (`TaskWriter.open`).
+
+    With `tasks` so many tasks read, each of them whole splits; None: as the source is read without an output.
+    """
+
+    table: Table = field(repr=False)
+    columns: tuple[FileColumn, ...]
+    tasks: int | None = None
+
+    @property
+    def filled(self) -> tuple[FilledColumn, ...]:
+        """The columns that the query fills."""
+        return _filled(self.columns)
+
+
+TaskOutput: TypeAlias = FileOutput | RecordOutput
+"""What tasks write in place of rows for Spark."""
+
+
+def _filled(columns: tuple[FileColumn, ...]) -> tuple[FilledColumn, ...]:
+    return tuple(
+        FilledColumn(name=column.name, source=column.source)
+        for column in columns
+        if column.source is not None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +113,19 @@ class WrittenFile:
     size_bytes: int
     rows: int
     statistics: str
+
+
+class TaskRecords(Protocol):
+    """What a reading task writes into a target itself: opened by `TaskWriter.open`, used by one thread."""
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Write rows, of columns as they are read. Raises SinkError."""
+
+    def finish(self) -> str:
+        """Complete what was written, so that it lasts, and return the name that the driver knows it by."""
+
+    def close(self) -> None:
+        """Drop what is not complete."""
 
 
 def stored_type(logical: t.LogicalType) -> t.LogicalType:
@@ -124,27 +169,43 @@ def stored_type(logical: t.LogicalType) -> t.LogicalType:
             assert_never(logical)
 
 
-def output_to_json(output: FileOutput) -> dict[str, Any]:
+def output_to_json(output: TaskOutput) -> dict[str, Any]:
     """Write an output as JSON values; `output_from_json` is the inverse."""
-    return {
-        "folder": output.folder,
-        "shown": output.shown,
-        "compression": output.compression,
-        "columns": [
-            {
-                "name": column.name,
-                "type": str(column.type),
-                "source": None if column.source is None else expression_to_json(column.source),
-                "required": column.required,
-                "statistics": column.statistics,
+    columns = [
+        {
+            "name": column.name,
+            "type": str(column.type),
+            "source": None if column.source is None else expression_to_json(column.source),
+            "required": column.required,
+            "statistics": column.statistics,
+        }
+        for column in output.columns
+    ]
+    match output:
+        case FileOutput():
+            return {
+                "folder": output.folder,
+                "shown": output.shown,
+                "compression": output.compression,
+                "columns": columns,
             }
-            for column in output.columns
-        ],
-    }
+        case RecordOutput():
+            return {
+                "table": table_to_json(output.table),
+                "tasks": output.tasks,
+                "columns": columns,
+            }
+        case _:
+            assert_never(output)
 
 
-def output_from_json(value: Mapping[str, Any]) -> FileOutput:
+def output_from_json(value: Mapping[str, Any]) -> TaskOutput:
     """Read what `output_to_json` wrote."""
+    if "table" in value:
+        table = table_from_json(value["table"])
+        assert isinstance(table, Table), "no view is written"
+        columns = tuple(map(_column_from_json, value["columns"]))
+        return RecordOutput(table=table, columns=columns, tasks=value["tasks"])
     return FileOutput(
         folder=value["folder"],
         shown=value["shown"],

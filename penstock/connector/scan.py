@@ -21,7 +21,7 @@ from penstock.connector.expression import (
     expression_from_json,
     expression_to_json,
 )
-from penstock.connector.file_output import FileOutput, output_from_json, output_to_json
+from penstock.connector.file_output import TaskOutput, output_from_json, output_to_json
 from penstock.connector.registry import connector_of
 
 
@@ -95,7 +95,7 @@ class Scan:
     and `seen_files` a third, where planning keeps which files it has seen.
     `outage_file` is a local file of a streaming query, where its planning says what it waits for. `input` is the place
     of the table among those of the query, set where the query asks for the order in which rows came (ARRIVED).
-    `output` is set where tasks write the rows into files of the target, and give Spark these files only. `condition` is
+    `output` is set where tasks write the rows into the target, and tell Spark only what they wrote. `condition` is
     set where tasks leave out the rows for which it is not TRUE; Spark may do so again. `aggregate` is set where tasks
     group these rows, and give Spark the groups only.
     """
@@ -112,7 +112,7 @@ class Scan:
     event_times: str | None = None
     seen_files: str | None = None
     input: int | None = None
-    output: FileOutput | None = None
+    output: TaskOutput | None = None
     condition: Expression | None = None
     aggregate: PartialAggregate | None = None
 

@@ -51,7 +51,7 @@ from penstock.connector.delta.options import (
     resolve_options,
     table_properties,
 )
-from penstock.connector.file_output import FileOutput, FilledColumn, WrittenByEngine
+from penstock.connector.file_output import FileOutput, FilledColumn, TaskOutput, WrittenByEngine
 from penstock.connector.jvm.jars import JarSet, fetch_jars, read_jar_set
 from penstock.connector.urls import is_remote, resolve_path, table_folder
 
@@ -226,7 +226,10 @@ class DeltaTaskWriter(TaskWriter):
     sink: DeltaSink
 
     def output(
-        self, filled: Sequence[FilledColumn], spark: SparkSession | None = None
+        self,
+        filled: Sequence[FilledColumn],
+        spark: SparkSession | None = None,
+        checkpoint: str | None = None,  # noqa: ARG002  of the contract
     ) -> FileOutput | WrittenByEngine:
         """Decide by the table's log, or by its definition where there is none."""
         target = self.sink.target
@@ -254,15 +257,17 @@ class DeltaTaskWriter(TaskWriter):
 
         return for_session(spark, target, found)
 
-    def start(self, files: DataFrame, settings: SinkSettings, output: FileOutput) -> StreamingQuery:
+    def start(self, files: DataFrame, settings: SinkSettings, output: TaskOutput) -> StreamingQuery:
         """Start committing. Raises StateMismatchError for a table that does not go with the checkpoint."""
+        assert isinstance(output, FileOutput), "as `output` gives it"
         return self.sink.writer.start_files(files, settings, output)
 
-    def write_batch(self, files: DataFrame, batch: MicroBatch, output: FileOutput) -> None:
+    def write_batch(self, files: DataFrame, batch: MicroBatch, output: TaskOutput) -> None:
         """Commit the files of a micro-batch, unless the table has it already.
 
         Raises StateMismatchError for a batch that the table has with another content.
         """
+        assert isinstance(output, FileOutput), "as `output` gives it"
         self.sink.writer.write_files(files, batch, output)
 
 

@@ -12,7 +12,6 @@ import logging
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from penstock.connector.delta.task_output import task_output
 from penstock.connector.delta.transaction import Transaction
 from penstock.connector.file_output import FileOutput, WrittenByEngine, WrittenFile
 from penstock.connector.spark.internals import file_system
+from penstock.connector.spark.session import job_property
 from penstock.connector.spark.source.columns import FILE, FILE_ROWS, FILE_SIZE, FILE_STATISTICS
 from penstock.connector.spark.source.parquet_file import COMPRESSIONS
 from penstock.connector.spark.source.task import PASSED_OVER
@@ -85,20 +85,8 @@ def collect_files(frame: DataFrame) -> list[WrittenFile]:
 
 def count_rows(frame: DataFrame) -> None:
     """Run the tasks of a batch that the table has already: rows are read and counted, and no file is written."""
-    with _property(frame.sparkSession, PASSED_OVER, "true"):
+    with job_property(frame.sparkSession, PASSED_OVER, "true"):
         frame.collect()
-
-
-@contextmanager
-def _property(spark: SparkSession, key: str, value: str) -> Iterator[None]:
-    context = spark.sparkContext
-    before = context.getLocalProperty(key)
-    context.setLocalProperty(key, value)
-    try:
-        yield
-    finally:
-        # None removes it
-        context.setLocalProperty(key, before)  # type: ignore[arg-type]
 
 
 def commit_files(

@@ -1,4 +1,4 @@
-"""Settings and temporary views of a Spark session, and its check of streaming plans."""
+"""Settings and temporary views of a Spark session, properties of its jobs, and its check of streaming plans."""
 
 from __future__ import annotations
 
@@ -33,6 +33,19 @@ def configured(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
                 spark.conf.unset(key)
             else:
                 spark.conf.set(key, was)
+
+
+@contextmanager
+def job_property(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    """Set a property of the jobs that this thread starts, which their tasks see."""
+    context = spark.sparkContext
+    before = context.getLocalProperty(key)
+    context.setLocalProperty(key, value)
+    try:
+        yield
+    finally:
+        # None removes it
+        context.setLocalProperty(key, before)  # type: ignore[arg-type]
 
 
 def drop_temporary_views(copied: SparkSession) -> None:

@@ -1,7 +1,7 @@
 """Decide who writes the rows of an INSERT: the tasks that read them, or Spark. Planning and EXPLAIN ask.
 
 Tasks write where a stream takes columns of one table and checks conditions as tasks do (`rules/push_filters.py`), and
-the sink takes their files (`TaskWriter`).
+the sink takes what they wrote (`TaskWriter`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.catalog.model.identifier import quote
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Sink
-from penstock.connector.file_output import FileOutput, FilledColumn, WrittenByEngine
+from penstock.connector.file_output import FilledColumn, TaskOutput, WrittenByEngine
 from penstock.sql.expressions.value_types import hangs_on_zone
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.rules.inline import is_plain_projection
@@ -27,7 +27,8 @@ def choose_table_writer(
     columns: Sequence[str],
     sink: Sink,
     spark: SparkSession | None = None,
-) -> FileOutput | WrittenByEngine | None:
+    checkpoint: str | None = None,
+) -> TaskOutput | WrittenByEngine | None:
     """Return what tasks need to write the rows of a streaming query into the target's `columns`, or why Spark writes.
 
     None: the sink takes rows alone. Without `spark` its session's settings are taken for the default ones.
@@ -36,7 +37,9 @@ def choose_table_writer(
     if writer is None:
         return None
     filled = _filled(query, columns, _zone(spark))
-    return filled if isinstance(filled, WrittenByEngine) else writer.output(filled, spark)
+    if isinstance(filled, WrittenByEngine):
+        return filled
+    return writer.output(filled, spark, checkpoint)
 
 
 def _zone(spark: SparkSession | None) -> str:

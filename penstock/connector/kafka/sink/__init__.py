@@ -26,4 +26,6 @@ def kafka_sink(table: Table, described: KafkaTable) -> Sink:
     settings = read_sink_settings(described.settings.resolved, upsert=upsert, owner=owner)
     check_writable(described, owner=owner)
     check_order(described, settings, owner=owner)
-    return KafkaSink(table=described, settings=settings, name=owner, upsert=upsert)
+    return KafkaSink(
+        table=described, settings=settings, name=owner, upsert=upsert, definition=table
+    )

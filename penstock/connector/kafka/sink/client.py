@@ -5,6 +5,7 @@ Before a write the broker is asked for topics, rights, and how long a transactio
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,8 @@ from penstock.connector.kafka.client.connection import Connection, TopicPartitio
 from penstock.connector.kafka.client.errors import missing_topics
 from penstock.connector.kafka.sink.settings import Delivery, KafkaSinkSettings
 from penstock.connector.kafka.table.settings import Subscription, TopicList
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_TRANSACTION_TIMEOUT_MS = 300_000
 """Time for one slot's part of a batch. Flink's hour is more than brokers allow (FLINK-35870); what a dead runner
@@ -79,6 +82,9 @@ DRAINED_BYTES = 64 << 20
 
 DRAINED_RECORDS = 200_000
 """So much is handed to the client before all of it has to be with the broker: its queue never runs full."""
+
+ABORTED_WITHIN_S = 5.0
+"""For an abort, which only saves others from waiting."""
 
 POLL_S = 0.1
 
@@ -197,10 +203,10 @@ class RecordProducer(KafkaClient):
             failed = next(record["_error"] for record in records if record.get("_error"))
             raise self._refused(failed, topic)
 
-    def send_with_headers(
+    def send_one_by_one(
         self, topic: str, records: Sequence[Mapping[str, Any]], size: int, partition: int
     ) -> None:
-        """Send records with headers, which the client accepts only one by one."""
+        """Send records with headers or timestamps, which the client accepts only one by one."""
         self._make_room(size, len(records))
         for record in records:
             try:
@@ -229,6 +235,13 @@ class RecordProducer(KafkaClient):
 
         self._patiently("the marker of a transaction", with_marker)
         self._patiently("the commit of a transaction", self._producer.commit_transaction)
+
+    def abort(self) -> None:
+        """Abort the transaction, if that is at once possible; else the next `fence` or the broker does."""
+        try:
+            self._producer.abort_transaction(ABORTED_WITHIN_S)
+        except KafkaException as failure:
+            logger.debug("%s: an open transaction is left: %s", self._who, failure)
 
     def drop(self) -> None:
         """Drop the producer and all that was not committed; the next `fence` of the id ends what is open.

@@ -28,6 +28,8 @@ from penstock.connector.kafka.client.connection import Connection, TopicPartitio
 from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin, transactional
 
 _OF_A_RECORD = ("key", "value", "timestamp", "headers")
+_ONE_BY_ONE = {"headers", "timestamp"}
+"""What the client takes only of a record that is sent alone."""
 BY_KEY = -1
 """What the client takes for "choose the partition yourself"."""
 
@@ -68,16 +70,16 @@ class Destination:
         if "headers" in names and part.column("headers").null_count == part.num_rows:
             names.remove("headers")
         records = part.select(names).to_pylist()
-        if "headers" not in names:
+        if not _ONE_BY_ONE & set(names):
             producer.send(topic, records, part.nbytes, partition)
             return
         for record in records:
-            pairs = record.pop("headers")
+            pairs = record.pop("headers", None)
             if pairs:
                 record["headers"] = [(pair["key"], pair["value"]) for pair in pairs]
             if record.get("timestamp", 0) is None:
                 del record["timestamp"]
-        producer.send_with_headers(topic, records, part.nbytes, partition)
+        producer.send_one_by_one(topic, records, part.nbytes, partition)
 
     def _partition(self, producer: RecordProducer, topic: str) -> int:
         if self.fixed is None:
@@ -136,6 +138,21 @@ class SlotNames:
 
 VERSION = "v1"
 
+BY_TASKS = "tasks-"
+"""Begins the digest of a batch whose slots are those of its splits, as reading tasks write it; else rows have a slot
+each. A batch is written in one of the two ways.
+"""
+
+
+def digest_by_tasks(digest: str) -> str:
+    """Return the digest of a batch that reading tasks write."""
+    return f"{BY_TASKS}{digest}"
+
+
+def _content(digest: str) -> str:
+    return digest.removeprefix(BY_TASKS)
+
+
 _START_OVER = "to start over, SET another 'pipeline.name'; rows that are in the topic stay there"
 
 _REPAIR = (
@@ -153,6 +170,11 @@ class Marker:
     next_batch: int
     rows: int = 0
     digest: str | None = None
+
+    @property
+    def by_tasks(self) -> bool:
+        """Whether reading tasks wrote the last batch."""
+        return self.digest is not None and self.digest.startswith(BY_TASKS)
 
     @classmethod
     def parse(cls, offset: int, metadata: str | None) -> Marker:
@@ -202,6 +224,16 @@ def may_write(claim: BatchCommit, found: Marker | None) -> bool:
     if found.next_batch == claim.batch_id + 1:
         if found.digest == claim.digest:
             return False
+        if found.digest is not None and _content(found.digest) == _content(claim.digest):
+            other, this = (
+                ("reading tasks", "Spark") if found.by_tasks else ("Spark", "reading tasks")
+            )
+            raise StateMismatchError(
+                f"{what}: {other} wrote a part of this batch, and {this} would write the rest: rows would be in two "
+                "slots, or in none",
+                hint="undo what was changed of the table (EXPLAIN says who writes) until the batch is complete; or "
+                f"{_START_OVER}",
+            )
         raise StateMismatchError(
             f"{what}: another batch of this number is in the topic (its digest is {found.digest}, this one's "
             f"{claim.digest}): the checkpoint was copied or restored, or the query was changed before it went on",
@@ -235,25 +267,64 @@ class SlotWriter:
         Raises StateMismatchError, SinkError, BrokerUnavailableError; what was sent by then is aborted by the next
         attempt.
         """
-        slot = self.claim.slot
-        producer = RecordProducer(
-            transactional(self.connection, slot, self.timeout_ms), who=f"slot '{slot}'"
-        )
+        attempt = SlotAttempt(self)
         try:
-            producer.fence()
-            found = read_marker(_admin_of(self.connection), slot, self.partition)
-            if not may_write(self.claim, found):
+            if not attempt.begin():
                 return None
-            producer.begin()
-            rows = destination.send(producer, chunks)
-            producer.flush()
-            reach("produced")
-            marker = Marker(next_batch=self.claim.batch_id + 1, rows=rows, digest=self.claim.digest)
-            producer.commit(slot, self.partition, (marker.next_batch, marker.metadata))
-            reach("transaction-committed")
-            return rows
+            attempt.send(chunks, destination)
+            return attempt.commit()
         finally:
-            producer.drop()
+            attempt.drop()
+
+
+class SlotAttempt:
+    """One attempt at a slot's part of a batch: `begin`, then `send` and `commit`, `drop` at last. One thread."""
+
+    def __init__(self, writer: SlotWriter) -> None:
+        slot = writer.claim.slot
+        self._writer = writer
+        self._rows = 0
+        self._open = False
+        self._producer = RecordProducer(
+            transactional(writer.connection, slot, writer.timeout_ms), who=f"slot '{slot}'"
+        )
+
+    def begin(self) -> bool:
+        """Fence earlier attempts off, and begin the transaction; False where the slot has the batch."""
+        writer, producer = self._writer, self._producer
+        producer.fence()
+        found = read_marker(_admin_of(writer.connection), writer.claim.slot, writer.partition)
+        if not may_write(writer.claim, found):
+            return False
+        producer.begin()
+        self._open = True
+        return True
+
+    def send(self, chunks: Iterator[pa.RecordBatch], destination: Destination) -> None:
+        """Send records."""
+        self._rows += destination.send(self._producer, chunks)
+
+    def commit(self) -> int:
+        """Commit the records and the marker; returns how many records there are."""
+        claim, producer = self._writer.claim, self._producer
+        producer.flush()
+        reach("produced")
+        marker = Marker(next_batch=claim.batch_id + 1, rows=self._rows, digest=claim.digest)
+        # from here on nobody knows whether it is committed until the broker says so
+        self._open = False
+        producer.commit(claim.slot, self._writer.partition, (marker.next_batch, marker.metadata))
+        reach("transaction-committed")
+        return self._rows
+
+    def abort(self) -> None:
+        """End a transaction that was begun and is not to be committed, so that readers do not wait for it."""
+        if self._open:
+            self._producer.abort()
+            self._open = False
+
+    def drop(self) -> None:
+        """Drop the producer; a transaction that is open is ended by the next attempt."""
+        self._producer.drop()
 
 
 def read_marker(admin: SinkAdmin, slot: str, partition: TopicPartition) -> Marker | None:

@@ -73,7 +73,7 @@ def _send(producer: RecordProducer, records: Iterable[RawRecord], target: str | 
     while chunk := list(islice(rest, RECORDS_A_CALL)):
         for (topic, partition), group in _by_partition(chunk, target).items():
             size = sum(len(r.key or b"") + len(r.value or b"") for r in group)
-            producer.send_with_headers(topic, [_message(r) for r in group], size, partition)
+            producer.send_one_by_one(topic, [_message(r) for r in group], size, partition)
         count += len(chunk)
     return count
 

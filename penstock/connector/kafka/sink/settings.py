@@ -46,7 +46,7 @@ class KafkaSinkSettings:
     """What a WITH clause says about writing. `producer` are options of the client library, without log-in and address.
 
     `prefix` is empty unless delivery is exactly-once. `parallelism` is the number of tasks, or None. `buffers`: of an
-    upsert sink, whether the last change of each key in a batch is enough.
+    upsert sink, whether the last change of each key in a batch is enough. `by_tasks`: whether reading tasks may write.
     """
 
     delivery: Delivery
@@ -55,6 +55,7 @@ class KafkaSinkSettings:
     parallelism: int | None
     staging: Staging
     buffers: bool
+    by_tasks: bool
     producer: Mapping[str, str] = field(repr=False)
 
     @property
@@ -77,6 +78,7 @@ def read_sink_settings(resolved: Resolved, *, upsert: bool, owner: str) -> Kafka
         parallelism=resolved.at_least_one(o.SINK_PARALLELISM, owner=owner),
         staging=Staging(resolved.get(o.STAGING)),
         buffers=upsert and _buffers(resolved, owner),
+        by_tasks=resolved.get(o.WRITER) != "spark",
         producer=_producer(resolved, delivery, owner),
     )
 

@@ -6,10 +6,9 @@ A sink that is not called for every batch, such as that of dead letters, checks 
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,10 +16,30 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
-from penstock.catalog.errors import SinkError, StateMismatchError, UnsupportedError
+from penstock.catalog.errors import SinkError, UnsupportedError
+from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
-from penstock.connector.contract import Guarantee, MicroBatch, Sink, SinkCapabilities, SinkSettings
+from penstock.connector.contract import (
+    Guarantee,
+    MicroBatch,
+    Sink,
+    SinkCapabilities,
+    SinkSettings,
+    TaskWriter,
+)
+from penstock.connector.file_output import (
+    FilledColumn,
+    RecordOutput,
+    TaskOutput,
+    TaskRecords,
+    WrittenByEngine,
+)
 from penstock.connector.kafka.client.connection import Connection, TopicPartition, admin_connection
+from penstock.connector.kafka.sink.batch_files import (
+    check_attempt,
+    evaluate_batch,
+    stage_records,
+)
 from penstock.connector.kafka.sink.client import (
     SinkAdmin,
     check_topics,
@@ -29,7 +48,12 @@ from penstock.connector.kafka.sink.client import (
     producer_connection,
     transaction_timeout_ms,
 )
-from penstock.connector.kafka.sink.protocol import Marker, SlotNames, may_write, read_marker
+from penstock.connector.kafka.sink.protocol import (
+    SlotNames,
+    digest_by_tasks,
+    may_write,
+    read_marker,
+)
 from penstock.connector.kafka.sink.records import (
     check_topic_given,
     ordered,
@@ -42,23 +66,27 @@ from penstock.connector.kafka.sink.settings import Delivery, KafkaSinkSettings, 
 from penstock.connector.kafka.sink.sink_state import (
     BEGAN,
     FOLDER,
+    BatchBegun,
     SinkState,
+    batch_begun,
     check_unchanged,
     parse_sink_state,
     read_sink_state,
     record_sink_state,
 )
+from penstock.connector.kafka.sink.task_output import ended_by, record_output
 from penstock.connector.kafka.sink.tasks import (
     REPORT,
     SlotTask,
     Transactions,
     Writing,
+    read_transactions,
+    transactions_text,
     write_plainly,
     write_slot,
 )
 from penstock.connector.kafka.table.fields import KafkaTable
-from penstock.connector.spark.hadoop_files import delete, list_names, read_text, rename, write_text
-from penstock.connector.spark.session import configured
+from penstock.connector.spark.session import configured, job_property
 from penstock.connector.spark.sink.determinism import nondeterminism
 from penstock.connector.spark.sink.micro_batch import (
     batch_digest,
@@ -66,82 +94,13 @@ from penstock.connector.spark.sink.micro_batch import (
     saved_query_id,
 )
 from penstock.connector.spark.sink.target_rows import check_complete
-
-RETENTION = "offsets.retention.minutes"
-DEFAULT_RETENTION_MIN = 10_080
-"""Kafka's own, assumed where the broker's settings may not be seen."""
-
-
-def first_attempt_ms(spark: SparkSession, folder: str, batch_id: int, now_ms: int) -> int:
-    """Record that a batch is about to be written, and return when it first was (epoch ms). Notes of other batches are
-    removed.
-
-    Raises StateMismatchError where the note is damaged.
-    """
-    path = f"{folder}/{batch_id}"
-    text = read_text(spark, path)
-    if text is None:
-        for name in list_names(spark, folder):
-            delete(spark, f"{folder}/{name}")
-        write_text(spark, path, str(now_ms))
-        return now_ms
-    if not text.isdigit():
-        raise StateMismatchError(
-            f"the file {path} does not say when batch {batch_id} was first written",
-            hint="restore the checkpoint from a backup; or SET another 'pipeline.name' to start over",
-        )
-    return int(text)
-
-
-def marker_lasts_ms(admin: SinkAdmin) -> int:
-    """Return for how long a marker is trusted to exist: most of the time that the broker keeps it."""
-    minutes = int(admin.broker_setting(RETENTION) or DEFAULT_RETENTION_MIN)
-    return minutes * 60_000 * 6 // 7
-
-
-def check_remembered(
-    what: str, found: Marker | None, *, first_ms: int, now_ms: int, lasts_ms: int
-) -> None:
-    """Check that a marker that is missing never was. Raises StateMismatchError."""
-    if found is not None or now_ms - first_ms <= lasts_ms:
-        return
-    days = (now_ms - first_ms) / 86_400_000
-    raise StateMismatchError(
-        f"{what}: its writing was begun {days:.1f} days ago and it is unknown whether it ended: the broker has "
-        "forgotten it by now",
-        hint="look for its records in the topic; then start over, with --from-scratch or another 'pipeline.name'",
-    )
-
-
-def stage_records(spark: SparkSession, records: DataFrame, folder: str, batch_id: int) -> DataFrame:
-    """Stage the records of a batch, unless they are staged already, and return them. Raises SinkError."""
-    target, writing = f"{folder}/{batch_id}", f"{folder}/{batch_id}.writing"
-    names = list_names(spark, folder)
-    if str(batch_id) not in names:
-        records.write.mode("overwrite").parquet(writing)
-        if not rename(spark, writing, target):
-            raise SinkError(
-                f"the staged rows of batch {batch_id} cannot be given their name {target}",
-                hint="does the checkpoint's file system rename directories, and is there one runner only?",
-            )
-    else:
-        evaluate_batch(records)
-    for name in names:
-        if name != str(batch_id):
-            delete(spark, f"{folder}/{name}")
-    return spark.read.parquet(target)
-
-
-def evaluate_batch(frame: DataFrame) -> None:
-    """Compute a batch without keeping its rows: a query's state moves on with its batch, written before or not."""
-    frame.write.format("noop").mode("overwrite").save()
-
+from penstock.connector.spark.source.columns import FILE
+from penstock.connector.spark.source.task import BATCH_OF_SINK, PASSED_OVER
 
 logger = logging.getLogger(__name__)
 
 _PARTITIONS_KEPT = {"spark.sql.adaptive.enabled": "false"}
 """Nothing merges or drops partitions while a job runs: a partition is a slot, an empty one too."""
-
 _SPECULATION = "spark.speculation"
 
 
@@ -150,7 +109,7 @@ class KafkaSink(Sink):
     """Writes into topics. `table` holds formats, columns and log-in; `upsert`: the key's last record counts.
 
     `sparse`: batches may be left out (`check_remembered`); for tables with one slot, so that a batch is written whole
-    or not at all.
+    or not at all. `definition` is the table's, by which tasks make the sink again; None: none of them does.
     """
 
     table: KafkaTable
@@ -158,6 +117,7 @@ class KafkaSink(Sink):
     name: str
     upsert: bool
     sparse: bool = False
+    definition: Table | None = field(default=None, repr=False)
     _written: dict[str, int] = field(default_factory=dict, repr=False)
     _timeout_ms: int | None = None
     _asked: SinkAdmin | None = field(default=None, repr=False)
@@ -175,6 +135,13 @@ class KafkaSink(Sink):
             needs_update_before=changes,
             resumable=True,
         )
+
+    @property
+    def task_writer(self) -> TaskWriter | None:
+        """Reading tasks write the records that they can encode."""
+        if self.definition is None:
+            return None
+        return KafkaTaskWriter(sink=self, definition=self.definition)
 
     def with_gaps(self) -> KafkaSink:
         """Return a sink that is given some batches only."""
@@ -266,54 +233,98 @@ class KafkaSink(Sink):
         )
         self._write_slots(records_of(frame, self.table, owner=self.name), 1, shared)
 
+    # --- by reading tasks --------------------------------------------------------------------------------
+
+    def slots(self, spark: SparkSession, checkpoint: str | None) -> int:
+        """Return the number of slots: that with which a checkpoint began, or that of one that begins."""
+        query = None if checkpoint is None else saved_query_id(spark, checkpoint)
+        if query is not None:
+            ledger = read_sink_state(spark, f"{checkpoint}/{self._ledger_path(query, '')}")
+            if ledger is not None:
+                return ledger.slots
+        return self._first_slots(spark)
+
+    def batch_begun(self, spark: SparkSession, checkpoint: str) -> BatchBegun | None:
+        """Return the batch of a checkpoint that some slots have and that is not complete; asks the broker."""
+        query = saved_query_id(spark, checkpoint)
+        if query is None:
+            return None
+        ledger = read_sink_state(spark, f"{checkpoint}/{self._ledger_path(query, '')}")
+        names = SlotNames.of(self.settings.prefix, query, f"/{self.name}")
+        return (
+            None if ledger is None else batch_begun(spark, checkpoint, ledger, names, self._admin())
+        )
+
+    def start_by_tasks(
+        self, frame: DataFrame, settings: SinkSettings, output: RecordOutput
+    ) -> StreamingQuery:
+        """Start a query whose tasks write the records; `frame` has a row for each task. Raises as `start`."""
+        if self.settings.delivery is Delivery.EXACTLY_ONCE:
+            self.check_resumes(frame.sparkSession, settings.checkpoint, "")
+            _refuse_speculation(frame.sparkSession, self.name)
+        return micro_batch_query(
+            frame, settings, lambda rows, batch: self.write_by_tasks(rows, batch, output)
+        )
+
+    def write_by_tasks(self, frame: DataFrame, batch: MicroBatch, output: RecordOutput) -> None:
+        """Run the tasks of a batch, which write its records; exactly-once passes over what is written."""
+        if self.settings.delivery is not Delivery.EXACTLY_ONCE:
+            frame.collect()
+            return
+        shared, slots = self._transactions(batch, by_tasks=True)
+        assert slots == output.tasks, "the slots of a checkpoint do not change"
+        follows = self._written.get(shared.names.scope) == batch.batch_id - 1
+        if not follows and not self._is_open(shared, slots):
+            with job_property(batch.spark, PASSED_OVER, "true"):
+                frame.collect()
+        else:
+            with job_property(batch.spark, BATCH_OF_SINK, transactions_text(shared)):
+                reports = frame.select(FILE).collect()
+            self._check_reported(sorted(int(report[FILE]) for report in reports), slots)
+        self._written[shared.names.scope] = batch.batch_id
+
     # --- exactly once ------------------------------------------------------------------------------------
 
     def _write_once(self, frame: DataFrame, batch: MicroBatch, *, stages: bool) -> None:
         spark = batch.spark
+        shared, slots = self._transactions(batch)
+        folder = f"{batch.checkpoint}/{FOLDER}/{shared.names.scope}"
+        if self.sparse:
+            check_attempt(
+                spark, f"{folder}/attempts", shared.claim(0), shared.partition, self._admin()
+            )
+        follows = self._written.get(shared.names.scope) == batch.batch_id - 1
+        if not follows and not self._is_open(shared, slots):
+            evaluate_batch(frame)
+        else:
+            records = records_of(frame, self.table, owner=self.name)
+            if stages:
+                records = stage_records(spark, ordered(records), f"{folder}/staged", batch.batch_id)
+            self._write_slots(records, slots, shared)
+        self._written[shared.names.scope] = batch.batch_id
+
+    def _transactions(
+        self, batch: MicroBatch, *, by_tasks: bool = False
+    ) -> tuple[Transactions, int]:
+        """Return what the slots of a batch have in common, and how many there are."""
         names = SlotNames.of(self.settings.prefix, batch.query_id, f"{batch.sink}/{self.name}")
-        folder = f"{batch.checkpoint}/{FOLDER}/{names.scope}"
-        ledger = self._ledger(spark, f"{folder}/{BEGAN}", batch.batch_id)
+        path = f"{batch.checkpoint}/{FOLDER}/{names.scope}/{BEGAN}"
+        ledger, digest = self._ledger(batch.spark, path, batch.batch_id), batch_digest(batch)
         shared = Transactions(
             names=names,
             timeout_ms=self._transaction_timeout_ms(self._admin()),
             partition=TopicPartition(ledger.topic, 0),
             batch_id=batch.batch_id,
             first_batch=ledger.first_batch,
-            digest=batch_digest(batch),
+            digest=digest_by_tasks(digest) if by_tasks else digest,
             sparse=self.sparse,
         )
-        if self.sparse:
-            self._check_remembered(spark, f"{folder}/attempts", shared)
-        follows = self._written.get(names.scope) == batch.batch_id - 1
-        if not follows and not self._is_open(shared, ledger.slots):
-            evaluate_batch(frame)
-        else:
-            records = records_of(frame, self.table, owner=self.name)
-            if stages:
-                records = stage_records(spark, ordered(records), f"{folder}/staged", batch.batch_id)
-            self._write_slots(records, ledger.slots, shared)
-        self._written[names.scope] = batch.batch_id
-
-    def _check_remembered(self, spark: SparkSession, folder: str, shared: Transactions) -> None:
-        now_ms = time.time_ns() // 1_000_000
-        first_ms = first_attempt_ms(spark, folder, shared.batch_id, now_ms)
-        if first_ms == now_ms:
-            return
-        claim, admin = shared.claim(0), self._admin()
-        check_remembered(
-            f"slot '{claim.slot}', batch {claim.batch_id}",
-            read_marker(admin, claim.slot, shared.partition),
-            first_ms=first_ms,
-            now_ms=now_ms,
-            lasts_ms=marker_lasts_ms(admin),
-        )
+        return shared, ledger.slots
 
     def _ledger(self, spark: SparkSession, path: str, batch_id: int) -> SinkState:
         ledger = read_sink_state(spark, path)
         if ledger is None:
-            slots = self.settings.parallelism or 1
-            if self.settings.parallelism is None and not self._keyless:
-                slots = spark.sparkContext.defaultParallelism
+            slots = self._first_slots(spark)
             topic = marker_partition(self._admin(), self.table.settings.subscription)
             began = SinkState(
                 prefix=self.settings.prefix, slots=slots, first_batch=batch_id, topic=topic
@@ -321,6 +332,11 @@ class KafkaSink(Sink):
             ledger = record_sink_state(spark, path, began)
         self._check_unchanged(ledger)
         return ledger
+
+    def _first_slots(self, spark: SparkSession) -> int:
+        if self.settings.parallelism is None and not self._keyless:
+            return spark.sparkContext.defaultParallelism
+        return self.settings.parallelism or 1
 
     def _check_unchanged(self, ledger: SinkState) -> None:
         check_unchanged(
@@ -341,11 +357,13 @@ class KafkaSink(Sink):
 
     def _write_slots(self, records: DataFrame, slots: int, shared: Transactions) -> None:
         by_key = self._by_key(records)
-        task = SlotTask(writing=self._writing(by_key=by_key), transactions=shared)
+        task = SlotTask(writing=self.writing(by_key=by_key), transactions=shared)
         with configured(records.sparkSession, _PARTITIONS_KEPT):
             chosen = slotted(records, slots, by_key=by_key)
             reports = chosen.mapInArrow(partial(write_slot, task=task), REPORT).collect()
-        reported = sorted(report["slot"] for report in reports)
+        self._check_reported(sorted(report["slot"] for report in reports), slots)
+
+    def _check_reported(self, reported: list[int], slots: int) -> None:
         if reported != list(range(slots)):
             raise SinkError(
                 f"{self.name}: slots {reported} of {slots} say that they are written, so the batch is not done"
@@ -382,7 +400,7 @@ class KafkaSink(Sink):
         tasks = self.settings.parallelism
         if by_key and tasks is None:
             tasks = frame.sparkSession.sparkContext.defaultParallelism
-        writing = self._writing(by_key=by_key)
+        writing = self.writing(by_key=by_key)
         with configured(records.sparkSession, _PARTITIONS_KEPT):
             if tasks is not None:
                 records = slotted(records, tasks, by_key=by_key)
@@ -397,7 +415,8 @@ class KafkaSink(Sink):
         """Return whether rows of a key have to come together: to know which of its changes is the last."""
         return self.settings.buffers or ROW_KIND in records.columns
 
-    def _writing(self, *, by_key: bool) -> Writing:
+    def writing(self, *, by_key: bool) -> Writing:
+        """Return how records leave tasks."""
         # a column says the topic wherever there is one, also of a table with a single topic
         written = {c.metadata_key for c in self.table.schema.metadata if not c.virtual}
         return Writing(
@@ -421,6 +440,54 @@ class KafkaSink(Sink):
             asked_ms = self.settings.transaction_timeout_ms
             self._timeout_ms = transaction_timeout_ms(admin, asked_ms, owner=self.name)
         return self._timeout_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaTaskWriter(TaskWriter):
+    """Lets reading tasks write the records of `sink`, which is that of `definition`."""
+
+    sink: KafkaSink
+    definition: Table
+
+    def output(
+        self,
+        filled: Sequence[FilledColumn],
+        spark: SparkSession | None = None,
+        checkpoint: str | None = None,
+    ) -> RecordOutput | WrittenByEngine:
+        """Decide by the table's definition; a batch of the checkpoint that was begun is ended as it was begun."""
+        output = record_output(self.definition, self.sink.table, self.sink.settings, filled)
+        if isinstance(output, WrittenByEngine):
+            return output
+        began = None
+        if spark is not None and self.sink.settings.delivery is Delivery.EXACTLY_ONCE:
+            output = replace(output, tasks=self.sink.slots(spark, checkpoint))
+            began = None if checkpoint is None else self.sink.batch_begun(spark, checkpoint)
+        return ended_by(output, began, self.sink.settings, owner=self.sink.name)
+
+    def start(self, files: DataFrame, settings: SinkSettings, output: TaskOutput) -> StreamingQuery:
+        """Start the query. Raises as the sink's `start`."""
+        return self.sink.start_by_tasks(files, settings, _records(output))
+
+    def write_batch(self, files: DataFrame, batch: MicroBatch, output: TaskOutput) -> None:
+        """Run the tasks of a batch, which write its records; exactly-once passes over what is written."""
+        self.sink.write_by_tasks(files, batch, _records(output))
+
+    def open(self, output: RecordOutput, task: int, note: str | None) -> TaskRecords:
+        """Open the records of a task, in it; with exactly-once `task` is the slot."""
+        from penstock.connector.kafka.sink.task_records import RecordEncoder, open_records
+
+        transactions = None
+        if self.sink.settings.delivery is Delivery.EXACTLY_ONCE:
+            assert note is not None, "written batch by batch"
+            transactions = read_transactions(note)
+        encoder = RecordEncoder(self.sink.table, output.columns, owner=self.sink.name)
+        return open_records(encoder, self.sink.writing(by_key=False), task, transactions)
+
+
+def _records(output: TaskOutput) -> RecordOutput:
+    assert isinstance(output, RecordOutput), "as `output` gives it"
+    return output
 
 
 def _refuse_speculation(spark: SparkSession, owner: str) -> None:

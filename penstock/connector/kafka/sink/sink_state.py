@@ -14,7 +14,7 @@ from penstock.catalog.errors import StateMismatchError, UnknownObjectError
 from penstock.connector.kafka.client.connection import Connection, TopicPartition
 from penstock.connector.kafka.sink.client import RecordProducer, SinkAdmin, transactional
 from penstock.connector.kafka.sink.protocol import Marker, SlotNames, read_marker
-from penstock.connector.spark.hadoop_files import read_text, write_text
+from penstock.connector.spark.hadoop_files import list_names, read_text, write_text
 from penstock.connector.storage import open_folder
 
 if TYPE_CHECKING:
@@ -84,6 +84,30 @@ def check_unchanged(ledger: SinkState, *, prefix: str, slots: int | None, owner:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchBegun:
+    """A batch that is in some slots, and who wrote it there."""
+
+    batch_id: int
+    by_tasks: bool
+
+
+def batch_begun(
+    spark: SparkSession, checkpoint: str, ledger: SinkState, names: SlotNames, admin: SinkAdmin
+) -> BatchBegun | None:
+    """Return the batch of a checkpoint that some slots have and that is not complete; asks the broker."""
+    planned, complete = (
+        newest(list_names(spark, f"{checkpoint}/{folder}")) for folder in ("offsets", "commits")
+    )
+    if planned is None or planned == complete:
+        return None
+    for slot in range(ledger.slots):
+        found = read_marker(admin, names.slot(slot), TopicPartition(ledger.topic, 0))
+        if found is not None and found.next_batch == planned + 1 and found.digest is not None:
+            return BatchBegun(batch_id=planned, by_tasks=found.by_tasks)
+    return None
+
+
 TIMEOUT_MS = 60_000
 """Of the transaction that carries the marker; nothing else is written in it."""
 
@@ -120,7 +144,7 @@ def read_slots(checkpoint: str, prefix: str, topics: Collection[str]) -> tuple[K
     Raises UnknownObjectError where there is none, StateMismatchError where the checkpoint is damaged.
     """
     root = open_folder(checkpoint)
-    planned, committed = (_newest(root.below(log).names()) for log in ("offsets", "commits"))
+    planned, committed = (newest(root.below(log).names()) for log in ("offsets", "commits"))
     found = []
     for scope in root.below(FOLDER).folders():
         text = root.below(FOLDER).below(scope).text(BEGAN)
@@ -185,5 +209,6 @@ def set_marker(connection: Connection, admin: SinkAdmin, slot: KnownSlot, follow
         producer.drop()
 
 
-def _newest(names: Iterable[str]) -> int | None:
+def newest(names: Iterable[str]) -> int | None:
+    """Return the newest batch of a log of Spark's checkpoint; None where it has none."""
     return max((int(name) for name in names if name.isdigit()), default=None)

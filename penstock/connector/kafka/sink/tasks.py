@@ -5,8 +5,9 @@ Each returns one row that reports its work. Penstock's errors travel as text tha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -68,6 +69,23 @@ class Transactions:
             digest=self.digest,
             sparse=self.sparse,
         )
+
+
+def transactions_text(transactions: Transactions) -> str:
+    """Write what the tasks of a batch are told; `read_transactions` is the inverse."""
+    return json.dumps(asdict(transactions))
+
+
+def read_transactions(text: str) -> Transactions:
+    """Read what `transactions_text` wrote."""
+    value = json.loads(text)
+    return Transactions(
+        **{
+            **value,
+            "names": SlotNames(**value["names"]),
+            "partition": TopicPartition(*value["partition"]),
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

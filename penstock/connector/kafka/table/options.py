@@ -189,6 +189,15 @@ STAGING = Option(
     scope=OptionScope.EXACTLY_ONCE,
     flink=None,
 )
+WRITER = Option(
+    key="sink.writer",
+    type=enum_type("auto", "spark"),
+    default="auto",
+    doc="who writes the records of a stream: 'auto', the tasks that read the rows where the query takes values and "
+    "conditions that they compute and the format is one that they encode, else Spark, as EXPLAIN says; 'spark' in "
+    "each case",
+    flink=None,
+)
 SINK_OPTIONS: tuple[Option[Any], ...] = (
     SINK_PARALLELISM,
     PARTITIONER,
@@ -197,6 +206,7 @@ SINK_OPTIONS: tuple[Option[Any], ...] = (
     NAMING_STRATEGY,
     SEMANTIC,
     STAGING,
+    WRITER,
 )
 BUFFER_ROWS = Option(
     key="sink.buffer-flush.max-rows",

@@ -74,3 +74,18 @@ def pack(ranges: Sequence[SplitRange], tasks: int | None) -> list[tuple[SplitRan
     if current:
         packed.append(tuple(current))
     return packed
+
+
+def spread(ranges: Sequence[SplitRange], tasks: int) -> list[tuple[SplitRange, ...]]:
+    """Distribute whole ranges over exactly `tasks` tasks, of which some may have none; the same ranges always alike.
+
+    The largest first, each to the task that has the least: what one split has stays in its order.
+    """
+    loads = [0] * tasks
+    chosen: list[list[int]] = [[] for _ in range(tasks)]
+    by_size = sorted(range(len(ranges)), key=lambda index: (-ranges[index].size, index))
+    for index in by_size:
+        least = min(range(tasks), key=lambda task: (loads[task], task))
+        loads[least] += ranges[index].size
+        chosen[least].append(index)
+    return [tuple(ranges[index] for index in sorted(indexes)) for indexes in chosen]

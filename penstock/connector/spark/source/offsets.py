@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 
 from penstock.connector.contract import SplitMetadataClient
 from penstock.connector.event_time.reports import ReportFolder
-from penstock.connector.source.microbatch.read_limit import SplitRange, pack
+from penstock.connector.source.microbatch.read_limit import SplitRange, pack, spread
 from penstock.connector.source.split import Split
 from penstock.connector.source.state import SourceState, encode_state
 
@@ -43,7 +43,8 @@ class TaskPartition(InputPartition):
     Records whose watermark is above `not_after_ms` (epoch ms) are bad records; None is no bound. `batch_positions` are
     the positions of all ranges of the batch, which its records cannot exceed; None where a range has no end. `reports`
     says where the task reports event times above `known_ms`, the watermark that planning gave each split, and of late
-    rows in the splits `counts_late`. `numbers` are the places of the splits in the batch's offset.
+    rows in the splits `counts_late`. `numbers` are the places of the splits in the batch's offset. `slot` is the number
+    of the task where each has whole splits.
     """
 
     splits: tuple[Split, ...]
@@ -55,6 +56,7 @@ class TaskPartition(InputPartition):
     known_ms: tuple[tuple[str, int], ...] = ()
     counts_late: tuple[str, ...] = ()
     numbers: tuple[int, ...] = ()
+    slot: int | None = None
 
 
 def plan_partitions(
@@ -65,12 +67,14 @@ def plan_partitions(
     tracks_event_time: bool,
     max_future_ms: int | None = None,
     reports: ReportFolder | None = None,
+    slots: int | None = None,
 ) -> Sequence[TaskPartition]:
     """Plan a batch's tasks from its end offset alone, so that a replay reads the same.
 
     How far in the future a record may be is counted from the clock that the offset has, by the option as it is now: a
     batch that failed for such a record continues once the option is changed. A batch that moves the watermark sends
     one heartbeat row, as its ranges may hold nothing but gaps. `reports` is where its tasks report event times.
+    With `slots` there are so many tasks, each with whole splits or none.
     """
     ranges = [
         SplitRange(split_id=s.split_id, start=s.start, stop=s.end)
@@ -79,7 +83,7 @@ def plan_partitions(
     ]
     watermarks = BatchWatermarks.of(state) if tracks_event_time else None
     heartbeat = tracks_event_time and state.watermark_ms != state.watermark_before_ms
-    packed = pack(ranges, tasks)
+    packed = pack(ranges, tasks) if slots is None else spread(ranges, slots)
     if heartbeat and not packed:
         packed = [()]
     known_ms = {s.split_id: s.watermark_ms for s in state.splits if s.watermark_ms is not None}
@@ -98,6 +102,7 @@ def plan_partitions(
             known_ms=tuple((i, known_ms[i]) for s in splits if (i := s.split_id) in known_ms),
             counts_late=tuple(s.split_id for s in splits if s.split_id in behind),
             numbers=tuple(numbers[s.split_id] for s in splits),
+            slot=None if slots is None else index,
         )
         for index, splits in enumerate(task_splits)
     ]

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from penstock.connector.contract import SplitSource
 from penstock.connector.failpoints import reach
+from penstock.connector.file_output import RecordOutput
 from penstock.connector.scan import Scan
 from penstock.connector.source.state import SourceState, decode_state, encode_state
 from penstock.connector.spark.errors import spark_readable
@@ -109,7 +110,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end: dict[str, Any],
     ) -> Sequence[InputPartition]:
         """Plan the tasks of a batch, from `end` alone: Spark may ask for a batch of an earlier process."""
-        state = decode_state(end)
+        state, output = decode_state(end), self._scan.output
         tasks = plan_partitions(
             state,
             self._planning.planner,
@@ -117,6 +118,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tracks_event_time=self._scan.rowtime is not None,
             max_future_ms=self._source.watermark.max_future_ms,
             reports=self._planning.report_folder(state),
+            slots=output.tasks if isinstance(output, RecordOutput) else None,
         )
         reach("partitioned")
         return tasks

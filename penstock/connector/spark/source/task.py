@@ -1,5 +1,5 @@
 """The work of one Spark task: reads its ranges through the split runtime, and frames the rows for Spark or writes
-them into a file of the target.
+them into the target.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from penstock.connector.contract import ReadRequest, SplitSource
 from penstock.connector.event_time.future_timestamps import FutureTimestampFilter
 from penstock.connector.event_time.reports import RangeReporter
 from penstock.connector.failpoints import reach
-from penstock.connector.file_output import FileOutput, WrittenFile
+from penstock.connector.file_output import FileOutput, RecordOutput, TaskRecords, WrittenFile
 from penstock.connector.fragments import RowFilter
 from penstock.connector.options.bad_records import bad_record_settings
 from penstock.connector.options.watermark import WatermarkSettings
+from penstock.connector.registry import connector_of
 from penstock.connector.scan import Scan
 from penstock.connector.source.reader.reader import SourceReader
 from penstock.connector.spark.durable_files import sync, umask_of_folder
@@ -35,6 +36,8 @@ from penstock.connector.spark.source.parquet_file import ParquetFile
 _BATCH_ID = "streaming.sql.batchId"
 PASSED_OVER = "penstock.batchPassedOver"
 """A property of the jobs of a batch that its table has already: rows are read and counted, and no file is written."""
+BATCH_OF_SINK = "penstock.batchOfSink"
+"""A property of the jobs of a batch: what the sink says of it to its tasks."""
 _LETTERS = "where its bad records belong"
 _ORDER = "which rows came first"
 
@@ -44,7 +47,7 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task's ranges as record batches of `schema`; in split order within each range.
 
-    A scan with an output yields the file that they were written to instead, one with an aggregate their groups. Event
+    A scan with an output yields what they were written to instead, one with an aggregate their groups. Event
     times are those of all rows that are read, whether the scan's condition holds for them or not.
     """
     framer = RowFramer(schema, partition.watermarks)
@@ -53,7 +56,7 @@ def read_partition(
         yield framer.heartbeat()
     passed = RowFilter(scan.condition)
     groups = None if scan.aggregate is None else FirstPhase(scan.aggregate)
-    with readable_by_spark(), closing(TaskFile(scan.output)) as output:
+    with readable_by_spark(), closing(_output(scan, partition)) as output:
         bad = _bad_record_collector(partition, scan, source.watermark)
         guard = FutureTimestampFilter(
             scan,
@@ -102,6 +105,21 @@ def read_partition(
         yield framer.left_out(left_out, passed.left_out, merged)
 
 
+def _output(scan: Scan, partition: TaskPartition) -> TaskFile | RecordWriter:
+    """Open what takes the rows of a task."""
+    output, context = scan.output, TaskContext.get()
+    if not isinstance(output, RecordOutput):
+        return TaskFile(output)
+    assert context is not None, "records are written by tasks"
+    return RecordWriter(
+        output,
+        project=Path(scan.project),
+        task=context.partitionId() if partition.slot is None else partition.slot,
+        note=context.getLocalProperty(BATCH_OF_SINK),
+        passed_over=context.getLocalProperty(PASSED_OVER) is not None,
+    )
+
+
 class TaskFile:
     """The file of a task that writes its rows itself; one that does not takes none of them."""
 
@@ -141,6 +159,43 @@ class TaskFile:
         """Remove a file that was not completed."""
         if self._file is not None:
             self._file.discard()
+
+
+class RecordWriter:
+    """Writes the rows of a task by the sink of the output's table; those of a batch that is passed over are counted."""
+
+    def __init__(
+        self,
+        output: RecordOutput,
+        *,
+        project: Path,
+        task: int,
+        note: str | None,
+        passed_over: bool,
+    ) -> None:
+        self._rows = 0
+        self._records: TaskRecords | None = None
+        if not passed_over:
+            writer = connector_of(output.table, project=project).sink(output.table).task_writer
+            assert writer is not None, "it gave the output"
+            self._records = writer.open(output, task, note)
+
+    def takes(self, batch: pa.RecordBatch) -> bool:
+        """Write rows. Raises SinkError, StateMismatchError, BrokerUnavailableError."""
+        if self._records is not None and batch.num_rows:
+            self._records.write(batch)
+        self._rows += batch.num_rows
+        return True
+
+    def files(self) -> Iterator[WrittenFile]:
+        """Complete the records, and tell how many rows there were; those that were only counted have no name."""
+        name = "" if self._records is None else self._records.finish()
+        yield WrittenFile(path=name, size_bytes=0, rows=self._rows, statistics="")
+
+    def close(self) -> None:
+        """Drop what is not complete."""
+        if self._records is not None:
+            self._records.close()
 
 
 class _Arrivals:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.connector.changelog import ChangelogMode
-from penstock.connector.file_output import FileOutput, WrittenByEngine
+from penstock.connector.file_output import FileOutput, RecordOutput, WrittenByEngine
 from penstock.sql.plan.analyzer import filled_columns
 from penstock.sql.plan.explain.document import ExplainedOperator, explain_query, flink_letters
 from penstock.sql.plan.rules.flow import describe_changes
@@ -226,5 +226,5 @@ def table_writer(insert: AnalysedInsert, *, shared: bool) -> str | None:
             return None
         case WrittenByEngine(reason=reason):
             return f"Spark: {reason}"
-        case FileOutput():
+        case FileOutput() | RecordOutput():
             return "the reading tasks"

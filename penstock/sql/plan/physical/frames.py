@@ -21,7 +21,7 @@ from penstock.catalog.model.identifier import quoted
 from penstock.connector.contract import Source, SourceKind
 from penstock.connector.dead_letters.publisher import staging_of
 from penstock.connector.event_time.reports import FOLDER as EVENT_TIMES
-from penstock.connector.file_output import FileOutput
+from penstock.connector.file_output import TaskOutput
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import ARRIVED, GroupMember, Scan
 from penstock.connector.spark.lookup import register_lookup
@@ -107,7 +107,7 @@ class FrameBuilder:
         with configured(self.spark, self.conf):
             return self._build(analysed, streaming=streaming, engine_streaming=engine_streaming)
 
-    def build_files(self, analysed: AnalysedQuery, output: FileOutput) -> DataFrame:
+    def build_files(self, analysed: AnalysedQuery, output: TaskOutput) -> DataFrame:
         """Return the streaming frame of the files into which tasks write the rows of a projection of one table."""
         (leaf,) = analysed.leaves
         tag = uuid4().hex[:8]

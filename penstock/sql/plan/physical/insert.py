@@ -26,7 +26,7 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import LostLease, MicroBatch, Sink, SinkSettings, Trigger
 from penstock.connector.dead_letters.publisher import DeadLetterPublisher, dead_letter_publisher
 from penstock.connector.failpoints import reach
-from penstock.connector.file_output import FileOutput
+from penstock.connector.file_output import TaskOutput, WrittenByEngine
 from penstock.connector.spark.session import configured, streaming_conf
 from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.connector.spark.source.retry import Outage, current_outage
@@ -219,7 +219,7 @@ class BuiltFrame:
     """A frame of a query that was not started yet: of its rows, or of the files that tasks write by `output`."""
 
     frame: DataFrame
-    output: FileOutput | None = None
+    output: TaskOutput | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -404,13 +404,13 @@ class PlannedInsert(LocatedQuery):
                 return built
         return self._built(output)
 
-    def _task_output(self) -> FileOutput | None:
+    def _task_output(self) -> TaskOutput | None:
         """Return what tasks need to write the rows as the target is now; None: Spark, or the sink, writes them."""
         if not self.is_stream:
             return None
         names = [name for name, _ in self.columns]
-        output = choose_table_writer(self.analysed, names, self.target, self.spark)
-        return output if isinstance(output, FileOutput) else None
+        output = choose_table_writer(self.analysed, names, self.target, self.spark, self.checkpoint)
+        return None if isinstance(output, WrittenByEngine) else output
 
     def outage(self) -> Outage | None:
         """Return what its sources wait for."""
@@ -451,7 +451,7 @@ class PlannedInsert(LocatedQuery):
         """Return a frame of the query that shows its functions, and is not to be started. Raises InputError."""
         return (self.unused[-1] if self.unused else self._built(None, checking=True)).frame
 
-    def _built(self, output: FileOutput | None, *, checking: bool = False) -> BuiltFrame:
+    def _built(self, output: TaskOutput | None, *, checking: bool = False) -> BuiltFrame:
         """Build a frame of the files that tasks write by `output`; without one, of the rows. Raises InputError.
 
         Again for each start: a failed query's streaming relations are not used again.

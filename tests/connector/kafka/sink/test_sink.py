@@ -15,8 +15,8 @@ from penstock.connector.dead_letters.backends import HEADERS, encode_dead_letter
 from penstock.connector.dead_letters.table import define_dead_letter_topic
 from penstock.connector.kafka.connector import describe
 from penstock.connector.kafka.sink import kafka_sink
+from penstock.connector.kafka.sink.batch_files import check_remembered, first_attempt_ms
 from penstock.connector.kafka.sink.protocol import Marker
-from penstock.connector.kafka.sink.sink import check_remembered, first_attempt_ms
 from penstock.connector.options.bad_records import KafkaTopic
 from tests.connector.kafka.sink.test_settings import UPSERT
 from tests.connector.kafka.sink.writing import KEYED, batch_of, committed, sink_into, values
