@@ -5,10 +5,12 @@ Consumers are kept between reads: connecting and finding leaders costs more than
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -38,6 +40,48 @@ _UNAVAILABLE = {
 
 SETTLE_S = 0.001
 """Between two looks at positions; the client needs less to end reading, unless the machine is busy."""
+
+
+class GarbageCollection:
+    """Python's collection of cycles of objects, which threads may pause for the time of a fetch. Any thread.
+
+    It looks at young objects whenever 700 more were made. Messages are such objects; all of them are needed, and none
+    is in a cycle: to look takes as long as the client needs to make them.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(after_in_child=self._go_on)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Collect nothing in here, and until no other thread is in here."""
+        with self._lock:
+            self._pauses += 1
+            if self._pauses == 1:
+                self._was_on = gc.isenabled()
+                gc.disable()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._pauses -= 1
+                if not self._pauses and self._was_on:
+                    gc.enable()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._pauses = 0
+        self._was_on = False
+
+    def _go_on(self) -> None:
+        """Collect again in a child, in which the threads that paused it are not."""
+        if self._pauses and self._was_on:
+            gc.enable()
+        self._begin()
+
+
+GARBAGE_COLLECTION = GarbageCollection()
 
 
 class KafkaConsumer(KafkaClient):

@@ -24,7 +24,11 @@ from penstock.connector.kafka.client.connection import (
     TopicPartition,
     TopicUnknown,
 )
-from penstock.connector.kafka.client.consumer import CONSUMERS, KafkaConsumer
+from penstock.connector.kafka.client.consumer import (
+    CONSUMERS,
+    GARBAGE_COLLECTION,
+    KafkaConsumer,
+)
 from penstock.connector.kafka.client.draining import DrainingConsumer, open_consumer
 from penstock.connector.kafka.source.column_records import ColumnRecords
 from penstock.connector.kafka.source.decode import KafkaRecordDecoder
@@ -102,7 +106,8 @@ class KafkaSplitReader:
         give_up_s = time.monotonic() + FETCH_S
         with self._kept_only_if_well():
             while True:
-                fetched = self._fetch_once()
+                with GARBAGE_COLLECTION.paused():
+                    fetched = self._fetch_once()
                 if fetched is not None:
                     return fetched
                 if self._woken.is_set() or time.monotonic() > give_up_s:

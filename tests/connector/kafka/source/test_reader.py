@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from penstock.connector.kafka.client import admin
 from penstock.connector.kafka.client.connection import KafkaSplit
 from penstock.connector.kafka.client.consumer import CONSUMERS, KafkaConsumer
 from penstock.connector.kafka.source import reader as reader_module
+from penstock.connector.kafka.source.decode import DecodedRecords, KafkaRecordDecoder
 from penstock.connector.source.reader.reader import NothingAvailable, SourceReader
 from penstock.connector.source.records import RawRecord, RecordsWithSplitIds
 from tests.connector.kafka.reading import (
@@ -38,6 +40,7 @@ from tests.connector.kafka.reading import (
 
 if TYPE_CHECKING:
     from penstock.connector.kafka.source.reader import KafkaSplitReader
+    from penstock.connector.kafka.source.records import FetchedRecords
     from tests.kafka_server import KafkaServer
 
 NOON_MS = 1_700_000_000_000
@@ -533,6 +536,35 @@ def test_a_fetch_that_waits_is_woken(kafka: KafkaServer, monkeypatch: pytest.Mon
 
     assert records.batches == ()
     assert took < reader_module.FETCH_S / 2
+
+
+def test_the_garbage_collector_stands_still_while_records_are_decoded(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would look at the messages of a fetch again and again."""
+    topic = kafka.create_topic()
+    kafka.produce(topic, encoded(10))
+    seen = []
+
+    def look(decoder: KafkaRecordDecoder, records: FetchedRecords) -> DecodedRecords:
+        seen.append(gc.isenabled())
+        return decode(decoder, records)
+
+    decode = KafkaRecordDecoder.decode
+    monkeypatch.setattr(KafkaRecordDecoder, "decode", look)
+    was_on = gc.isenabled()
+    gc.enable()
+    try:
+        found = read(topic_source(kafka, topic), ["id"]).column("id")
+        after = gc.isenabled()
+    finally:
+        if not was_on:
+            gc.disable()
+
+    assert found == list(range(10))
+    assert seen
+    assert not any(seen)
+    assert after
 
 
 def test_a_paused_split_stands_still_and_goes_on_where_it_was(kafka: KafkaServer) -> None:
