@@ -113,11 +113,11 @@ class Contestant(ABC):
 class Raw(Contestant):
     """librdkafka through confluent-kafka: records are fetched and thrown away, nothing is decoded."""
 
-    sinks = ("noop",)
+    sinks = ("bytes",)
 
     def run(self, sink: str, target: str) -> int:
         """One consumer for all partitions, until it has as many records as there are."""
-        assert sink == "noop", "raw consumption writes nowhere"
+        assert sink == "bytes", "raw consumption writes nowhere"
         from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
         consumer = Consumer(
@@ -150,11 +150,11 @@ class Raw(Contestant):
 class Drain(Contestant):
     """librdkafka through `penstock-native`: records become Arrow buffers, nothing is decoded."""
 
-    sinks = ("noop",)
+    sinks = ("bytes",)
 
     def run(self, sink: str, target: str) -> int:  # noqa: ARG002  it makes nothing
         """One consumer for all partitions, until it is at the end of each."""
-        assert sink == "noop", "raw consumption writes nowhere"
+        assert sink == "bytes", "raw consumption writes nowhere"
         from benchmarks.drain import Topic, drained
 
         return drained(Topic(bootstrap=self.place.bootstrap, rows=0))
@@ -163,7 +163,7 @@ class Drain(Contestant):
 class SparkAlone(Contestant):
     """Spark's own Kafka source and `from_json`, as an expert tunes them."""
 
-    sinks = ("noop", "delta", "window")
+    sinks = ("bytes", "noop", "delta", "window")
 
     def __init__(self, place: Place) -> None:
         """Start Spark."""
@@ -178,21 +178,28 @@ class SparkAlone(Contestant):
     def run(self, sink: str, target: str) -> int:
         """One streaming query to the end of the topic."""
         path = self.place.folder / target
+        if sink == "bytes":
+            return stream(spark_records(self.spark, self.place).select("value"), "noop", path)
         if sink == "window":
             timed = spark_bids(self.spark, self.place, TIMED_SCHEMA)
             return stream(count_in_windows(timed), "delta", path)
         return stream(spark_bids(self.spark, self.place), sink, path)
 
 
-def spark_bids(spark: Any, place: Place, schema: str = SPARK_SCHEMA) -> Any:
-    """Read the topic by Spark's own source, decoded."""
-    from pyspark.sql import functions as f
-
+def spark_records(spark: Any, place: Place) -> Any:
+    """Read the topic by Spark's own source."""
     reader = spark.readStream.format("kafka").option("startingOffsets", "earliest")
     for key, (value, _) in TUNED_SOURCE.items():
         reader = reader.option(key, value)
     reader = reader.option("kafka.bootstrap.servers", place.bootstrap)
-    records = reader.option("subscribe", place.topic).load()
+    return reader.option("subscribe", place.topic).load()
+
+
+def spark_bids(spark: Any, place: Place, schema: str = SPARK_SCHEMA) -> Any:
+    """Read the topic by Spark's own source, decoded."""
+    from pyspark.sql import functions as f
+
+    records = spark_records(spark, place)
     bid = f.from_json(f.col("value").cast("string"), schema).alias("bid")
     return records.select(bid).select("bid.*")
 
@@ -210,7 +217,7 @@ def count_in_windows(bids: Any, length: str = "10 seconds", delay: str = "10 sec
 class Penstock(Contestant):
     """Penstock: `SELECT` into Spark's noop sink, `INSERT` into a Delta table that Spark or the reading tasks write."""
 
-    sinks = ("noop", "delta", "tasks", "window")
+    sinks = ("bytes", "noop", "delta", "tasks", "window")
 
     def __init__(self, place: Place) -> None:
         """Start a session and define the sources: one without an end for streams, one with for INSERT."""
@@ -228,13 +235,17 @@ class Penstock(Contestant):
         self.session.sql(f"CREATE TABLE bids ({COLUMNS}) WITH ({common})")
         bounded = f"{common}, 'scan.bounded.mode' = 'latest-offset'"
         self.session.sql(f"CREATE TABLE all_bids ({COLUMNS}) WITH ({bounded})")
+        raw = common.replace("'json'", "'raw'")
+        self.session.sql(f"CREATE TABLE raw_bids (bid BYTES) WITH ({raw})")
         watermark = "WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '10' SECOND"
         self.session.sql(f"CREATE TABLE timed_bids ({COLUMNS}, {watermark}) WITH ({bounded})")
 
     def run(self, sink: str, target: str) -> int:
         """One streaming query to the end of the topic."""
-        if sink == "noop":
-            return stream(self.session.sql("SELECT * FROM bids"), sink, self.place.folder / target)
+        if sink in ("bytes", "noop"):
+            table = "raw_bids" if sink == "bytes" else "bids"
+            found = self.session.sql(f"SELECT * FROM {table}")
+            return stream(found, "noop", self.place.folder / target)
         if sink == "window":
             self.create(target, WINDOWED, "auto")
             return self.insert(target, windowed_count("timed_bids", 10))

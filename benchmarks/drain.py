@@ -10,16 +10,21 @@ that of the whole process, librdkafka's threads included: other work on the mach
 from __future__ import annotations
 
 import argparse
+import os
+import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 from unittest.mock import patch
 
+import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.bids import PARTITIONS, write_bids
@@ -29,12 +34,18 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import PhysicalColumn, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import ReadRequest
+from penstock.connector.expression import FieldValue
+from penstock.connector.file_output import FileColumn, FileOutput, stored_type
 from penstock.connector.formats.json.decoder import JsonDecoder
 from penstock.connector.kafka.broker.broker import EmbeddedBroker
 from penstock.connector.kafka.client.connection import KafkaSplit, read_connection
 from penstock.connector.kafka.client.consumer import CONSUMERS
 from penstock.connector.kafka.client.native import SWITCH, find_native
 from penstock.connector.kafka.connector import KafkaConnector
+from penstock.connector.scan import Scan
+from penstock.connector.spark.source.columns import FILE_ROWS, scan_schema
+from penstock.connector.spark.source.offsets import TaskPartition
+from penstock.connector.spark.source.task import read_partition
 
 RESULTS = Path(__file__).resolve().parent / "results"
 TOPIC = "bids"
@@ -119,24 +130,25 @@ def natively(*, on: bool, json: bool) -> Iterator[None]:
         CONSUMERS.clear()
 
 
-def decode(topic: Topic, *, native: bool, json: bool = False) -> float:
-    """Rows of a table, as a task of Spark reads them."""
-    columns = [line.strip().replace("`", "").split(" ", 1) for line in split_columns(COLUMNS)]
-    table = Table(
+def table_of(topic: Topic, columns: str, options: Mapping[str, str]) -> Table:
+    """A table over the topic."""
+    split = [line.strip().replace("`", "").split(" ", 1) for line in split_columns(columns)]
+    return Table(
         identifier=Identifier(catalog="c", database="d", name="bids"),
-        schema=Schema(
-            columns=tuple(PhysicalColumn(name=n, type=parse_type(t)) for n, t in columns)
-        ),
+        schema=Schema(columns=tuple(PhysicalColumn(name=n, type=parse_type(t)) for n, t in split)),
         options=(
             ("connector", "kafka"),
             ("topic", TOPIC),
             ("properties.bootstrap.servers", topic.bootstrap),
-            ("format", "json"),
             ("scan.startup.mode", "earliest-offset"),
+            *options.items(),
         ),
     )
-    source = KafkaConnector().source(table)
-    splits = [
+
+
+def splits_of(topic: Topic) -> tuple[KafkaSplit, ...]:
+    """All of the topic as ranges."""
+    return tuple(
         KafkaSplit(
             split_id=f"{TOPIC}-{p}",
             start=0,
@@ -145,10 +157,23 @@ def decode(topic: Topic, *, native: bool, json: bool = False) -> float:
             partition=p,
         )
         for p in range(PARTITIONS)
-    ]
+    )
+
+
+JSON = (COLUMNS, {"format": "json"})
+BYTES = ("bid BYTES", {"format": "raw"})
+"""Columns and options of a table."""
+
+
+def decode(
+    topic: Topic, *, native: bool, json: bool = True, form: tuple[str, Mapping[str, str]] = JSON
+) -> float:
+    """Rows of a table, by its reader alone."""
+    table = table_of(topic, *form)
+    source = KafkaConnector().source(table)
     with natively(on=native, json=json):
-        reader = source.open_reader(ReadRequest(columns=tuple(name for name, _ in columns)))
-        reader.add_splits(splits)
+        reader = source.open_reader(ReadRequest(columns=table.schema.names))
+        reader.add_splits(splits_of(topic))
         finished: set[str] = set()
         rows, began = 0, time.process_time()
         while len(finished) < PARTITIONS:
@@ -161,6 +186,68 @@ def decode(topic: Topic, *, native: bool, json: bool = False) -> float:
     return spent
 
 
+def give(
+    topic: Topic, *, native: bool, form: tuple[str, Mapping[str, str]] = JSON, file: bool = False
+) -> float:
+    """Rows of a table, as a task of Spark reads them, and writes them to its socket or into a file of Parquet."""
+    table = table_of(topic, *form)
+    source = KafkaConnector().source(table)
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        scan = Scan(
+            table=table,
+            columns=table.schema.names,
+            rowtime=None,
+            time_zone="UTC",
+            project=".",
+            output=_output(table, folder) if file else None,
+        )
+        task = TaskPartition(splits=splits_of(topic), watermarks=None, heartbeat=False)
+        schema = scan_schema(scan, counts_skipped=False)
+        with natively(on=native, json=True), reading_process() as stream:
+            began = time.process_time()
+            rows = _send(read_partition(task, scan, source, schema), stream, file=file)
+            spent = time.process_time() - began
+    assert rows == topic.rows, f"{rows} rows of {topic.rows}"
+    return spent
+
+
+def _output(table: Table, folder: str) -> FileOutput:
+    columns = []
+    for column in table.schema.columns:
+        assert isinstance(column, PhysicalColumn), "the table has no others"
+        stored = stored_type(column.type)
+        value = FieldValue(path=(column.name,), type=stored)
+        columns.append(FileColumn(name=column.name, type=stored, source=value))
+    return FileOutput(folder=folder, shown="a file", columns=tuple(columns))
+
+
+def _send(batches: Iterator[pa.RecordBatch], stream: BinaryIO, *, file: bool) -> int:
+    """Write batches as Spark's Python worker does; returns the rows in them, or in the files that they name."""
+    rows, writer = 0, None
+    for batch in batches:
+        rows += batch.column(FILE_ROWS)[0].as_py() if file else batch.num_rows
+        struct = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
+        wrapped = pa.RecordBatch.from_arrays([struct], ["_0"])
+        if writer is None:
+            writer = pa.RecordBatchStreamWriter(stream, wrapped.schema)
+        writer.write_batch(wrapped)
+    if writer is not None:
+        writer.close()
+    stream.flush()
+    return rows
+
+
+@contextmanager
+def reading_process() -> Iterator[BinaryIO]:
+    """A socket to a process that reads it to its end, in the place of Spark's Java process."""
+    ours, theirs = socket.socketpair()
+    process = subprocess.Popen(["cat"], stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
+    theirs.close()
+    with ours, os.fdopen(os.dup(ours.fileno()), "wb", 65536) as stream:
+        yield stream
+    process.wait()
+
+
 def split_columns(text: str) -> list[str]:
     """Columns of a definition in which no type has a comma."""
     return [part for part in text.split(",") if part.strip()]
@@ -170,9 +257,16 @@ RUNS: dict[str, Callable[[Topic], float]] = {
     "librdkafka alone": lambda topic: drain(topic, first=NOTHING),
     "`penstock-native`: columns": drain,
     "confluent-kafka: messages": consume,
-    "Penstock's reader, JSON rows, natively": lambda topic: decode(topic, native=True, json=True),
-    "Penstock's reader, JSON rows, drained natively": lambda topic: decode(topic, native=True),
-    "Penstock's reader, JSON rows, in Python": lambda topic: decode(topic, native=False),
+    "reader, BYTES, natively": lambda topic: decode(topic, native=True, form=BYTES),
+    "reader, BYTES, in Python": lambda topic: decode(topic, native=False, form=BYTES),
+    "reader, JSON rows, natively": lambda topic: decode(topic, native=True),
+    "reader, JSON rows, drained natively": lambda topic: decode(topic, native=True, json=False),
+    "reader, JSON rows, in Python": lambda topic: decode(topic, native=False),
+    "task, BYTES to Spark, natively": lambda topic: give(topic, native=True, form=BYTES),
+    "task, JSON rows to Spark, natively": lambda topic: give(topic, native=True),
+    "task, JSON rows to Spark, in Python": lambda topic: give(topic, native=False),
+    "task, JSON rows into Parquet, natively": lambda topic: give(topic, native=True, file=True),
+    "task, JSON rows into Parquet, in Python": lambda topic: give(topic, native=False, file=True),
 }
 
 

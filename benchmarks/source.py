@@ -48,6 +48,7 @@ class Entry:
 
 def _penstock(name: str) -> dict[str, str]:
     return {
+        "bytes": f"{name}, nothing decoded",
         "noop": name,
         "delta": f"{name} → Delta, written by Spark",
         "tasks": f"{name} → Delta, written by the reading tasks",
@@ -56,11 +57,12 @@ def _penstock(name: str) -> dict[str, str]:
 
 
 ENTRIES = {
-    "raw": Entry(who="raw", titles={"noop": "librdkafka by confluent-kafka, nothing decoded"}),
-    "drain": Entry(who="drain", titles={"noop": "librdkafka by penstock-native, nothing decoded"}),
+    "raw": Entry(who="raw", titles={"bytes": "librdkafka by confluent-kafka, nothing decoded"}),
+    "drain": Entry(who="drain", titles={"bytes": "librdkafka by penstock-native, nothing decoded"}),
     "spark": Entry(
         who="spark",
         titles={
+            "bytes": "Spark's Kafka source, nothing decoded",
             "noop": "Spark's Kafka source + from_json",
             "delta": "Spark's Kafka source + from_json → Delta",
             "window": "Spark's Kafka source + from_json, windowed count → Delta",
@@ -83,7 +85,13 @@ ENTRIES = {
     ),
 }
 NEED_NATIVE = ("drain", "native")
-COMPARED = {"noop": "noop", "delta": "delta", "tasks": "delta", "window": "window"}
+COMPARED = {
+    "bytes": "bytes",
+    "noop": "noop",
+    "delta": "delta",
+    "tasks": "delta",
+    "window": "window",
+}
 """The sinks of Penstock, and the sink of another that each is compared with."""
 
 
