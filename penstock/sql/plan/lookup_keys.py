@@ -7,7 +7,7 @@ tables without key look-ups. Done on syntax trees, before any JVM.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from penstock.sql.dialect import to_text
 from penstock.sql.dialect.functions.table import FUNCTIONS
 from penstock.sql.expressions.expression import known_type
 from penstock.sql.plan.rules.lookup_join import is_lookup, retry_of
+from penstock.sql.syntax.traversal import conjuncts
 
 if TYPE_CHECKING:
     from penstock.connector.contract import Source
@@ -94,7 +95,7 @@ def _way_of(join: exp.Join, leaf: TableScan, source: Source) -> LookupStrategy:
     for column in on.find_all(exp.Column):
         if not _relation(column) and column.name in leaf.table.schema.names:
             return FullScanLookup(reason=f"{column.name} stands without its table in ON")
-    return _by_keys(list(_tests(on)), alias, leaf.columns, lookups)
+    return _by_keys(conjuncts(on), alias, leaf.columns, lookups)
 
 
 def write_lookup(join: exp.Join, way: KeyLookup, function: str) -> None:
@@ -145,11 +146,6 @@ def _by_keys(
         values=tuple(value for _, value in found.values()),
         rest=tuple(rest),
     )
-
-
-def _tests(on: exp.Expr) -> Iterator[exp.Expr]:
-    whole = on.unnest()
-    yield from whole.flatten() if isinstance(whole, exp.And) else [whole]
 
 
 def _compared(test: exp.Expr, alias: str, columns: Sequence[str]) -> tuple[str, exp.Expr] | None:

@@ -11,7 +11,6 @@ from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.checkpoint.fingerprint import Replanned
-from penstock.sql.plan.clauses.joins import conjuncts
 from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.plan import walk
 from penstock.sql.plan.placement.blocks import QueryBlock, query_block
@@ -19,6 +18,7 @@ from penstock.sql.plan.placement.place import PhysicalPlan
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.joins import bound_of, is_filled_later, is_null_filled
+from penstock.sql.syntax.traversal import conjuncts
 
 _UNION = Replanned(
     wrong="UNION ALL of upserts was written by the key of one part: of rows of two parts with one key the target has "

@@ -58,6 +58,21 @@ def star_qualifier(item: exp.Expr) -> str | None:
     return item.table if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) else None
 
 
+def conjuncts(condition: exp.Expr | None, *, nested: bool = True) -> list[exp.Expr]:
+    """Split a condition, or a WHERE, at its ANDs; without `nested` not at those that have parentheses of their own.
+
+    What makes a text of the parts, or decides a plan by them, leaves those together: checkpoints compare it.
+    """
+    if condition is None:
+        return []
+    bare = (condition.this if isinstance(condition, exp.Where) else condition).unnest()
+    if not isinstance(bare, exp.And):
+        return [bare]
+    if not nested:
+        return list(bare.flatten())
+    return [*conjuncts(bare.this), *conjuncts(bare.expression)]
+
+
 def copy_tree(tree: exp.Expr) -> exp.Expr:
     """Copy a tree, with comments and with what its nodes carry as `meta`."""
     return whole_copies(tree)[0][1]

@@ -41,7 +41,6 @@ from penstock.sql.incremental.planning.top_n import plan_top_n
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
 from penstock.sql.plan.builder.joins import INNER
 from penstock.sql.plan.clauses.joins import (
-    conjuncts,
     has_query,
     pairs_of,
     read_correlated,
@@ -82,7 +81,7 @@ from penstock.sql.plan.rules.top_n import RowNumberQuery, check_limit, find_row_
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
-from penstock.sql.syntax.traversal import is_table
+from penstock.sql.syntax.traversal import conjuncts, is_table
 
 
 def plan_incremental(

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.sql.plan.builder.relations import ColumnRef, Scope
-from penstock.sql.plan.clauses.joins import conjuncts, join_type
+from penstock.sql.plan.clauses.joins import join_type
 from penstock.sql.plan.logical.nodes import JoinBound, JoinType, Scan, SubqueryAlias
 from penstock.sql.plan.rules.joins import compares_windows, is_temporal, is_time
 from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.syntax.intervals import interval_value
+from penstock.sql.syntax.traversal import conjuncts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from penstock.sql.plan.builder.relations import Scope, ScopedRelation
 from penstock.sql.plan.clauses.joins import (
     CorrelatedQuery,
     QueryCondition,
-    conjuncts,
     has_query,
     is_outer,
     join_conditions,
@@ -51,7 +50,7 @@ from penstock.sql.plan.rules.lookup_join import retry_of
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import attach, source_of
 from penstock.sql.syntax.refusal import Refusal
-from penstock.sql.syntax.traversal import find_nodes, from_items
+from penstock.sql.syntax.traversal import conjuncts, find_nodes, from_items
 
 # --- queries in WHERE ---
 

@@ -15,11 +15,12 @@ from sqlglot import exp
 
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, is_windowing
 from penstock.sql.plan.builder.relations import ColumnRef, Scope, ScopedRelation
-from penstock.sql.plan.clauses.joins import conjuncts, join_type, using_names
+from penstock.sql.plan.clauses.joins import join_type, using_names
 from penstock.sql.plan.logical.facts import Facts, Item, Window, WindowTime
 from penstock.sql.plan.logical.nodes import JoinType
 from penstock.sql.plan.rules.joins import is_temporal
 from penstock.sql.plan.rules.lookup_join import is_lookup
+from penstock.sql.syntax.traversal import conjuncts
 
 _START, _END, _TIME = WINDOW_COLUMNS
 

@@ -13,7 +13,7 @@ from penstock.sql.plan.rules.aggregate import own_aggregates
 from penstock.sql.plan.rules.joins import is_filled_later
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
-from penstock.sql.syntax.traversal import from_items
+from penstock.sql.syntax.traversal import conjuncts, from_items
 
 _SPELLED = {
     "": JoinType.INNER,
@@ -178,16 +178,6 @@ def is_only_of(test: exp.Expr, alias: str) -> bool:
 
 
 # --- queries in WHERE ---
-
-
-def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    """Split a condition, or a WHERE, at its ANDs."""
-    if condition is None:
-        return []
-    bare = (condition.this if isinstance(condition, exp.Where) else condition).unnest()
-    if not isinstance(bare, exp.And):
-        return [bare]
-    return [*conjuncts(bare.this), *conjuncts(bare.expression)]
 
 
 def has_query(condition: exp.Expr) -> bool:

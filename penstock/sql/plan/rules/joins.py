@@ -21,7 +21,7 @@ from penstock.sql.plan.rules.lookup_join import is_lookup
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
-from penstock.sql.syntax.traversal import find_nodes, from_items, is_table
+from penstock.sql.syntax.traversal import conjuncts, find_nodes, from_items, is_table
 
 _RANGES = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 
@@ -202,8 +202,7 @@ def _unequal_join(select: exp.Select, followed: frozenset[int]) -> Refusal | Non
     streams = {id(node) for node in from_items(select) if _leaves(node) & followed}
     if len(streams) < 2:
         return None
-    inner = [test.unnest() for test in _tests(select)]
-    tests = [c for test in inner for c in (test.flatten() if isinstance(test, exp.And) else [test])]
+    tests = [part for test in _tests(select) for part in conjuncts(test)]
     for join in select.args["joins"]:
         apart = id(join.this) in streams and not (join.args.get("using") or join.method)
         if apart and not is_lookup(join) and not _is_compared(join.this.alias_or_name, tests):

@@ -18,7 +18,7 @@ from penstock.sql.plan.logical.facts import LookupRetry
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
-from penstock.sql.syntax.traversal import find_nodes
+from penstock.sql.syntax.traversal import conjuncts, find_nodes
 
 
 def take_lookups(
@@ -132,9 +132,7 @@ def _check_join(node: exp.Table, version: exp.Expr) -> None:
 
 def compared_columns(on: exp.Expr | None, alias: str) -> Iterator[str]:
     """Iterate over the columns of a table that ON compares for equality with values of others."""
-    tests = on.flatten() if isinstance(on, exp.And) else [on]
-    for test in tests:
-        equal = test.unnest() if test is not None else None
+    for equal in conjuncts(on):
         if not isinstance(equal, exp.EQ):
             continue
         for side, other in ((equal.this, equal.expression), (equal.expression, equal.this)):

@@ -25,7 +25,7 @@ from penstock.sql.expressions.value_types import hangs_on_zone, may_fail
 from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.plan import Plan, walk
 from penstock.sql.syntax.nodes import ScanTable
-from penstock.sql.syntax.traversal import find_nodes
+from penstock.sql.syntax.traversal import conjuncts, find_nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,9 +197,8 @@ def checked_parts(
     condition: exp.Expr, names: RowNames
 ) -> tuple[Sequence[tuple[exp.Expr, Expression]], bool]:
     """Return the parts of a condition that tasks check, and whether Spark checks others behind them."""
-    parts = list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
     checked: list[tuple[exp.Expr, Expression]] = []
-    for part in parts:
+    for part in conjuncts(condition):
         value = names.value(part)
         if value is None or not isinstance(value.type, BooleanType) or not is_sure(value):
             return checked, True

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from penstock.sql.syntax.positions import attach, source_of
+from penstock.sql.syntax.traversal import conjuncts
 
 
 def read_bound(
@@ -42,8 +43,9 @@ def bound_of_no_row(where: exp.Where | None, number_column: tuple[str, str]) -> 
 
 def _parts(where: exp.Where) -> list[exp.Expr]:
     """The conditions of a WHERE that all have to hold."""
-    condition = where.this.unnest()
-    return list(condition.flatten()) if isinstance(condition, exp.And) else [where.this]
+    # one alone keeps its parentheses in the text that checkpoints compare
+    parts = conjuncts(where, nested=False)
+    return parts if len(parts) > 1 else [where.this]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,8 @@ from itertools import combinations
 
 from sqlglot import exp
 
+from penstock.sql.syntax.traversal import conjuncts
+
 
 def union_parts(node: exp.SetOperation) -> list[exp.Expr]:
     """Return the queries of a chain of UNION ALL, without their brackets."""
@@ -101,8 +103,7 @@ def _passed(part: exp.Expr, names: Sequence[str], key: Sequence[str]) -> list[_P
     known = {value.name for value in own if isinstance(value, exp.Column)}
     if len(known) < len(own) or any(c.name not in known for c in where.find_all(exp.Column)):
         return None
-    condition = where.this.unnest()
-    tests = list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
+    tests = conjuncts(where, nested=False)
     return [
         reduce(_Passed.both, (_of_test(test.unnest(), value) for test in tests), _Passed())
         for value in own
