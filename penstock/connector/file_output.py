@@ -55,18 +55,25 @@ class FileColumn:
 class FileOutput:
     """The files of a table: a folder of this machine, the columns in the table's order, Parquet's compression.
 
-    `shown` names the table in messages.
+    `partitions` names the columns whose values have a folder each, and are in no file. `shown` names the table in
+    messages.
     """
 
     folder: str
     shown: str
     columns: tuple[FileColumn, ...]
+    partitions: tuple[str, ...] = ()
     compression: str = "snappy"
 
     @property
     def filled(self) -> tuple[FilledColumn, ...]:
         """The columns that the query fills."""
         return _filled(self.columns)
+
+    @property
+    def in_files(self) -> tuple[FileColumn, ...]:
+        """The columns that files have."""
+        return tuple(column for column in self.columns if column.name not in self.partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +114,16 @@ class WrittenByEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A whole file that no commit names yet. `statistics` are JSON, in the form of `file_statistics.py`."""
+    """A whole file that no commit names yet. `statistics` are JSON, in the form of `file_statistics.py`.
+
+    `partition`: the value of each of the output's partition columns, as a text of Delta's protocol; None is NULL.
+    """
 
     path: str
     size_bytes: int
     rows: int
     statistics: str
+    partition: tuple[str | None, ...] = ()
 
 
 class TaskRecords(Protocol):
@@ -186,6 +197,7 @@ def output_to_json(output: TaskOutput) -> dict[str, Any]:
             return {
                 "folder": output.folder,
                 "shown": output.shown,
+                "partitions": list(output.partitions),
                 "compression": output.compression,
                 "columns": columns,
             }
@@ -209,6 +221,7 @@ def output_from_json(value: Mapping[str, Any]) -> TaskOutput:
     return FileOutput(
         folder=value["folder"],
         shown=value["shown"],
+        partitions=tuple(value["partitions"]),
         compression=value["compression"],
         columns=tuple(map(_column_from_json, value["columns"])),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ class Target:
 
     `create` makes what has to be there for these columns, and returns options. `seen` returns the rows of `COLUMNS`
     that people see, for a table that has no source; `keeps`: rows stay at all. `types` and `names` are those that
-    CREATE TABLE refuses. `by_tasks`: the tasks of a frame write its rows into files.
+    CREATE TABLE refuses. `by_tasks`: the tasks of a frame write its rows into files. `partitions` are its columns.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
@@ -99,6 +99,7 @@ class Target:
     types: Collection[str] = ()
     names: Collection[str] = ()
     by_tasks: bool = False
+    partitions: tuple[str, ...] = ()
 
     def table(self, types: Mapping[str, str]) -> Table:
         """Declare a table of these columns; the target is not made yet."""
@@ -111,7 +112,10 @@ class Target:
         key = PrimaryKey(columns=self.key) if self.key else None
         schema = Schema(columns=columns, primary_key=key)
         return Table(
-            identifier=identifier("orders"), schema=schema, options=tuple(self.options.items())
+            identifier=identifier("orders"),
+            schema=schema,
+            options=tuple(self.options.items()),
+            partition_keys=self.partitions,
         )
 
     @property
@@ -143,9 +147,7 @@ class Written:
         """Make the target, and prepare it as each start does: twice."""
         table = target.table(types)
         options = {**table.option_map, **target.create(table.schema)}
-        table = Table(
-            identifier=table.identifier, schema=table.schema, options=tuple(options.items())
-        )
+        table = replace(table, options=tuple(options.items()))
         written = cls(spark=spark, target=target, table=table, folder=folder)
         for _ in range(2):
             written.sink().prepare(spark, spark_schema(table.schema.physical))

@@ -55,6 +55,21 @@ class TestDeltaByTasks(SinkWritesContract):
         )
 
 
+class TestPartitionedDeltaByTasks(SinkWritesContract):
+    """`delta` in partitions, its files written by tasks."""
+
+    @pytest.fixture
+    def target(self) -> Target:
+        """Rows are appended to a folder for each id."""
+        refused = ("two words", "a,b", "(a)")
+        return Target(
+            options={"connector": "delta", "path": "orders"},
+            names=refused,
+            by_tasks=True,
+            partitions=("id",),
+        )
+
+
 class TestKeyedDelta(SinkWritesContract):
     """`delta` with a PRIMARY KEY."""
 

@@ -17,8 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.catalog.errors import SinkError
+from penstock.catalog.model import types as t
+from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.contract import MicroBatch
 from penstock.connector.delta.checkpoint_check import replaced_table
@@ -28,10 +32,16 @@ from penstock.connector.delta.table import translate_errors
 from penstock.connector.delta.task_output import task_output
 from penstock.connector.delta.transaction import Transaction
 from penstock.connector.file_output import FileOutput, WrittenByEngine, WrittenFile
-from penstock.connector.spark.internals import file_system
+from penstock.connector.spark.files.parquet_file import SUFFIXES
+from penstock.connector.spark.internals import file_system, jvm_of
 from penstock.connector.spark.session import job_property
-from penstock.connector.spark.source.columns import FILE, FILE_ROWS, FILE_SIZE, FILE_STATISTICS
-from penstock.connector.spark.source.parquet_file import COMPRESSIONS
+from penstock.connector.spark.source.columns import (
+    FILE,
+    FILE_PARTITION,
+    FILE_ROWS,
+    FILE_SIZE,
+    FILE_STATISTICS,
+)
 from penstock.connector.spark.source.task import PASSED_OVER
 from penstock.connector.spark.types import spark_schema
 
@@ -39,9 +49,12 @@ log = logging.getLogger(__name__)
 
 _PATTERN = re.compile(r"[][{}*?\\]")
 """Characters by which Spark takes a path for a pattern."""
+_PLAIN = re.compile(r"[\w./=-]*", re.ASCII)
+"""Paths that are the same in a URL."""
 _CODEC = "spark.sql.parquet.compression.codec"
 _MOST_RECORDS = "spark.sql.files.maxRecordsPerFile"
 _OPTIMIZED = "spark.databricks.delta.optimizeWrite.enabled"
+_UTC_PARTITIONS = "spark.databricks.delta.write.utcTimestampPartitionValues"
 
 
 def for_session(
@@ -54,14 +67,24 @@ def for_session(
         return WrittenByEngine(reason=f"the path is one of {scheme}, not of this machine")
     if (spark.conf.get(_OPTIMIZED, None) or "").lower() == "true":
         return WrittenByEngine(reason=f"{_OPTIMIZED} gathers small files")
+    if _by_instants(output) and (spark.conf.get(_UTC_PARTITIONS, None) or "true") != "true":
+        return WrittenByEngine(reason=f"{_UTC_PARTITIONS} = false")
     most = spark.conf.get(_MOST_RECORDS, None) or "0"
     if int(most) > 0:
         return WrittenByEngine(reason=f"{_MOST_RECORDS} = {most}")
     codec = (spark.conf.get(_CODEC, None) or output.compression).lower()
     codec = "none" if codec == "uncompressed" else codec
-    if codec not in COMPRESSIONS:
+    if codec not in SUFFIXES:
         return WrittenByEngine(reason=f"{_CODEC} = {codec}")
     return replace(output, compression=codec)
+
+
+def _by_instants(output: FileOutput) -> bool:
+    return any(
+        isinstance(column.type, t.TimestampLtzType)
+        for column in output.columns
+        if column.name in output.partitions
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +98,16 @@ class UncommittedFiles:
 
 def collect_files(frame: DataFrame) -> list[WrittenFile]:
     """Run the tasks of a batch, and return the files that they wrote."""
-    rows = frame.select(FILE, FILE_SIZE, FILE_ROWS, FILE_STATISTICS).collect()
+    rows = frame.select(FILE, FILE_SIZE, FILE_ROWS, FILE_STATISTICS, FILE_PARTITION).collect()
     return [
-        WrittenFile(path=path, size_bytes=size, rows=count, statistics=statistics)
-        for path, size, count, statistics in rows
+        WrittenFile(
+            path=path,
+            size_bytes=size,
+            rows=count,
+            statistics=statistics,
+            partition=tuple(partition),
+        )
+        for path, size, count, statistics, partition in rows
         if path is not None
     ]
 
@@ -110,7 +139,8 @@ def commit_files(
             return False
         if files:
             transaction.compact_behind()
-        transaction.commit(transaction.parsed(_actions(files)), _counts(files), note)
+        actions = transaction.parsed(_actions(written, batch.spark))
+        transaction.commit(actions, _counts(files), note)
     return True
 
 
@@ -137,8 +167,26 @@ def read_files(written: UncommittedFiles, batch: MicroBatch) -> DataFrame:
     if not files:
         return batch.spark.createDataFrame([], schema)
     # as Hadoop takes a path: nothing in it is quoted but what would be a pattern
-    paths = (_PATTERN.sub(r"\\\g<0>", f"file:{output.folder}/{file.path}") for file in files)
-    return batch.spark.read.schema(schema).parquet(*paths)
+    paths = [_PATTERN.sub(r"\\\g<0>", f"file:{output.folder}/{file.path}") for file in files]
+    if not output.partitions:
+        return batch.spark.read.schema(schema).parquet(*paths)
+    inside = spark_schema(PhysicalColumn(name=c.name, type=c.type) for c in output.in_files)
+    # values of partitions are those that the commit would have had, not what names of folders say
+    reader = batch.spark.read.schema(inside).option("recursiveFileLookup", "true")
+    return _with_partitions(reader.parquet(*paths), written).select(
+        *(F.col(quoted(field.name)).cast(field.dataType).alias(field.name) for field in schema)
+    )
+
+
+def _with_partitions(frame: DataFrame, written: UncommittedFiles) -> DataFrame:
+    """Add the values of partitions, as texts, to the rows of files, by the files' names."""
+    fields = [StructField(name, StringType()) for name in (FILE, *written.output.partitions)]
+    partitions = frame.sparkSession.createDataFrame(
+        [(file.path.rpartition("/")[2], *file.partition) for file in written.files],
+        StructType(fields),
+    )
+    named = frame.withColumn(FILE, F.col("_metadata.file_name"))
+    return named.join(F.broadcast(partitions), FILE)
 
 
 def remove_files(written: UncommittedFiles) -> None:
@@ -157,19 +205,28 @@ def _differ(found: FileOutput | WrittenByEngine, output: FileOutput) -> bool:
     return replace(found, compression=output.compression, shown=output.shown) != output
 
 
-def _actions(files: Sequence[WrittenFile]) -> Iterator[dict[str, Any]]:
+def _actions(written: UncommittedFiles, spark: SparkSession) -> Iterator[dict[str, Any]]:
     now_ms = time.time_ns() // 1_000_000
-    for file in files:
+    for file in written.files:
         yield {
             "add": {
-                "path": file.path,
-                "partitionValues": {},
+                "path": _encoded(file.path, spark),
+                "partitionValues": dict(
+                    zip(written.output.partitions, file.partition, strict=True)
+                ),
                 "size": file.size_bytes,
                 "modificationTime": now_ms,
                 "dataChange": True,
                 "stats": file.statistics,
             }
         }
+
+
+def _encoded(path: str, spark: SparkSession) -> str:
+    """Return a path as a URL has it, in Hadoop's form: Delta compares paths by their texts, as VACUUM does."""
+    if _PLAIN.fullmatch(path):
+        return path
+    return str(jvm_of(spark).org.apache.hadoop.fs.Path(path).toUri().toString())
 
 
 def _counts(files: Sequence[WrittenFile]) -> dict[str, int]:

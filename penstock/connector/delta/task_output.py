@@ -6,7 +6,7 @@ A table that has anything that is not on the lists below is left to Spark's writ
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +84,19 @@ _INDEXED_COLUMNS = 32
 _CONSTRAINT = "delta.constraints."
 _FEATURE = "delta.feature."
 _NOT_WRITTEN = (t.TimeType, t.IntervalYearMonthType, t.IntervalDaySecondType)
+_PARTITIONED_BY = (
+    t.BooleanType,
+    t.TinyIntType,
+    t.SmallIntType,
+    t.IntType,
+    t.BigIntType,
+    t.DecimalType,
+    t.VarCharType,
+    t.DateType,
+    t.TimestampType,
+    t.TimestampLtzType,
+)
+"""Types of partition columns whose values have one text each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,8 +116,13 @@ class _Form:
     columns: tuple[_Column, ...]
     properties: Mapping[str, str]
     features: tuple[str, ...] = ()
-    partitioned: bool = False
+    partitions: tuple[str, ...] = ()
     clustered: bool = False
+
+    @property
+    def in_files(self) -> tuple[_Column, ...]:
+        """The columns that files have."""
+        return tuple(column for column in self.columns if column.name not in self.partitions)
 
 
 def task_output(
@@ -145,6 +163,7 @@ def task_output(
         folder=local_path(target.location),
         shown=f"the Delta table at {target.shown}",
         columns=tuple(columns),
+        partitions=form.partitions,
     )
 
 
@@ -171,20 +190,24 @@ def _logged(stored: LogForm, target: DeltaTarget) -> _Form:
         ),
         properties={k.lower(): v for k, v in (meta.get("configuration") or {}).items()},
         features=features,
-        partitioned=bool(meta.get("partitionColumns")),
+        partitions=_named(known, meta.get("partitionColumns") or ()),
     )
 
 
 def _declared(target: DeltaTarget) -> _Form:
+    known = target.table.schema.physical
     return _Form(
-        columns=tuple(
-            _column(column, kept=_strict_row(column.type))
-            for column in target.table.schema.physical
-        ),
+        columns=tuple(_column(column, kept=_strict_row(column.type)) for column in known),
         properties={key.lower(): value for key, value in target.properties.items()},
-        partitioned=bool(target.table.partition_keys),
+        partitions=_named(known, target.table.partition_keys),
         clustered=bool(target.clustering),
     )
+
+
+def _named(columns: Iterable[PhysicalColumn], names: Iterable[str]) -> tuple[str, ...]:
+    """Return names as the columns have them."""
+    known = {column.name.lower(): column.name for column in columns}
+    return tuple(known[name.lower()] for name in names)
 
 
 def _column(column: PhysicalColumn, *, kept: str | None) -> _Column:
@@ -249,8 +272,8 @@ def _strict_row(kind: t.LogicalType) -> str | None:
 
 def _reasons(form: _Form) -> Iterator[str]:
     """Tell what only Spark's writer keeps."""
-    if form.partitioned:
-        yield "the table is partitioned"
+    if not form.in_files:
+        yield "the table has no column but those it is partitioned by"
     if form.clustered or "clustering" in form.features:
         yield "the table is clustered"
     for key, value in form.properties.items():
@@ -267,6 +290,8 @@ def _reasons(form: _Form) -> Iterator[str]:
         for part in t.parts_of(column.type):
             if isinstance(part, _NOT_WRITTEN):
                 yield f"column {quote(column.name)} is of type {part}"
+        if column.name in form.partitions and not isinstance(column.type, _PARTITIONED_BY):
+            yield f"the table is partitioned by column {quote(column.name)} of type {column.type}"
 
 
 def _asks(key: str, value: str) -> bool:
@@ -283,18 +308,18 @@ def _indexed(form: _Form) -> frozenset[str] | WrittenByEngine:
     listed = form.properties.get("delta.dataskippingstatscolumns")
     if listed is not None:
         names = {name.strip().lower() for name in listed.split(",") if name.strip()}
-        found = frozenset(c.name for c in form.columns if c.name.lower() in names)
+        found = frozenset(c.name for c in form.in_files if c.name.lower() in names)
         if len(found) != len(names):
             return WrittenByEngine(
                 reason="'delta.dataSkippingStatsColumns' names more than whole columns"
             )
         return found
     count = int(form.properties.get("delta.dataskippingnumindexedcols", _INDEXED_COLUMNS))
-    names_in_order = [column.name for column in form.columns]
+    names_in_order = [column.name for column in form.in_files]
     if count < 0:
         return frozenset(names_in_order)
     counted, indexed = 0, []
-    for column in form.columns:
+    for column in form.in_files:
         if counted >= count:
             break
         indexed.append(column.name)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import duckdb
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -87,7 +88,9 @@ class Written:
 
     def data_files(self) -> set[str]:
         """The names of the files beside the log."""
-        return {path.name for path in self.path.glob("*.parquet")}
+        return {
+            path.name for path in self.path.rglob("*.parquet") if "_delta_log" not in path.parts
+        }
 
     def commits(self) -> list[dict[str, Any]]:
         """The actions of all commits, in order."""
@@ -575,3 +578,166 @@ def test_settings_of_the_session_are_followed(written: Written) -> None:
     ]
     assert all(name.endswith("-c000.zstd.parquet") for name in written.data_files())
     assert written.ids() == [0, 1]
+
+
+# --- partitions ---
+
+
+PARTITIONED_BY = {
+    "pa": "BOOLEAN",
+    "pb": "TINYINT",
+    "pc": "BIGINT",
+    "pd": "DECIMAL(38, 18)",
+    "pe": "DECIMAL(9, 2)",
+    "p:f": "STRING",
+    "pg": "DATE",
+    "ph": "TIMESTAMP(6)",
+    "Pi": "TIMESTAMP_LTZ(6)",
+}
+PARTITIONS = (
+    "true, -128Y, 9223372036854775807L, CAST('12345678901234567890.1' AS DECIMAL(38, 18)), "
+    "CAST(1.5 AS DECIMAL(9, 2)), 'a/b:c%d=e?f#g', DATE'0001-01-01', "
+    "TIMESTAMP_NTZ'2026-03-29 02:30:00', TIMESTAMP'2026-11-23 10:00:00.123456+02:00'",
+    "false, 127Y, -1L, CAST('0.000000000000000001' AS DECIMAL(38, 18)), "
+    "CAST(-0.00 AS DECIMAL(9, 2)), 'ä🙂 {}[]^~`<>|+&;,@$!()', DATE'9999-12-31', "
+    "TIMESTAMP_NTZ'0001-01-01 00:00:00.12', TIMESTAMP'1582-10-04 00:00:00Z'",
+    r"NULL, 0Y, 0L, CAST(0 AS DECIMAL(38, 18)), CAST(10 AS DECIMAL(9, 2)), '\n\t\'\"\\*\u0001\u007f\u0080\u00a0', "
+    "DATE'1500-03-01', TIMESTAMP_NTZ'9999-12-31 23:59:59.999999', "
+    "TIMESTAMP'9999-12-31 23:59:59.999999Z'",
+    "NULL, NULL, NULL, NULL, NULL, '', NULL, NULL, NULL",
+    "true, 1Y, 1L, CAST(1 AS DECIMAL(38, 18)), CAST(1 AS DECIMAL(9, 2)), ' ', DATE'1970-01-01', "
+    "TIMESTAMP_NTZ'1970-01-01 00:00:00', TIMESTAMP'0001-01-01 00:00:00Z'",
+    "true, 1Y, 1L, CAST(1 AS DECIMAL(38, 18)), CAST(1 AS DECIMAL(9, 2)), '..', DATE'1970-01-01', "
+    "TIMESTAMP_NTZ'1970-01-01 00:00:00', TIMESTAMP'1969-12-31 23:59:59.999999Z'",
+)
+
+
+def partitioned_rows(spark: SparkSession, table: Table) -> DataFrame:
+    """Each of `PARTITIONS` twice, with numbers."""
+    values = [f"({at}L, {row})" for at, row in enumerate((*PARTITIONS, *PARTITIONS))]
+    casts = (
+        f"CAST(col{n + 1} AS {f.dataType.simpleString()}) AS `{f.name}`"
+        for n, f in enumerate(spark_schema(table.schema.physical))
+    )
+    return spark.sql(f"SELECT {', '.join(casts)} FROM VALUES {', '.join(values)}")
+
+
+def partitioned_table(name: str, partitions: Sequence[str] = tuple(PARTITIONED_BY)) -> Table:
+    return delta_table(
+        name,
+        name=name,
+        columns={"id": "BIGINT", **PARTITIONED_BY},
+        partition_keys=tuple(partitions),
+        options={"auto-compaction": "false"},
+    )
+
+
+def adds(one: Written) -> list[tuple[Any, ...]]:
+    """Folder, partition and statistics of the files that commits added."""
+    found = [a["add"] for a in one.commits() if "add" in a]
+    return sorted(
+        (
+            add["path"].rpartition("/")[0],
+            sorted(add["partitionValues"].items()),
+            add["stats"].replace(" ", ""),
+        )
+        for add in found
+    )
+
+
+def test_partitions_are_as_if_spark_had_written_them(spark: SparkSession, tmp_path: Path) -> None:
+    """In the log, in names of folders, and for Spark, delta-rs and DuckDB, which read the same rows."""
+    here, there = (
+        Written(spark, tmp_path, partitioned_table(name)) for name in ("by_tasks", "by_spark")
+    )
+    frame = partitioned_rows(spark, here.table).coalesce(1).localCheckpoint()
+    here.write(0, frame)
+    there.sink.write_batch(frame, micro_batch(spark, tmp_path / "spark", 0))
+
+    assert len(adds(here)) == len(PARTITIONS)
+    assert adds(here) == adds(there)
+    assert rows_as_text(here) == rows_as_text(there)
+    assert len(rows_as_text(here)) == 2 * len(PARTITIONS)
+    found = [deltalake.DeltaTable(str(one.path)).to_pyarrow_dataset() for one in (here, there)]
+    by_delta_rs = [one.to_table().sort_by("id").to_pylist() for one in found]
+    assert by_delta_rs[0] == by_delta_rs[1]
+    dataset = found[0]  # noqa: F841  found by DuckDB by its name
+    with duckdb.connect() as connection:
+        query = 'SELECT id, "p:f", pg, pd FROM dataset ORDER BY id'
+        assert connection.execute(query).fetchall() == [
+            (row["id"], row["p:f"], row["pg"], row["pd"]) for row in by_delta_rs[0]
+        ]
+
+
+def rows_as_text(one: Written) -> list[str]:
+    """All rows by Spark, in order."""
+    return texts(one.spark.read.format("delta").load(str(one.path)).orderBy("id"))
+
+
+def texts(frame: DataFrame) -> list[str]:
+    """Rows as Spark writes their values: Python has not all of them."""
+    shown = frame.select(*(F.col(f"`{name}`").cast("string") for name in frame.columns))
+    return [repr(row) for row in shown.collect()]
+
+
+def test_what_others_do_to_partitions_meanwhile_costs_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """OPTIMIZE and VACUUM know the files by their names in the log; a partition that is asked for is found."""
+    written = Written(spark, tmp_path, partitioned_table("orders", ("p:f",)))
+    frame = partitioned_rows(spark, written.table).coalesce(1).localCheckpoint()
+    written.write(0, frame)
+    before = rows_as_text(written)
+    written.sql("OPTIMIZE {t} WHERE `p:f` = ' '")
+    written.write(1, frame.where("id < 6"))
+    settings = {
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        # VACUUM lists the folders of partitions by that many tasks: 10,000
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+    }
+    with configured(spark, settings):
+        written.sql("VACUUM {t} RETAIN 0 HOURS")
+    table = spark.read.format("delta").load(str(written.path))
+
+    assert len(rows_as_text(written)) == len(before) + 6 == 18
+    assert table.where("`p:f` = 'a/b:c%d=e?f#g'").count() == 3
+    assert table.where("`p:f` IS NULL").count() == 3
+
+
+def test_a_partitioned_table_that_is_changed_before_the_commit_gets_its_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """By Spark, with the values of the partitions; a text that is the name of NULL's folder stays one in files of tasks."""
+    written = Written(spark, tmp_path, partitioned_table("orders"))
+    frame = partitioned_rows(spark, written.table)
+    written.write_and(partial(written.sql, "ALTER TABLE {t} ADD COLUMNS (more INT)"), 0, frame)
+    plain = Written(spark, tmp_path, partitioned_table("plain"))
+    plain.write(0, frame)
+    named = frame.withColumn("p:f", F.lit("__HIVE_DEFAULT_PARTITION__"))
+    plain.write(1, named.where("id < 2"))
+    found = spark.read.format("delta").load(str(written.path))
+
+    assert found.where("more IS NOT NULL").count() == 0
+    shown = found.drop("more").orderBy("id")
+    expected = spark.read.format("delta").load(str(plain.path))
+    kept = expected.where("`p:f` IS NULL OR `p:f` <> '__HIVE_DEFAULT_PARTITION__'").orderBy("id")
+    assert texts(shown) == texts(kept)
+    assert expected.count() - kept.count() == 2
+
+
+def test_the_empty_text_is_no_partition(spark: SparkSession, tmp_path: Path) -> None:
+    """It is NULL, which a NOT NULL column refuses whoever writes."""
+    table = delta_table(
+        columns={"id": "BIGINT", "p": "STRING NOT NULL"},
+        partition_keys=("p",),
+        options={"auto-compaction": "false"},
+    )
+    written = Written(spark, tmp_path, table)
+    frame = spark.sql("SELECT 1L AS id, '' AS p")
+    with pytest.raises(Exception, match="NOT NULL constraint violated for column: p"):
+        written.write(0, frame)
+    with pytest.raises(Exception, match="NOT NULL constraint violated for column: p"):
+        written.sink.write_batch(frame, micro_batch(spark, tmp_path / "checkpoint", 0))
+    written.write(0, spark.sql("SELECT 1L AS id, 'x' AS p"))
+
+    assert written.ids() == [1]

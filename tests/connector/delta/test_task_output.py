@@ -97,7 +97,10 @@ def test_every_type_is_written_but_rows_that_forbid_null_in_a_field(kind: str) -
 @pytest.mark.parametrize(
     ("table", "why"),
     [
-        (delta_table(columns=PLAIN, partition_keys=("name",)), "the table is partitioned"),
+        (
+            delta_table(columns={**PLAIN, "part": "DOUBLE"}, partition_keys=("part",)),
+            "the table is partitioned by column part of type DOUBLE",
+        ),
         (delta_table(columns=PLAIN, key=("id",)), "rows are merged by the PRIMARY KEY"),
         (
             delta_table(columns=PLAIN, options={"sink.target-file-size": "64 mb"}),
@@ -155,21 +158,61 @@ def test_the_log_has_the_last_word(tmp_path: Path) -> None:
     assert columns_of(found) == [("ID", "id", False, True), ("more", None, True, True)]
     log = tmp_path / "orders" / "_delta_log"
     log.mkdir(parents=True)
-    schema = {"type": "struct", "fields": [{"name": "Id", **LONG}]}
-    actions = [
-        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
-        {"metaData": {"id": "x", "schemaString": json.dumps(schema), "partitionColumns": ["Id"]}},
-    ]
+    fields = [{"name": "Id", **LONG}, {"name": "Day", **LONG, "type": "date"}]
+    meta = {
+        "id": "x",
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": ["Day"],
+    }
+    actions = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": meta}]
     (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
-    table = delta_table(columns={"id": "BIGINT"})
+    found = declared(delta_table(columns={"id": "BIGINT"}), tmp_path)
 
-    assert reason(declared(table, tmp_path)) == "the table is partitioned"
+    assert columns_of(found) == [("Id", "id", False, True), ("Day", None, False, False)]
+    assert isinstance(found, FileOutput)
+    assert found.partitions == ("Day",)
+
+
+def test_partition_columns_are_named_as_the_table_has_them_and_are_in_no_file() -> None:
+    """They have no statistics, and count for none."""
+    table = delta_table(columns=PLAIN, partition_keys=("at", "name"))
+    found = declared(table)
+    many = logged(
+        {**LONG, "name": "P"},
+        *({**LONG, "name": f"c{at}"} for at in range(40)),
+        partitions=("P",),
+        delta__dataSkippingNumIndexedCols="3",
+    )
+
+    assert isinstance(found, FileOutput)
+    assert found.partitions == ("at", "name")
+    assert [column.name for column in found.in_files] == ["id"]
+    assert [name for name, _, _, statistics in columns_of(many) if statistics] == ["ID", "c0", "c1"]
 
 
 @pytest.mark.parametrize(
     ("fields", "given", "why"),
     [
-        ([], {"partitions": ("ID",)}, "the table is partitioned"),
+        (
+            [],
+            {"partitions": ("ID",)},
+            "the table has no column but those it is partitioned by",
+        ),
+        (
+            [{**LONG, "name": "b", "type": "binary"}],
+            {"partitions": ("b",)},
+            "the table is partitioned by column b of type BYTES",
+        ),
+        (
+            [{**LONG, "name": "g", "metadata": {"delta.generationExpression": "id * 2"}}],
+            {"partitions": ("g",)},
+            "column g: g has the property delta.generationExpression",
+        ),
+        (
+            [{**LONG, "name": "p"}],
+            {"partitions": ("p",), "delta__dataSkippingStatsColumns": "p"},
+            "'delta.dataSkippingStatsColumns' names more than whole columns",
+        ),
         ([], {"features": ["clustering"]}, "the table is clustered"),
         ([], {"features": ["rowTracking"]}, "the table has the feature rowTracking"),
         ([], {"features": ["icebergCompatV2"]}, "the table has the feature icebergCompatV2"),

@@ -14,7 +14,7 @@ from penstock.connector.contract import MicroBatch, Sink
 from penstock.connector.expression import FieldValue
 from penstock.connector.file_output import FileOutput, FilledColumn, WrittenByEngine
 from penstock.connector.spark.source.columns import FILES, RowFramer
-from penstock.connector.spark.source.task import TaskFile
+from penstock.connector.spark.source.task import TaskFiles
 
 
 def filled_columns(table: Table, names: Sequence[str]) -> tuple[FilledColumn, ...]:
@@ -46,7 +46,7 @@ def _writing(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         framer = RowFramer(StructType(list(FILES)), None)
-        with closing(TaskFile(output)) as file:
+        with closing(TaskFiles(output)) as file:
             for batch in batches:
                 file.takes(batch.rename_columns(list(names)))
             for written in file.files():

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
+    ArrayType,
     BooleanType,
     IntegerType,
     LongType,
@@ -46,6 +47,7 @@ FILE = "__file"
 FILE_SIZE = "__file_size"
 FILE_ROWS = "__file_rows"
 FILE_STATISTICS = "__file_statistics"
+FILE_PARTITION = "__file_partition"
 
 _SKIPPED = StructField(SKIPPED, IntegerType(), True)
 _FILTERED = StructField(FILTERED, LongType(), True)
@@ -55,10 +57,12 @@ FILES = (
     StructField(FILE_SIZE, LongType(), True),
     StructField(FILE_ROWS, LongType(), True),
     StructField(FILE_STATISTICS, StringType(), True),
+    StructField(FILE_PARTITION, ArrayType(StringType(), True), True),
 )
 """The columns where tasks write the rows into files of the target, in place of those of the table.
 
-A file's path in the table (NULL: its rows were only counted), its bytes, rows and statistics as JSON.
+A file's path in the table (NULL: its rows were only counted), its bytes, rows, statistics as JSON and the values of its
+partition.
 """
 
 
@@ -154,6 +158,7 @@ class RowFramer:
             FILE_SIZE: file.size_bytes,
             FILE_ROWS: file.rows,
             FILE_STATISTICS: file.statistics,
+            FILE_PARTITION: list(file.partition),
         }
         return self._assemble(lambda field: pa.array([values.get(field.name)], field.type))
 

@@ -26,12 +26,12 @@ from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import Scan
 from penstock.connector.source.reader.reader import SourceReader
-from penstock.connector.spark.durable_files import sync, umask_of_folder
+from penstock.connector.spark.durable_files import sync_below, umask_of_folder
 from penstock.connector.spark.errors import readable_by_spark
+from penstock.connector.spark.files.table_files import TableFiles
 from penstock.connector.spark.source.columns import Came, RowFramer
 from penstock.connector.spark.source.first_phase import FirstPhase
 from penstock.connector.spark.source.offsets import TaskPartition
-from penstock.connector.spark.source.parquet_file import ParquetFile
 
 _BATCH_ID = "streaming.sql.batchId"
 PASSED_OVER = "penstock.batchPassedOver"
@@ -105,11 +105,11 @@ def read_partition(
         yield framer.left_out(left_out, passed.left_out, merged)
 
 
-def _output(scan: Scan, partition: TaskPartition) -> TaskFile | RecordWriter:
+def _output(scan: Scan, partition: TaskPartition) -> TaskFiles | RecordWriter:
     """Open what takes the rows of a task."""
     output, context = scan.output, TaskContext.get()
     if not isinstance(output, RecordOutput):
-        return TaskFile(output)
+        return TaskFiles(output)
     assert context is not None, "records are written by tasks"
     return RecordWriter(
         output,
@@ -120,45 +120,43 @@ def _output(scan: Scan, partition: TaskPartition) -> TaskFile | RecordWriter:
     )
 
 
-class TaskFile:
-    """The file of a task that writes its rows itself; one that does not takes none of them."""
+class TaskFiles:
+    """The files of a task that writes its rows itself; one that does not takes none of them."""
 
     def __init__(self, output: FileOutput | None) -> None:
         self._wanted = output is not None
-        self._file: ParquetFile | None = None
+        self._files: TableFiles | None = None
         self._counted = 0
         context = TaskContext.get()
         passed_over = context is not None and context.getLocalProperty(PASSED_OVER) is not None
         if output is not None and not passed_over:
-            folder = Path(output.folder)
-            self._file = ParquetFile(
+            self._files = TableFiles(
                 output,
                 0 if context is None else context.partitionId(),
-                sync=sync,
-                mode=0o666 & ~umask_of_folder(folder / "file"),
+                sync=sync_below,
+                umask=umask_of_folder(Path(output.folder) / "file"),
             )
 
     def takes(self, batch: pa.RecordBatch) -> bool:
-        """Write rows into the file; False where Spark is to get them. Raises SinkError."""
-        if self._file is not None:
-            self._file.write(batch)
+        """Write rows into files; False where Spark is to get them. Raises SinkError."""
+        if self._files is not None:
+            self._files.write(batch)
         self._counted += batch.num_rows
         return self._wanted
 
     def files(self) -> Iterator[WrittenFile]:
-        """Complete the file, if there is one; rows that were only counted are a file without a name."""
-        if self._file is not None:
-            written = self._file.finish()
-            self._file = None
-            if written is not None:
-                yield written
+        """Complete the files, if there are some; rows that were only counted are a file without a name."""
+        if self._files is not None:
+            written = self._files.finish()
+            self._files = None
+            yield from written
         elif self._wanted and self._counted:
             yield WrittenFile(path="", size_bytes=0, rows=self._counted, statistics="")
 
     def close(self) -> None:
-        """Remove a file that was not completed."""
-        if self._file is not None:
-            self._file.discard()
+        """Remove files that were not completed."""
+        if self._files is not None:
+            self._files.discard()
 
 
 class RecordWriter:

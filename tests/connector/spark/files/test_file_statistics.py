@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -16,9 +17,8 @@ from hypothesis import strategies as st
 
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.arrow import arrow_type
-from penstock.connector.expression import FieldValue
-from penstock.connector.file_output import FileColumn, FileOutput, stored_type
-from penstock.connector.spark.source.parquet_file import ParquetFile
+from penstock.connector.file_output import FileColumn, stored_type
+from penstock.connector.spark.files.parquet_file import ParquetFile
 
 LAST = "\U0010ffff"
 
@@ -27,21 +27,17 @@ def statistics_of(
     folder: Path, kind: str, values: list[Any], *, groups: int = 1, statistics: bool = True
 ) -> dict[str, Any]:
     """Those of a column v, whose values come in so many row groups."""
-    source = FieldValue(path=("v",), type=parse_type(kind))
     column = FileColumn(
-        name="v", type=stored_type(source.type), source=source, statistics=statistics
+        name="v", type=stored_type(parse_type(kind)), source=None, statistics=statistics
     )
-    output = FileOutput(folder=str(folder), shown="t", columns=(column,))
-    file = ParquetFile(output, 0, sync=lambda _: None, mode=0o600)
+    name = f"{uuid4()}.parquet"
+    file = ParquetFile(folder, name, (column,), compression="snappy", mode=0o600)
     array = pa.array(values, arrow_type(column.type))
     each = max(1, len(values) // groups)
     for first in range(0, len(values), each):
         part = array.slice(first, each)
-        file.write(pa.RecordBatch.from_arrays([part], names=["v"]))
-        if groups > 1:
-            file._write_group()
+        file.write(pa.table({"v": part}))
     written = file.finish()
-    assert written is not None
     found: dict[str, Any] = json.loads(written.statistics, parse_float=Decimal)
     return found
 
