@@ -4,8 +4,10 @@ them into the target.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -103,6 +105,29 @@ def read_partition(
     merged = 0 if groups is None else groups.merged
     if left_out or passed.left_out or merged:
         yield framer.left_out(left_out, passed.left_out, merged)
+    freeze_modules()
+
+
+@dataclass(slots=True)
+class _Worker:
+    """The process of Spark that tasks run in, one after the other."""
+
+    frozen: bool = False
+
+
+_WORKER = _Worker()
+
+
+def freeze_modules() -> None:
+    """Leave what is loaded by now out of all later garbage collections, once in a worker of Spark.
+
+    Spark's daemon collects garbage after each task, which takes some forty milliseconds for the modules alone.
+    """
+    if _WORKER.frozen or TaskContext.get() is None:
+        return
+    _WORKER.frozen = True
+    gc.collect()
+    gc.freeze()
 
 
 def _output(scan: Scan, partition: TaskPartition) -> TaskFiles | RecordWriter:

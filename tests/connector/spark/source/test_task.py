@@ -234,3 +234,35 @@ def test_a_task_that_cannot_tell_its_batch_gives_no_order(tmp_path: Path) -> Non
 
     with pytest.raises(SinkError, match="so it cannot say which rows came first"):
         arrived(tmp_path, {}, event_times="stream")
+
+
+class OfSpark:
+    """The context of a task."""
+
+    def partitionId(self) -> int:  # noqa: N802  Spark's name
+        """The first one."""
+        return 0
+
+    def getLocalProperty(self, key: str) -> None:  # noqa: N802
+        """None is set."""
+
+
+def test_a_worker_leaves_its_modules_out_of_collections_after_its_first_task(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's daemon collects garbage after each task; a process that is not Spark's stays as it is."""
+    calls: list[str] = []
+    monkeypatch.setattr(task, "_WORKER", task._Worker())
+    monkeypatch.setattr(task.gc, "collect", lambda: calls.append("collect"))
+    monkeypatch.setattr(task.gc, "freeze", lambda: calls.append("freeze"))
+
+    run(folder, ("id",), bound=False)
+    elsewhere = list(calls)
+    monkeypatch.setattr(task.TaskContext, "get", OfSpark)
+    run(folder, ("id",), bound=False)
+    after_the_first = list(calls)
+    run(folder, ("id",), bound=False)
+
+    assert elsewhere == []
+    assert after_the_first == ["collect", "freeze"]
+    assert calls == after_the_first
