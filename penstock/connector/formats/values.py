@@ -17,17 +17,29 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 class ArrowValues(Sequence[bytes | None]):
     """Values, of which `lines` are the same with a newline behind each, if they came so."""
 
-    def __init__(self, array: pa.BinaryArray, *, lines: pa.BinaryArray | None = None) -> None:
-        self._array = array
+    def __init__(
+        self, array: pa.BinaryArray | None = None, *, lines: pa.BinaryArray | None = None
+    ) -> None:
+        """Take the values, or lines alone: their values are copied when one is asked for."""
+        there = lines if array is None else array
+        assert there is not None, "values, or the lines of them"
+        self._there: pa.BinaryArray = there
+        self._given = array
         self.lines = lines
 
     @classmethod
     def of_lines(cls, lines: pa.BinaryArray) -> ArrowValues:
         """Return the values of lines, each of which ends with a newline."""
-        return cls(pc.binary_slice(lines, 0, -1), lines=lines)
+        return cls(lines=lines)
+
+    @property
+    def _array(self) -> pa.BinaryArray:
+        if self._given is None:
+            self._given = pc.binary_slice(self.lines, 0, -1)
+        return self._given
 
     def __len__(self) -> int:
-        return len(self._array)
+        return len(self._there)
 
     @overload
     def __getitem__(self, index: int) -> bytes | None: ...
@@ -48,7 +60,7 @@ class ArrowValues(Sequence[bytes | None]):
 
     def present(self) -> Mask:
         """Return which values are there."""
-        return np.asarray(self._array.is_valid())
+        return np.asarray(self._there.is_valid())
 
     def filled(self) -> Mask:
         """Return which values have a byte."""
