@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from penstock.catalog.model import types as t
 from penstock.connector.arrow import arrow_type
 from penstock.connector.expression import Constant, Expression, FieldValue, FunctionCall
+from penstock.connector.functions.casts import CAST_FUNCTIONS
 from penstock.connector.functions.numbers import NUMBER_FUNCTIONS
 from penstock.connector.functions.patterns import PATTERN_FUNCTIONS
 from penstock.connector.functions.texts import TEXT_FUNCTIONS
@@ -153,6 +154,7 @@ def _cast(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
 FUNCTIONS: Mapping[str, Callable[[list[pa.Array], pa.DataType], pa.Array]] = {
     **TEXT_FUNCTIONS,
     **NUMBER_FUNCTIONS,
+    **CAST_FUNCTIONS,
     **PATTERN_FUNCTIONS,
     **TIME_FUNCTIONS,
     "cast": _cast,

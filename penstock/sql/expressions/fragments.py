@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from penstock.catalog.model import types as t
 from penstock.connector.expression import Constant, Expression, FieldValue, FunctionCall
-from penstock.sql.expressions.arguments import Compile, FunctionForm
+from penstock.sql.expressions.arguments import Compile, FunctionForm, number_constant, text_call
 from penstock.sql.expressions.number_functions import (
     NUMBER_FUNCTIONS,
     NUMBER_NODES,
@@ -178,9 +178,14 @@ def _cast_form(tree: exp.Expr, columns: Columns) -> Expression:
     value, to = _compile(tree.this, columns), tree.args["to"]
     if to.this in (exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ):
         return _cast_to_time(value, to)
+    if to.this == exp.DType.VARCHAR and len(to.expressions) == 1:
+        return _cut_text(value, to.expressions[0].this)
     kind = _TARGETS.get(to.this)
     if kind is None or to.expressions:
         raise OutsideError
+    function = _CASTS.get((type(value.type), type(kind)))
+    if function is not None:
+        return FunctionCall(function=function, arguments=(value,), type=kind)
     if isinstance(kind, t.VarCharType) and isinstance(value.type, (t.DateType, t.TimestampType)):
         return text_of_time(value)
     source = type(value.type)
@@ -190,6 +195,22 @@ def _cast_form(tree: exp.Expr, columns: Columns) -> Expression:
     if replace(value.type, nullable=True) == kind:
         return value
     return FunctionCall(function="cast", arguments=(value,), type=kind)
+
+
+def _try_cast(tree: exp.Expr, columns: Columns) -> Expression:
+    """Return the number of a text; other casts do not fail, or are left to Spark."""
+    value, to = _compile(tree.this, columns), tree.args["to"]
+    kind = _TARGETS.get(to.this)
+    of_text = isinstance(value.type, t.VarCharType) and not isinstance(value, Constant)
+    if not of_text or not isinstance(kind, (t.IntType, t.BigIntType)):
+        raise OutsideError
+    return FunctionCall(function="try_number_of_text", arguments=(value,), type=kind)
+
+
+def _cut_text(value: Expression, length: exp.Expr) -> Expression:
+    if not isinstance(value.type, t.VarCharType):
+        raise OutsideError
+    return text_call("substring", value, number_constant(1), number_constant(int(length.name)))
 
 
 def _cast_to_time(value: Expression, to: exp.DataType) -> Expression:
@@ -208,6 +229,7 @@ def _cast_to_time(value: Expression, to: exp.DataType) -> Expression:
 
 
 _TARGETS: Mapping[exp.DType, t.LogicalType] = {
+    exp.DType.TINYINT: t.TinyIntType(),
     exp.DType.SMALLINT: t.SmallIntType(),
     exp.DType.INT: t.IntType(),
     exp.DType.BIGINT: t.BigIntType(),
@@ -215,11 +237,14 @@ _TARGETS: Mapping[exp.DType, t.LogicalType] = {
     exp.DType.TEXT: STRING,
     exp.DType.DATE: t.DateType(),
 }
+_CASTS: Mapping[tuple[type, type], str] = {
+    **{(t.DoubleType, kind): "stopped" for kind in WHOLE},
+    **{(t.VarCharType, kind): "number_of_text" for kind in (t.IntType, t.BigIntType)},
+    (t.BooleanType, t.VarCharType): "boolean_text",
+}
+"""Casts that Arrow has otherwise, or not at all."""
 _WIDER: Mapping[type, tuple[type, ...]] = {
-    t.TinyIntType: (t.SmallIntType, t.IntType, t.BigIntType, t.DoubleType, t.VarCharType),
-    t.SmallIntType: (t.IntType, t.BigIntType, t.DoubleType, t.VarCharType),
-    t.IntType: (t.BigIntType, t.DoubleType, t.VarCharType),
-    t.BigIntType: (t.DoubleType, t.VarCharType),
+    **dict.fromkeys(WHOLE, (*WHOLE, t.DoubleType, t.VarCharType)),
     t.FloatType: (t.DoubleType,),
     t.TimestampType: (t.DateType,),
 }
@@ -415,6 +440,7 @@ _FORMS: Mapping[type[exp.Expr], _Form] = {
     exp.Boolean: lambda e, _: Constant(value=bool(e.this), type=BOOLEAN),
     exp.Neg: _negative,
     exp.Cast: _cast_form,
+    exp.TryCast: _try_cast,
     exp.Case: _case,
     exp.If: _if,
     exp.Coalesce: _coalesce,

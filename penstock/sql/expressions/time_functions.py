@@ -22,6 +22,7 @@ from penstock.sql.expressions.arguments import (
     number_constant,
     text_call,
     text_constant,
+    text_of,
 )
 from penstock.sql.expressions.value_types import (
     WHOLE,
@@ -217,6 +218,14 @@ def check_pattern(pattern: str) -> None:
         rest = rest[count:]
 
 
+def _to_timestamp(arguments: Sequence[exp.Expr], compiled: Compile) -> Expression:
+    (argument,) = arguments
+    text = text_of(argument, compiled)
+    return FunctionCall(
+        function="to_timestamp", arguments=(text,), type=t.TimestampType(precision=3)
+    )
+
+
 def _date_format(arguments: Sequence[exp.Expr], compiled: Compile) -> Expression:
     value, pattern = arguments
     moment, letters = local(compiled(value)), constant_text(pattern)
@@ -253,6 +262,7 @@ TIME_FUNCTIONS: Mapping[str, tuple[int, int | None, FunctionForm]] = {
     "TIMESTAMPADD": (3, 3, _timestampadd),
     "TIMESTAMPDIFF": (3, 3, _timestampdiff),
     "TO_TIMESTAMP_LTZ": (1, 2, _instant),
+    "TO_TIMESTAMP": (1, 1, _to_timestamp),
     "DATE_FORMAT": (2, 2, _date_format),
 }
 """Functions by name, with the least and the largest number of their arguments."""

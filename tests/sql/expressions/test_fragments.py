@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import ArithmeticException
+from pyspark.errors import ArithmeticException, NumberFormatException
 from sqlglot import exp
 
 from penstock.catalog.model.table import PhysicalColumn, Schema
@@ -114,6 +114,92 @@ OTHERS = [
     "b AND (n IS NULL OR d > 0.5)", "n > 1 AND n < 100 AND d <> 0.5 AND s LIKE '%a%'", "(b OR FALSE) AND (TRUE OR b)",
     "(n > 1) = b", "(n > 1) IS NOT TRUE", "((s)) = (('a'))", "NOT NOT b", "b IS NULL = FALSE",
 ]  # fmt: skip
+READ_TEXTS = ["TRY_CAST(s AS INT)", "TRY_CAST(s AS BIGINT)", "TO_TIMESTAMP(s)"]
+NUMBER_TEXTS = (
+    "0",
+    "-0",
+    "+5",
+    "007",
+    "-2147483648",
+    "2147483648",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775808",
+    "-9223372036854775809",
+    "00000000000000000000000012",
+    "1.5",
+    "1.",
+    ".5",
+    "-1.999",
+    "1e3",
+    " 12 ",
+    "\t7\n",
+    "\x001",
+    "\x001.5",
+    "1.5\x00",
+    "\x7f3\x7f",
+    "1 2",
+    "--1",
+    "+-1",
+    "+",
+    "-",
+    "1.5\n",
+    "1.5\r\n",
+    "1\u2028",
+    "1.5\u2028",
+    "0x1F",
+    "1L",
+    "\u0661",
+    "99999999999999999999",
+    "1\u00a0",
+    "1.5.5",
+    "1.5 ",
+    " 1.5",
+    "12,5",
+    "1\x1f",
+    "1.\x1f",
+)
+MOMENT_TEXTS = (
+    "2026-01-01",
+    "2026-01-01 10:11:12",
+    "2026-01-01 10:11:12.1",
+    "2026-01-01 10:11:12.123456789",
+    "2026-1-2",
+    "2026-1-2 3:4:5",
+    "2026-01-2 03:4:05.999999",
+    "2026-02-29",
+    "2024-02-29",
+    "1900-02-29",
+    "2000-02-29",
+    "2026-04-31",
+    "2026-13-01",
+    "2026-00-01",
+    "2026-01-00",
+    "0000-01-01",
+    "0001-01-01 00:00:00",
+    "9999-12-31 23:59:59.999",
+    "2026-01-01T10:11:12",
+    "2026-01-01 24:00:00",
+    "2026-01-01 10:60:00",
+    "2026-01-01 10:11",
+    "2026-01-01 10:11:12 ",
+    " 2026-01-01",
+    "2026-01-01\n",
+    "2026-01-01 10:11:12\r\n",
+    "2026-01-01 10:11:12.1234\n",
+    "2026-01-01\u2028",
+    "2026-01-01 1:1:1\r",
+    "2026-01-01\n\n",
+    "20260101",
+    "26-01-01",
+    "2026-01-01 ",
+    "2026-01-01 10:11:12.",
+    "2026-01-01 10:11:12Z",
+    "+2026-01-01",
+    "12026-01-01",
+    "2026-2-30 1:1:1",
+    "2026-01-01 9:09:09.9999999999",
+)
 WRITTEN_TIMES = [
     "DATE_FORMAT(ts, 'yyyy-MM-dd')", "DATE_FORMAT(ts, 'yyyy-MM-dd HH:mm:ss.SSSSSS')", "DATE_FORMAT(ts, 'HH:mm')",
     "DATE_FORMAT(ts, 'yyyyMMdd')", "DATE_FORMAT(ts, 'dd/MM/yyyy HH')", "DATE_FORMAT(ts, 'yyyy-MM-dd''T''HH:mm:ss''Z''')",
@@ -121,6 +207,9 @@ WRITTEN_TIMES = [
     "CAST(CAST(ts AS TIMESTAMP(0)) AS STRING)", "CAST(CAST(ts AS TIMESTAMP(6)) AS STRING)",
 ]  # fmt: skip
 VALUES = [
+    "CAST(n AS INT)", "CAST(n AS SMALLINT)", "CAST(i AS TINYINT)", "CAST(n * 4294967297 AS INT)", "CAST(d AS INT)",
+    "CAST(d AS BIGINT)", "CAST(d AS SMALLINT)", "CAST(d * 1e10 AS INT)", "CAST(d * 1e10 AS TINYINT)", "CAST(b AS STRING)",
+    "CAST(s AS VARCHAR(2))", "CAST(v AS VARCHAR(20))", *READ_TEXTS,
     "WEEK(ts)", "WEEK(day)", "DAYOFYEAR(ts)", "DAYOFYEAR(day)", "DAYOFWEEK(ts)", "DAYOFWEEK(day)", "EXTRACT(DOW FROM day)",
     "EXTRACT(ISODOW FROM ts)", "EXTRACT(ISOYEAR FROM ts)", "EXTRACT(ISOYEAR FROM day)", "EXTRACT(DOY FROM ts)",
     "EXTRACT(MILLISECOND FROM ts)", "EXTRACT(MICROSECOND FROM ts)", "EXTRACT(EPOCH FROM ts)", "EXTRACT(EPOCH FROM day)",
@@ -327,6 +416,22 @@ def test_the_two_engines_agree_on_every_value(
         assert [pair for pair in pairs if pair[0] != pair[1]] == [], text
 
 
+def test_texts_are_read_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Spaces, signs, fractions and line terminators; one text alone and beside others."""
+    texts = [None, *NUMBER_TEXTS, *MOMENT_TEXTS, *TEXTS]
+    batch = pa.RecordBatch.from_pydict({"s": texts})
+    pq.write_table(pa.Table.from_batches([batch]), tmp_path / "rows.parquet")
+    found = in_spark(spark, READ_TEXTS, tmp_path / "rows.parquet")
+
+    for index, text in enumerate(READ_TEXTS):
+        value, theirs = compiled(text), python_values(found.column(index))
+        assert value is not None
+        pairs = zip(texts, python_values(evaluate(value, batch)), theirs, strict=True)
+        assert [pair for pair in pairs if pair[1] != pair[2]] == [], text
+        alone = [python_values(evaluate(value, batch.slice(row, 1))) for row in range(len(texts))]
+        assert alone == [[each] for each in theirs], text
+
+
 def test_years_without_four_digits_are_written_as_in_spark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -376,6 +481,9 @@ def test_each_letter_has_the_case_that_it_has_in_spark(
         ("n / i", {"n": -(2**63), "i": -1}),
         ("i / t", {"i": -(2**31), "t": -1}),
         ("n / 0", {"n": 1}),
+        ("CAST(s AS INT)", {"s": "2147483648"}),
+        ("CAST(s AS BIGINT)", {"s": "1.5x"}),
+        ("CAST(s AS INT)", {"s": None, "b": True}),
         (
             "TIMESTAMPDIFF(SECOND, ts, TIMESTAMP '2200-01-01 00:00:00')",
             {"ts": datetime(1900, 1, 1)},
@@ -399,9 +507,11 @@ def test_what_overflows_in_spark_fails_here(
         theirs = in_spark(spark, [text], tmp_path / "rows.parquet").column(0).to_pylist()
         assert evaluate(value, batch).to_pylist() == theirs
         return
-    with pytest.raises(ArithmeticException):
+    with pytest.raises((ArithmeticException, NumberFormatException)):
         in_spark(spark, [text], tmp_path / "rows.parquet")
-    with pytest.raises(pa.ArrowInvalid, match=r"overflow|not in range|divide by zero"):
+    with pytest.raises(
+        pa.ArrowInvalid, match=r"overflow|no whole number|not in range|divide by zero"
+    ):
         evaluate(value, batch)
 
 
@@ -452,10 +562,15 @@ def test_an_expression_travels_as_json(text: str) -> None:
         "CASE WHEN b THEN n / i ELSE 1 END = 1",
         "IF(b, ABS(n), 1) = 1",
         "SUBSTRING(s, n) = 'a'",
-        "CAST(n AS INT) = 1",
-        "CAST(s AS INT) = 1",
+        "CAST(s AS SMALLINT) = 1",
+        "TRY_CAST(n AS INT) = 1",
+        "TRY_CAST(s AS DOUBLE) = 1",
+        "CAST(s AS DOUBLE) = 1",
+        "CAST(f AS INT) = 1",
+        "IF(b, CAST(s AS INT), 1) = 1",
+        "TO_TIMESTAMP(s, 'yyyy') = ts",
         "CAST(d AS STRING) = '1'",
-        "CAST(v AS VARCHAR(2)) = 'a'",
+        "CAST(n AS VARCHAR(2)) = 'a'",
         "HOUR(day) = 1",
         "EXTRACT(EPOCH FROM tz) = 1",
         "ts + INTERVAL '1' MONTH = ts",

@@ -1,0 +1,112 @@
+"""Casts on Arrow arrays that are Flink's, and not Arrow's: numbers that stop at their limits, texts that are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_LIMITS = {pa.int32(): 2**31, pa.int64(): 2**63}
+_SPACE = r"[\x00-\x20\x7F]*"
+_JAVA_SPACE = r"[ \t\n\x0B\f\r]*"
+_PLAIN_NUMBER = r"\A-?[0-9]{1,18}\z"
+_NUMBER = rf"\A(?:{_SPACE}[+-]?[0-9]+{_SPACE}|{_JAVA_SPACE}[+-]?[0-9]+\.[0-9]*{_JAVA_SPACE})\z"
+_DIGITS = rf"\A{_SPACE}\+?(-?)0*([0-9]+?)(?:\.[0-9]*)?{_SPACE}\z"
+
+_DAY = (
+    r"(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    r"|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+    r"|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)"
+)
+"""A day of the calendar."""
+_MOMENT = rf"\A{_DAY}(?: (?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{{1,9}})?)?\z"
+_SHORT_MOMENT = (
+    r"\A[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
+    r"(?: (?:[01]?[0-9]|2[0-3]):[0-5]?[0-9]:[0-5]?[0-9](?:\.[0-9]{1,9})?)?(?:\r\n|\n|\r)?\z"
+)
+"""A moment with one digit where two may be, and a line terminator behind it, of which Java's `$` is in front."""
+_MILLIS = len("2026-01-01 10:00:00.123")
+
+
+def _stopped(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Return fractions as whole numbers: NaN is 0, what is beyond the limits is the limit."""
+    (value,) = values
+    wide = pa.int64() if kind == pa.int64() else pa.int32()
+    limit = _LIMITS[wide]
+    high = pc.greater_equal(value, float(limit))
+    low = pc.less_equal(value, float(-limit))
+    plain = pc.if_else(pc.or_(pc.or_(high, low), pc.is_nan(value)), 0.0, value)
+    found = plain.cast(wide, safe=False)
+    found = pc.if_else(high, pa.scalar(limit - 1, wide), found)
+    return pc.if_else(low, pa.scalar(-limit, wide), found).cast(kind, safe=False)
+
+
+def _boolean_text(values: list[pa.Array], _: pa.DataType) -> pa.Array:
+    return pc.if_else(values[0], "TRUE", "FALSE")
+
+
+def _try_number(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Return the whole number that a text has, its fraction dropped; NULL where it has none of the type."""
+    (text,) = values
+    if pc.all(pc.match_substring_regex(text, _PLAIN_NUMBER), min_count=0).as_py():
+        found = text.cast(pa.int64())
+    else:
+        known = pc.if_else(
+            pc.match_substring_regex(text, _NUMBER), text, pa.scalar(None, text.type)
+        )
+        found = _of_digits(pc.replace_substring_regex(known, _DIGITS, r"\1\2"))
+    if kind == pa.int64():
+        return found
+    limit = _LIMITS[kind]
+    fits = pc.and_(pc.less(found, limit), pc.greater_equal(found, -limit))
+    return pc.if_else(fits, found, pa.scalar(None, pa.int64())).cast(kind)
+
+
+def _of_digits(text: pa.Array) -> pa.Array:
+    """Return the number of a text of digits without zeros in front; NULL beyond 64 bits."""
+    digits = pc.utf8_ltrim(text, "-")
+    size = pc.utf8_length(digits)
+    last = pc.if_else(pc.starts_with(text, "-"), str(2**63), str(2**63 - 1))
+    fits = pc.or_(pc.less(size, 19), pc.and_(pc.equal(size, 19), pc.less_equal(digits, last)))
+    return pc.if_else(fits, text, pa.scalar(None, text.type)).cast(pa.int64())
+
+
+def _number(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Return the number of each text. Raises ArrowInvalid where one has none."""
+    (text,) = values
+    found = _try_number(values, kind)
+    if found.null_count > text.null_count:
+        wrong = text.filter(pc.and_(pc.is_null(found), pc.is_valid(text)))[0].as_py()
+        raise pa.ArrowInvalid(f"{wrong!r} is no whole number of the type {kind}")
+    return found
+
+
+def _to_timestamp(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Return the moment that a text has, in milliseconds; NULL where it has none."""
+    (text,) = values
+    exact = pc.match_substring_regex(text, _MOMENT)
+    if pc.any(pc.invert(exact), min_count=0).as_py():
+        short = pc.and_(pc.invert(exact), pc.match_substring_regex(text, _SHORT_MOMENT))
+        text = pc.if_else(short, _filled(text), text)
+        exact = pc.match_substring_regex(text, _MOMENT)
+    known = pc.if_else(exact, text, pa.scalar(None, text.type))
+    return pc.utf8_slice_codeunits(known, 0, _MILLIS).cast(kind)
+
+
+def _filled(text: pa.Array) -> pa.Array:
+    """Write two digits where a moment has one; twice, as a separator belongs to the number on either side."""
+    text = pc.replace_substring_regex(text, r"[\r\n]+\z", "")
+    for _ in range(2):
+        text = pc.replace_substring_regex(text, r"-([0-9])(-| |\z)", r"-0\1\2")
+        text = pc.replace_substring_regex(text, r"([ :])([0-9])(:|\.|\z)", r"\10\2\3")
+    return text
+
+
+CAST_FUNCTIONS: Mapping[str, Callable[[list[pa.Array], pa.DataType], pa.Array]] = {
+    "stopped": _stopped,
+    "boolean_text": _boolean_text,
+    "number_of_text": _number,
+    "try_number_of_text": _try_number,
+    "to_timestamp": _to_timestamp,
+}
