@@ -23,6 +23,12 @@ from penstock.connector.functions.patterns import PATTERN_FUNCTIONS
 from penstock.connector.functions.texts import TEXT_FUNCTIONS
 from penstock.connector.functions.times import TIME_FUNCTIONS
 
+NOT_COMPUTED = (
+    "compute it of a wider type: CAST(... AS BIGINT), CAST(... AS DECIMAL(38, 0)); "
+    "a text that may be no number: TRY_CAST; a divisor that may be 0: NULLIF(..., 0)"
+)
+"""What to write where a value of a row is an error."""
+
 
 class RowFilter:
     """The filter of a scan in one task; without a condition it lets all rows pass. `left_out` counts the others."""

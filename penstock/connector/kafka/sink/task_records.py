@@ -12,7 +12,7 @@ from penstock.catalog.errors import SinkError
 from penstock.connector.arrow import arrow_type
 from penstock.connector.file_output import FileColumn, TaskRecords
 from penstock.connector.formats.contract import ColumnEncoding, Encode
-from penstock.connector.fragments import evaluate
+from penstock.connector.fragments import NOT_COMPUTED, evaluate
 from penstock.connector.kafka.sink.client import RecordProducer
 from penstock.connector.kafka.sink.protocol import Destination, SlotAttempt, SlotWriter
 from penstock.connector.kafka.sink.tasks import Transactions, Writing
@@ -70,7 +70,7 @@ class RecordEncoder:
         except pa.ArrowInvalid as error:
             raise SinkError(
                 f"{self._owner} does not take a row: column {column.name} cannot be computed: {error}",
-                hint="compute it of a wider type: CAST(... AS BIGINT), CAST(... AS DECIMAL(38, 0))",
+                hint=NOT_COMPUTED,
             ) from error
         if column.required and found.null_count:
             raise SinkError(

@@ -23,7 +23,7 @@ from penstock.catalog.errors import SinkError
 from penstock.catalog.model import types as t
 from penstock.connector.arrow import arrow_type
 from penstock.connector.file_output import FileColumn, FileOutput, WrittenFile
-from penstock.connector.fragments import evaluate
+from penstock.connector.fragments import NOT_COMPUTED, evaluate
 from penstock.connector.spark.files.parquet_file import ROW_GROUP_ROWS, SUFFIXES, ParquetFile
 
 HELD_ROWS = ROW_GROUP_ROWS
@@ -123,7 +123,7 @@ class TableFiles:
             except pa.ArrowInvalid as error:
                 raise self._not_taken(
                     f"column {column.name} cannot be computed: {error}",
-                    "compute it of a wider type: CAST(... AS BIGINT), CAST(... AS DECIMAL(38, 0))",
+                    NOT_COMPUTED,
                 ) from error
         if column in self._by and pa.types.is_string(field.type):
             # no partition has the empty text: Delta reads it as NULL
