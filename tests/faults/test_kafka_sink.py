@@ -23,6 +23,8 @@ Make = Callable[..., FaultyPipeline]
 
 pytestmark = pytest.mark.timeout(900)
 
+BOTH = pytest.mark.parametrize("writer", ["auto", "spark"])
+"""By reading tasks, and by Spark."""
 EACH = 1_000
 NOW = ("--available-now",)
 SLOTS = 2
@@ -32,17 +34,20 @@ CREATE TABLE IF NOT EXISTS published (part INT, seq BIGINT, payload STRING, crc 
   'connector' = 'kafka', 'topic' = '{target}', 'properties.bootstrap.servers' = '{bootstrap}',
   'key.format' = 'json', 'key.fields' = 'part', 'value.format' = 'json',
   'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '{target}',
-  'sink.parallelism' = '{slots}'{options}
+  'sink.parallelism' = '{slots}', 'sink.writer' = '{writer}'
 );
 INSERT INTO published SELECT part, seq, payload, crc FROM events;
 """
 
 
-def publishing(workload: Workload, *, batch: int = 500, options: str = "") -> tuple[str, str]:
-    """Make a target topic; gives its name and the SQL that copies the workload into it."""
+def publishing(workload: Workload, *, batch: int = 500, writer: str = "auto") -> tuple[str, str]:
+    """Make a target topic; gives its name and the SQL that copies the workload into it.
+
+    `writer`: 'auto' are the reading tasks.
+    """
     target = workload.kafka.create_topic(partitions=2)
     insert = PUBLISH.format(
-        target=target, bootstrap=workload.kafka.bootstrap, slots=SLOTS, options=options
+        target=target, bootstrap=workload.kafka.bootstrap, slots=SLOTS, writer=writer
     )
     return target, workload.script(batch=batch) + insert
 
@@ -77,12 +82,15 @@ def is_right(workload: Workload, target: str) -> None:
     assert check(rows, workload.expected, ordered=True).findings == {}
 
 
+@BOTH
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_killed_after_one_slot_of_two_is_committed(pipeline: Make, workload: Workload) -> None:
+def test_killed_after_one_slot_of_two_is_committed(
+    pipeline: Make, workload: Workload, writer: str
+) -> None:
     """Case 5: the replay passes over the slot that has its transaction and writes the other."""
     workload.write(EACH)
-    target, script = publishing(workload)
+    target, script = publishing(workload, writer=writer)
     job = pipeline(script, *NOW)
     job.hold_at("transaction-committed", visit=2)
     job.kill()
@@ -91,11 +99,12 @@ def test_killed_after_one_slot_of_two_is_committed(pipeline: Make, workload: Wor
     is_right(workload, target)
 
 
+@BOTH
 @pytest.mark.faults
-def test_killed_with_an_open_transaction(pipeline: Make, workload: Workload) -> None:
+def test_killed_with_an_open_transaction(pipeline: Make, workload: Workload, writer: str) -> None:
     """Before case 6: everything is with the broker and nothing is committed: the replay fences and writes anew."""
     workload.write(EACH)
-    target, script = publishing(workload)
+    target, script = publishing(workload, writer=writer)
     job = pipeline(script, *NOW)
     job.hold_at("produced", visit=3)
     job.kill()
@@ -130,14 +139,15 @@ def test_killed_while_the_commit_is_on_its_way(
     is_right(workload, target)
 
 
+@BOTH
 @pytest.mark.faults
-def test_a_zombie_worker_is_fenced(pipeline: Make, workload: Workload) -> None:
+def test_a_zombie_worker_is_fenced(pipeline: Make, workload: Workload, writer: str) -> None:
     """Case 9: it stands still with an open transaction and outlives its driver: fenced, it commits nothing.
 
     Held at a failpoint: the kernel sends SIGHUP to stopped processes (SIGSTOP) that a dead parent leaves behind.
     """
     workload.write(EACH)
-    target, script = publishing(workload)
+    target, script = publishing(workload, writer=writer)
     job = pipeline(script, *NOW)
     zombie = job.hold_at("produced", visit=2)
     job.kill_all_but(zombie)

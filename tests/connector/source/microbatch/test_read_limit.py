@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connector.source.microbatch.read_limit import SplitRange, pack, share
+from penstock.connector.source.microbatch.read_limit import SplitRange, pack, share, spread
 
 backlogs = st.dictionaries(st.text(min_size=1, max_size=3), st.integers(0, 5_000), max_size=8)
 
@@ -77,3 +77,19 @@ def test_a_long_split_is_read_by_several_tasks() -> None:
     packed = pack([SplitRange(split_id="t-0", start=0, stop=10)], 3)
 
     assert [(piece.start, piece.stop) for (piece,) in packed] == [(0, 4), (4, 8), (8, 10)]
+
+
+@given(sizes=st.lists(st.integers(1, 1_000), max_size=12), tasks=st.integers(1, 6))
+def test_whole_ranges_are_spread_over_exactly_so_many_tasks(sizes: list[int], tasks: int) -> None:
+    """Each range is in one task, in its order; no task has more than the average and the largest together."""
+    ranges = [
+        SplitRange(split_id=f"s{number}", start=0, stop=size) for number, size in enumerate(sizes)
+    ]
+    spread_out = spread(ranges, tasks)
+    loads = [sum(item.size for item in task) for task in spread_out]
+
+    assert len(spread_out) == tasks
+    assert sorted((item for task in spread_out for item in task), key=ranges.index) == ranges
+    assert all(list(task) == sorted(task, key=ranges.index) for task in spread_out)
+    assert max(loads) <= sum(sizes) / tasks + max(sizes, default=0)
+    assert spread(list(ranges), tasks) == spread_out

@@ -56,6 +56,24 @@ def test_every_task_knows_how_many_records_its_batch_can_have_at_most() -> None:
     assert {task.batch_positions for task in tasks} == {11}
 
 
+def test_slots_have_whole_splits_or_none() -> None:
+    """Each is a task, with its number, whether it has anything to read; a batch without records has them, too."""
+    splits = (*STATE.splits, SplitState(split_id="t-1", owner="t", start=5, end=9))
+
+    def slots(*states: SplitState) -> list[tuple[int | None, list[str]]]:
+        tasks = plan_partitions(
+            SourceState(splits=states),
+            Listing({"t-0": 0, "t-1": 0}),
+            tasks=1,
+            tracks_event_time=False,
+            slots=3,
+        )
+        return [(task.slot, [split.split_id for split in task.splits]) for task in tasks]
+
+    assert slots(*splits) == [(0, ["t-0"]), (1, ["t-1"]), (2, [])]
+    assert slots() == [(0, []), (1, []), (2, [])]
+
+
 def test_the_one_position_of_a_compressed_file_bounds_nothing(tmp_path: Path) -> None:
     """It stands for any number of records."""
     write(tmp_path / "a.json.gz", '{"id": 1}')
