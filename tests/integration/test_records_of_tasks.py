@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.catalog.errors import QueryFailedError
+from penstock.catalog.errors import SinkError
 from penstock.connector.kafka.client.connection import Connection, TopicPartition
 from penstock.connector.kafka.sink.client import SinkAdmin
 from penstock.connector.kafka.sink.protocol import read_marker
@@ -31,9 +31,10 @@ ONCE = (
 )
 SCRIPT = """
 SET 'pipeline.name' = '{sink}';
+SET 'restart-strategy.type' = 'none';
 CREATE TEMPORARY TABLE orders (id BIGINT, name STRING, at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp') WITH (
   'connector' = 'kafka', 'topic' = '{source}', 'properties.bootstrap.servers' = '{bootstrap}', 'format' = 'json',
-  'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', 'json.ignore-parse-errors' = 'true',
+  'scan.startup.mode' = 'earliest-offset', 'json.ignore-parse-errors' = 'true',
   'scan.max-records-per-batch' = '{batch}');
 CREATE TEMPORARY TABLE copied (id BIGINT NOT NULL, `name` STRING, at TIMESTAMP_LTZ(3) METADATA FROM 'timestamp') WITH (
   'connector' = 'kafka', 'topic' = '{sink}', 'properties.bootstrap.servers' = '{bootstrap}',
@@ -193,7 +194,7 @@ def test_a_bad_row_ends_the_query_and_leaves_no_transaction_open(
     copies.send(0, 3)
     copies.kafka.produce_json(copies.source, [{"name": "no id"}], partition=0)
     script = SCRIPT.replace(" WHERE id >= 0", "")
-    with pytest.raises(QueryFailedError, match="column id is NOT NULL, and the query gives NULL"):
+    with pytest.raises(SinkError, match="column id is NOT NULL, and the query gives NULL"):
         copies.run(spark, script=script)
     copies.kafka.produce_json(copies.sink, [{"id": 9}], partition=0)
 
