@@ -515,7 +515,17 @@ def test_what_overflows_in_spark_fails_here(
         evaluate(value, batch)
 
 
-@pytest.mark.parametrize("text", CONDITIONS[:: len(CONDITIONS) // 20] + OTHERS)
+@pytest.mark.parametrize("rows", [[], [dict.fromkeys(TYPES)] * 3], ids=["none", "of NULLs"])
+def test_batches_without_values_are_computed(rows: list[dict[str, Any]]) -> None:
+    """Without rows, or with NULLs alone."""
+    batch = pa.RecordBatch.from_pylist(rows, schema=ARROW)
+    for text in (*VALUES, *CONDITIONS):
+        value = compiled(text)
+        assert value is not None
+        assert len(evaluate(value, batch)) == len(rows), text
+
+
+@pytest.mark.parametrize("text", CONDITIONS[:: len(CONDITIONS) // 20] + OTHERS + VALUES[::10])
 def test_an_expression_travels_as_json(text: str) -> None:
     """And is the same there."""
     condition = compiled(text)
