@@ -147,3 +147,45 @@ def test_a_table_that_is_changed_behind_the_check_is_written_as_it_is_at_the_sta
 
     assert writers == [(True, True, 1), (True, False, 1), (False, True, 1)]
     assert sorted(row["id"] for row in rows) == [0, 1, 2]
+
+
+WIDER = """
+CREATE TEMPORARY TABLE orders (id INT, small SMALLINT, part FLOAT, at TIMESTAMP(3)) WITH (
+  'connector' = 'filesystem', 'path' = 'in', 'format' = 'json');
+CREATE TEMPORARY TABLE kept (id BIGINT, small DOUBLE, part DOUBLE, day DATE) WITH (
+  'connector' = 'delta', 'path' = '{writer}', 'sink.writer' = '{writer}');
+INSERT INTO kept SELECT id, small, part, at FROM orders;
+"""
+
+
+def test_values_are_cast_to_the_columns_alike_whoever_writes(
+    spark: SparkSession, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks write where their casts are Spark's."""
+    written: list[bool] = []
+
+    def write(scan: Scan, path: Path) -> None:
+        written.append(scan.output is not None)
+        write_scan(scan, path)
+
+    monkeypatch.setattr(scan_frames, "write_scan", write)
+    (project / "in").mkdir()
+    rows = [
+        {"id": 2**31 - 1, "small": -(2**15), "part": 0.1, "at": "1969-12-31 23:59:59.999"},
+        {"id": -1, "small": 7, "part": -0.0, "at": "2026-03-29 02:30:00"},
+        {"id": None, "small": None, "part": None, "at": None},
+    ]
+    (project / "in" / "0.json").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    found = []
+    for writer in ("auto", "spark"):
+        script = project / f"{writer}.sql"
+        script.write_text(WIDER.format(writer=writer), encoding="utf-8")
+        with penstock.connect(spark) as session:
+            (job,) = session.run_file(script, available_now=True)
+            assert job.exception is None
+        table = spark.read.format("delta").load(str(project / writer))
+        found.append(sorted(repr(row) for row in table.collect()))
+
+    assert found[0] == found[1]
+    assert len(found[0]) == 3
+    assert written == [True, False]

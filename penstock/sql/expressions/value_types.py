@@ -134,6 +134,24 @@ def cast_to(value: Expression, kind: t.LogicalType) -> Expression:
     return FunctionCall(function="cast", arguments=(value,), type=kind)
 
 
+_EXACT: Mapping[type, tuple[type, ...]] = {
+    t.TinyIntType: (t.SmallIntType, t.IntType, t.BigIntType, t.DoubleType),
+    t.SmallIntType: (t.IntType, t.BigIntType, t.DoubleType),
+    t.IntType: (t.BigIntType, t.DoubleType),
+    t.BigIntType: (t.DoubleType,),
+    t.FloatType: (t.DoubleType,),
+    t.TimestampType: (t.DateType,),
+}
+"""Types to which a value is cast without a failure, whatever it is."""
+
+
+def converted(value: Expression, kind: t.LogicalType) -> Expression | None:
+    """Return a value as a column of another type takes it, by Spark's CAST; None where tasks do not have that."""
+    if type(kind) not in _EXACT.get(type(value.type), ()):
+        return None
+    return FunctionCall(function="cast", arguments=(value,), type=kind)
+
+
 def computed(function: str, left: Expression, right: Expression) -> Expression:
     """Return arithmetic of two numbers, of the type that Spark gives it."""
     sides = (left, right)

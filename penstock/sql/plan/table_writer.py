@@ -10,10 +10,18 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.catalog.model.identifier import quote
+from penstock.catalog.model.table import MetadataColumn, PhysicalColumn
+from penstock.catalog.model.types import LogicalType
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Sink
-from penstock.connector.file_output import FilledColumn, TaskOutput, WrittenByEngine
-from penstock.sql.expressions.value_types import hangs_on_zone
+from penstock.connector.expression import Expression
+from penstock.connector.file_output import (
+    FilledColumn,
+    TaskOutput,
+    WrittenByEngine,
+    stored_type,
+)
+from penstock.sql.expressions.value_types import converted, hangs_on_zone
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.rules.inline import is_plain_projection
 from penstock.sql.settings import TIME_ZONE
@@ -24,7 +32,7 @@ if TYPE_CHECKING:
 
 def choose_table_writer(
     query: AnalysedQuery,
-    columns: Sequence[str],
+    columns: Sequence[PhysicalColumn | MetadataColumn],
     sink: Sink,
     spark: SparkSession | None = None,
     checkpoint: str | None = None,
@@ -52,7 +60,7 @@ _OTHER = "the query does more than take columns of one table"
 
 
 def _filled(
-    query: AnalysedQuery, columns: Sequence[str], zone: str
+    query: AnalysedQuery, columns: Sequence[PhysicalColumn | MetadataColumn], zone: str
 ) -> tuple[FilledColumn, ...] | WrittenByEngine:
     """Return what fills each of the target's columns, in the order of the target's."""
     reason = next(_reasons(query), None)
@@ -65,13 +73,21 @@ def _filled(
     if len(values) != len(columns):
         return WrittenByEngine(reason="the query gives other columns than the table takes")
     filled = []
-    for name, (_, value) in zip(columns, values, strict=True):
-        if value is None:
+    for column, (_, delivered) in zip(columns, values, strict=True):
+        name = column.name
+        if delivered is None:
             return WrittenByEngine(reason=f"column {quote(name)} is computed")
+        value = _as_column(delivered, column.type)
         if hangs_on_zone(value) and zone not in _UTC:
             return WrittenByEngine(reason=f"column {quote(name)} hangs on the time zone {zone}")
         filled.append(FilledColumn(name=name, source=value))
     return tuple(filled)
+
+
+def _as_column(value: Expression, kind: LogicalType) -> Expression:
+    """Return a value as a column takes it, where tasks have Spark's cast; else as it is, which the sink refuses."""
+    wanted = stored_type(kind)
+    return value if stored_type(value.type) == wanted else converted(value, wanted) or value
 
 
 def _reasons(query: AnalysedQuery) -> Iterator[str]:

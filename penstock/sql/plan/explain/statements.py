@@ -220,7 +220,7 @@ def table_writer(insert: AnalysedInsert, *, shared: bool) -> str | None:
         return None
     if shared:
         return "Spark: the statement set reads once for several tables"
-    columns = tuple(filled_columns(insert.statement, insert.target))
+    columns = tuple(filled_columns(insert.statement, insert.target).values())
     match choose_table_writer(insert.query, columns, insert.sink):
         case None:
             return None

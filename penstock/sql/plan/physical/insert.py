@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.catalog.errors import InputError
-from penstock.catalog.model.table import PhysicalColumn
+from penstock.catalog.model.table import MetadataColumn, PhysicalColumn
 from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import LostLease, MicroBatch, Sink, SinkSettings, Trigger
@@ -239,6 +239,7 @@ class PlannedInsert(LocatedQuery):
     builder: FrameBuilder
     analysed: AnalysedQuery
     columns: tuple[tuple[str, str], ...]
+    filled: tuple[PhysicalColumn | MetadataColumn, ...]
     shape: QueryFingerprint
     text: str
     kind: str = "INSERT"
@@ -408,8 +409,8 @@ class PlannedInsert(LocatedQuery):
         """Return what tasks need to write the rows as the target is now; None: Spark, or the sink, writes them."""
         if not self.is_stream:
             return None
-        names = [name for name, _ in self.columns]
-        output = choose_table_writer(self.analysed, names, self.target, self.spark, self.checkpoint)
+        filled, target = self.filled, self.target
+        output = choose_table_writer(self.analysed, filled, target, self.spark, self.checkpoint)
         return None if isinstance(output, WrittenByEngine) else output
 
     def outage(self) -> Outage | None:

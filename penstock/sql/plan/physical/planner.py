@@ -72,6 +72,7 @@ class Planner(Analyzer):
             builder=replace(self.builder(spark), checkpoint=location.checkpoint),
             analysed=analysed.query,
             columns=columns,
+            filled=tuple(filled_columns(analysed.statement, analysed.target).values()),
             shape=insert_fingerprint(analysed),
             text=_text_of(query),
             target_key=key.columns if key is not None else (),
