@@ -16,17 +16,19 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.connector.contract import MicroBatch
 from penstock.connector.delta.options import DeltaTarget
-from penstock.connector.spark.internals import java_frame, java_session, jvm_of
+from penstock.connector.spark.internals import (
+    java_class,
+    java_frame,
+    java_session,
+    scala_object,
+)
 
 NONE_WRITTEN = -1
 
+_DELTA = "org.apache.spark.sql.delta"
+_CONVERTERS = "scala.jdk.javaapi.CollectionConverters"
 _IDENTITY = "delta.identity"
 _NOT_TYPES = ("nullable", "containsNull", "valueContainsNull", "metadata")
-
-
-def scala_module(package: Any, name: str) -> Any:
-    """Return an object of Scala."""
-    return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
 def written_batch(spark: SparkSession, snapshot: Any, application: str) -> int:
@@ -37,8 +39,8 @@ def written_batch(spark: SparkSession, snapshot: Any, application: str) -> int:
     """
     checksum = snapshot.checksumOpt()
     if checksum.isDefined() and (listed := checksum.get().setTransactions()).isDefined():
-        json_utils = scala_module(jvm_of(spark).org.apache.spark.sql.delta.util, "JsonUtils")
-        transactions = json.loads(json_utils.mapper().writeValueAsString(listed.get()))
+        mapper = scala_object(spark, f"{_DELTA}.util.JsonUtils").mapper()
+        transactions = json.loads(mapper.writeValueAsString(listed.get()))
         versions = [int(one["version"]) for one in transactions if one["appId"] == application]
         return max(versions, default=NONE_WRITTEN)
     version = snapshot.transactions().get(application)
@@ -55,11 +57,11 @@ class Transaction:
     @classmethod
     def begin(cls, target: DeltaTarget, batch: MicroBatch) -> Self:
         """Begin one on the newest version of a table."""
-        session, jvm = java_session(batch.spark), jvm_of(batch.spark)
+        spark, session = batch.spark, java_session(batch.spark)
         # what runs behind a commit takes its settings from there
-        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
-        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session, target.location)
-        none = jvm.scala.Option.empty()
+        java_class(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session)
+        log = java_class(spark, f"{_DELTA}.DeltaLog").forTable(session, target.location)
+        none = java_class(spark, "scala.Option").empty()
         return cls(batch=batch, java=log.startTransaction(none, none))
 
     @property
@@ -100,36 +102,35 @@ class Transaction:
 
     def parsed(self, actions: Iterable[Mapping[str, Any]]) -> Any:
         """Return actions of the log's form as a Seq of Delta's."""
-        jvm = jvm_of(self.batch.spark)
-        parse = scala_module(jvm.org.apache.spark.sql.delta.actions, "Action").fromJson
-        made = jvm.java.util.ArrayList()
+        spark = self.batch.spark
+        parse = scala_object(spark, f"{_DELTA}.actions.Action").fromJson
+        made = java_class(spark, "java.util.ArrayList")()
         for action in actions:
             made.add(parse(json.dumps(action)))
-        return jvm.scala.jdk.javaapi.CollectionConverters.asScala(made).toSeq()
+        return java_class(spark, _CONVERTERS).asScala(made).toSeq()
 
     def compact_behind(self) -> None:
         """Let Delta's auto compaction look at the table behind the commit, as it does where Spark writes files."""
-        hooks = jvm_of(self.batch.spark).org.apache.spark.sql.delta.hooks
-        self.java.registerPostCommitHook(scala_module(hooks, "AutoCompact"))
+        hook = scala_object(self.batch.spark, f"{_DELTA}.hooks.AutoCompact")
+        self.java.registerPostCommitHook(hook)
 
     def commit(self, files: Any, counts: Mapping[str, int], note: str) -> None:
         """Commit the actions of files, the batch and its note. `counts` are what the table's history shows of it.
 
         Raises Delta's errors for commits of others that conflict.
         """
-        spark, jvm = self.batch.spark, jvm_of(self.batch.spark)
-        delta = jvm.org.apache.spark.sql.delta
+        spark = self.batch.spark
         self.java.registerSQLMetrics(java_session(spark), _metrics(spark, counts))
         written = {
             "appId": self.batch.application_id,
             "version": self.batch.batch_id,
             "lastUpdated": time.time_ns() // 1_000_000,
         }
-        operation = getattr(delta, "DeltaOperations$StreamingUpdate")(
-            jvm.org.apache.spark.sql.streaming.OutputMode.Append(),
+        operation = java_class(spark, f"{_DELTA}.DeltaOperations$StreamingUpdate")(
+            java_class(spark, "org.apache.spark.sql.streaming.OutputMode").Append(),
             self.batch.application_id,
             self.batch.batch_id,
-            jvm.scala.Option.apply(note),
+            java_class(spark, "scala.Option").apply(note),
         )
         self.java.commit(self.parsed([{"txn": written}]).appendedAll(files), operation)
 
@@ -148,12 +149,12 @@ def _type_of(written: Any) -> Any:
 
 def _metrics(spark: SparkSession, counts: Mapping[str, int]) -> Any:
     """Make what the history of the table shows of the commit."""
-    jvm = jvm_of(spark)
     context = java_session(spark).sparkContext()
-    made = jvm.java.util.HashMap()
+    create = java_class(spark, "org.apache.spark.sql.execution.metric.SQLMetrics").createMetric
+    made = java_class(spark, "java.util.HashMap")()
     for name, count in counts.items():
-        metric = jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(context, name)
+        metric = create(context, name)
         metric.set(count)
         made.put(name, metric)
-    scala_map = jvm.scala.jdk.javaapi.CollectionConverters.asScala(made)
-    return getattr(scala_module(jvm.scala.collection.immutable, "Map"), "from")(scala_map)
+    scala_map = java_class(spark, _CONVERTERS).asScala(made)
+    return getattr(scala_object(spark, "scala.collection.immutable.Map"), "from")(scala_map)

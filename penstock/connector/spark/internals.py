@@ -27,6 +27,22 @@ def jvm_of(spark: SparkSession) -> Any:
     return jvm
 
 
+def java_class(spark: SparkSession, name: str) -> Any:
+    """Return a class of Java by its whole name, for its static methods and constructors; Java looks for it when used.
+
+    `jvm.org.apache...` asks Java at each dot, which searches all jars for a class of that name: too slow for what
+    each micro-batch does.
+    """
+    from py4j.java_gateway import JavaClass
+
+    return JavaClass(name, gateway_of(spark)._gateway_client)  # noqa: SLF001
+
+
+def scala_object(spark: SparkSession, name: str) -> Any:
+    """Return an object of Scala by its whole name."""
+    return getattr(java_class(spark, f"{name}$"), "MODULE$")
+
+
 def java_session(spark: SparkSession) -> Any:
     """Return Java's session (`SparkSession._jsparkSession`): an argument of Java's methods, and a session's identity.
 
@@ -77,7 +93,7 @@ def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
 
     PySpark reads and writes tables; it neither lists, renames nor removes files.
     """
-    file = jvm_of(spark).org.apache.hadoop.fs.Path(path)
+    file = java_class(spark, "org.apache.hadoop.fs.Path")(path)
     return file.getFileSystem(hadoop_configuration(spark)), file
 
 
