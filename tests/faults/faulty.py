@@ -15,8 +15,8 @@ from typing import Any
 from penstock.connector.failpoints import FOLDER_VARIABLE, VARIABLE
 from tests.integration.pipeline import Pipeline, descendants, wait_until
 
-REACHED_S = 180
-"""A failpoint is reached within this time, the start of Spark included, or not at all."""
+REACHED_S = 600
+"""A failpoint is reached within this time, the start of Spark on a busy machine included, or not at all."""
 
 CATCH_UP_S = 180
 """A run without faults is at its end within this time, the start of Spark included."""

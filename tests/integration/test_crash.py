@@ -27,7 +27,7 @@ INSERT INTO copied SELECT id, part, ts FROM events;
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("rows", "batch", "kills"),
     [
