@@ -3,7 +3,7 @@
 Found in a plan for TUMBLE, HOP and CUMULATE over one table that is read once, where every key and argument is in the
 set of `expressions/fragments.py`. The second phase is written in the SELECT that Spark runs, in place of the calls.
 State of a query in two phases is other state: a checkpoint of one needs them for good. So Spark makes both phases where
-a condition is one that tasks do not check.
+a condition or the rowtime is one that tasks do not compute.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ def _of_aggregate(
     )
     phases = TwoPhases(
         aggregate=aggregate,
-        by_tasks=not rows.open and (checked is not None or condition is None),
+        # tasks do not know the session's time zone
+        by_tasks=not rows.open and is_sure(time) and (checked is not None or condition is None),
         keys=tuple((key, name) for key, name, _ in keys),
         calls=calls,
     )
@@ -317,13 +318,14 @@ def _average(node: exp.Expr, argument: Expression) -> _Merged:
         return None if written is None else (written, parts)
     if not isinstance(found, (*WHOLE, t.FloatType, t.DoubleType)):
         return None
-    text = "sum(CAST({0} AS DOUBLE)) / nullif(sum({1}), 0)"
-    if kind == exp.DType.BIGINT and isinstance(found, t.BigIntType):
-        return "(sum(CAST({0} AS DECIMAL(38, 0))) DIV nullif(sum({1}), 0))", parts
-    if kind in INTEGERS or kind == exp.DType.FLOAT:
-        same = kind == exp.DType.FLOAT or not isinstance(found, t.BigIntType)
-        return (f"CAST({text} AS {TYPES[kind]})", parts) if same else None
-    return f"({text})", parts
+    if kind in INTEGERS:
+        if isinstance(found, t.BigIntType) and kind != exp.DType.BIGINT:
+            return None
+        # no sum of fractions: that is another one in a replay (connector/spark/sink/determinism.py)
+        text = "(sum(CAST({0} AS DECIMAL(38, 0))) DIV nullif(sum({1}), 0))"
+        return (text if kind == exp.DType.BIGINT else f"CAST({text} AS {TYPES[kind]})"), parts
+    text = "(sum(CAST({0} AS DOUBLE)) / nullif(sum({1}), 0))"
+    return (f"CAST({text} AS {TYPES[kind]})" if kind == exp.DType.FLOAT else text), parts
 
 
 def _decimal_average(value: exp.Expr, kind: t.DecimalType) -> str | None:

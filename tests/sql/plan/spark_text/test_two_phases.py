@@ -24,6 +24,8 @@ TABLES = f"""
 CREATE TABLE bids (id BIGINT, k STRING, price DECIMAL(10, 2), wide DECIMAL(30, 2), at TIMESTAMP(3), a ARRAY<INT>,
   c CHAR(3), same AS k, later AS at + INTERVAL '1' SECOND, WATERMARK FOR at AS at) WITH ({KAFKA});
 CREATE TABLE numbered (k STRING, ms BIGINT, at AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR at AS at) WITH ({KAFKA});
+CREATE TABLE zoned (ms BIGINT, at AS CAST(TO_TIMESTAMP_LTZ(ms, 3) AS TIMESTAMP(3)), WATERMARK FOR at AS at)
+  WITH ({KAFKA});
 CREATE TABLE counts (ws TIMESTAMP(3), n BIGINT) WITH ('connector' = 'print');
 CREATE VIEW dear AS SELECT at AS t, k AS name, price FROM bids WHERE price > 100;
 """
@@ -77,6 +79,26 @@ def test_rowtimes_that_tasks_compute_have_panes() -> None:
     assert leaf.grouped is not None
     assert leaf.grouped.pane_ms == 5_000
     assert leaf.columns == ("ms",)
+
+
+def test_spark_computes_rowtimes_of_the_session_s_time_zone() -> None:
+    """Tasks do not know it: their panes would be hours beside the watermark."""
+    query = "SELECT window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE zoned, DESCRIPTOR(at), INTERVAL '10' SECOND)) "
+    query += "GROUP BY window_start, window_end"
+    (leaf,) = analysed(query).query.leaves
+
+    assert leaf.grouped is None
+    assert leaf.two_phases is not None, "a checkpoint in two phases goes on"
+
+
+def test_averages_of_whole_numbers_sum_no_fractions() -> None:
+    """Those might differ in a replay, so that exactly-once sinks would keep each batch."""
+    text = second(f"SELECT window_start, AVG(CAST(id AS INT)) {GROUPED}")
+
+    assert (
+        "CAST((sum(CAST(`__part_0` AS DECIMAL(38, 0))) DIV nullif(sum(`__part_1`), 0)) AS INT)"
+        in text
+    )
 
 
 def test_results_that_several_aggregates_need_are_computed_once() -> None:
