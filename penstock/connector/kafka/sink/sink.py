@@ -250,10 +250,10 @@ class KafkaSink(Sink):
         if query is None:
             return None
         ledger = read_sink_state(spark, f"{checkpoint}/{self._ledger_path(query, '')}")
+        if ledger is None:
+            return None
         names = SlotNames.of(self.settings.prefix, query, f"/{self.name}")
-        return (
-            None if ledger is None else batch_begun(spark, checkpoint, ledger, names, self._admin())
-        )
+        return batch_begun(spark, checkpoint, ledger, names, self._admin())
 
     def start_by_tasks(
         self, frame: DataFrame, settings: SinkSettings, output: RecordOutput
@@ -271,7 +271,7 @@ class KafkaSink(Sink):
         if self.settings.delivery is not Delivery.EXACTLY_ONCE:
             frame.collect()
             return
-        shared, slots = self._transactions(batch, by_tasks=True)
+        shared, slots = self._transactions(batch, by_tasks=output.tasks)
         assert slots == output.tasks, "the slots of a checkpoint do not change"
         follows = self._written.get(shared.names.scope) == batch.batch_id - 1
         if not follows and not self._is_open(shared, slots):
@@ -304,27 +304,33 @@ class KafkaSink(Sink):
         self._written[shared.names.scope] = batch.batch_id
 
     def _transactions(
-        self, batch: MicroBatch, *, by_tasks: bool = False
+        self, batch: MicroBatch, *, by_tasks: int | None = None
     ) -> tuple[Transactions, int]:
-        """Return what the slots of a batch have in common, and how many there are."""
+        """Return what the slots of a batch have in common, and how many there are.
+
+        A checkpoint begins with those of the reading tasks, `by_tasks`: executors may have come since.
+        """
         names = SlotNames.of(self.settings.prefix, batch.query_id, f"{batch.sink}/{self.name}")
         path = f"{batch.checkpoint}/{FOLDER}/{names.scope}/{BEGAN}"
-        ledger, digest = self._ledger(batch.spark, path, batch.batch_id), batch_digest(batch)
+        ledger = self._ledger(batch.spark, path, batch.batch_id, by_tasks)
+        digest = batch_digest(batch)
         shared = Transactions(
             names=names,
             timeout_ms=self._transaction_timeout_ms(self._admin()),
             partition=TopicPartition(ledger.topic, 0),
             batch_id=batch.batch_id,
             first_batch=ledger.first_batch,
-            digest=digest_by_tasks(digest) if by_tasks else digest,
+            digest=digest if by_tasks is None else digest_by_tasks(digest),
             sparse=self.sparse,
         )
         return shared, ledger.slots
 
-    def _ledger(self, spark: SparkSession, path: str, batch_id: int) -> SinkState:
+    def _ledger(
+        self, spark: SparkSession, path: str, batch_id: int, by_tasks: int | None
+    ) -> SinkState:
         ledger = read_sink_state(spark, path)
         if ledger is None:
-            slots = self._first_slots(spark)
+            slots = by_tasks or self._first_slots(spark)
             topic = marker_partition(self._admin(), self.table.settings.subscription)
             began = SinkState(
                 prefix=self.settings.prefix, slots=slots, first_batch=batch_id, topic=topic
@@ -370,13 +376,9 @@ class KafkaSink(Sink):
             )
 
     def _stages(self, reasons: Sequence[str]) -> bool:
-        """Return whether batches are staged before they are published: `reasons` are why a replay may differ.
-
-        Raises UnsupportedError.
-        """
-        if (
-            self.sparse
-        ):  # one slot: the batch is there whole or not at all, whatever a replay would give
+        """Return whether batches are staged, for `reasons` why a replay may differ. Raises UnsupportedError."""
+        # one slot: the batch is there whole or not at all, whatever a replay would give
+        if self.sparse:
             return False
         if self.settings.staging is Staging.ALWAYS:
             return True
@@ -467,11 +469,13 @@ class KafkaTaskWriter(TaskWriter):
 
     def start(self, files: DataFrame, settings: SinkSettings, output: TaskOutput) -> StreamingQuery:
         """Start the query. Raises as the sink's `start`."""
-        return self.sink.start_by_tasks(files, settings, _records(output))
+        assert isinstance(output, RecordOutput), "as `output` gives it"
+        return self.sink.start_by_tasks(files, settings, output)
 
     def write_batch(self, files: DataFrame, batch: MicroBatch, output: TaskOutput) -> None:
         """Run the tasks of a batch, which write its records; exactly-once passes over what is written."""
-        self.sink.write_by_tasks(files, batch, _records(output))
+        assert isinstance(output, RecordOutput), "as `output` gives it"
+        self.sink.write_by_tasks(files, batch, output)
 
     def open(self, output: RecordOutput, task: int, note: str | None) -> TaskRecords:
         """Open the records of a task, in it; with exactly-once `task` is the slot."""
@@ -483,11 +487,6 @@ class KafkaTaskWriter(TaskWriter):
             transactions = read_transactions(note)
         encoder = RecordEncoder(self.sink.table, output.columns, owner=self.sink.name)
         return open_records(encoder, self.sink.writing(by_key=False), task, transactions)
-
-
-def _records(output: TaskOutput) -> RecordOutput:
-    assert isinstance(output, RecordOutput), "as `output` gives it"
-    return output
 
 
 def _refuse_speculation(spark: SparkSession, owner: str) -> None:

@@ -64,9 +64,13 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the read limit of a batch, in records: the table's, else the scan's unless the run has an end.
 
-        Spark asks after `prepareForTriggerAvailableNow` (MicroBatchExecution, the plan's sources).
+        A batch that tasks write in transactions has a limit always: each reads in one, which the broker aborts after
+        its time. Spark asks after `prepareForTriggerAvailableNow` (MicroBatchExecution, the plan's sources).
         """
-        default = None if self._available_now else self._scan.default_limit
+        output = self._scan.output
+        in_transactions = isinstance(output, RecordOutput) and output.tasks is not None
+        bounded = self._available_now and not in_transactions
+        default = None if bounded else self._scan.default_limit
         limit = self._source.max_records_per_batch or default
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -15,15 +16,25 @@ from penstock.connector.dead_letters.backends import HEADERS, encode_dead_letter
 from penstock.connector.dead_letters.table import define_dead_letter_topic
 from penstock.connector.kafka.connector import describe
 from penstock.connector.kafka.sink import kafka_sink
+from penstock.connector.kafka.sink import sink as sink_module
 from penstock.connector.kafka.sink.batch_files import check_remembered, first_attempt_ms
 from penstock.connector.kafka.sink.protocol import Marker
 from penstock.connector.options.bad_records import KafkaTopic
 from tests.connector.kafka.sink.test_settings import UPSERT
-from tests.connector.kafka.sink.writing import KEYED, batch_of, committed, sink_into, values
+from tests.connector.kafka.sink.writing import (
+    KEYED,
+    ONCE,
+    batch_of,
+    committed,
+    made_sink,
+    sink_into,
+    values,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.connector.kafka.sink.client import SinkAdmin
     from tests.kafka_server import KafkaServer
 
 INSERT, BEFORE, AFTER, DELETE = (kind.value for kind in RowKind)
@@ -205,6 +216,7 @@ def test_a_topic_that_is_not_there_is_the_users_mistake(
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.connector.kafka.sink.client import SinkAdmin
     from tests.kafka_server import KafkaServer
 
 WEEK_MS = 7 * 86_400_000
@@ -257,3 +269,23 @@ def test_letters_are_written_once_in_batches_with_gaps_between(
     assert list(headers) == ["h", *HEADERS]
     assert headers["__penstock.errors.timestamp"] == b"1767312000000"
     assert headers["__penstock.errors.offset"] == b"7"
+
+
+def test_a_checkpoint_begins_with_the_tasks_that_write(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Executors that come after the tasks were counted change no slot."""
+    monkeypatch.setattr(sink_module, "read_sink_state", lambda *_: None)
+    monkeypatch.setattr(sink_module, "record_sink_state", lambda _, __, began: began)
+    monkeypatch.setattr(sink_module, "marker_partition", lambda *_: "t")
+    sink = made_sink(ONCE)
+    sink._asked = cast("SinkAdmin", object())
+    grown = cast(
+        "SparkSession", SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=8))
+    )
+
+    by_tasks, by_spark = (
+        sink._ledger(grown, str(tmp_path / "began"), 0, tasks) for tasks in (2, None)
+    )
+
+    assert (by_tasks.slots, by_spark.slots) == (2, 8)

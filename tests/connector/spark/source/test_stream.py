@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
 from penstock.catalog.errors import BrokerUnavailableError
 from penstock.connector.contract import SplitSource
+from penstock.connector.file_output import RecordOutput
 from penstock.connector.source.state import SourceState, SplitState, encode_state
 from penstock.connector.spark.errors import SparkReadableError
 from penstock.connector.spark.source.offsets import INITIAL_OFFSET
@@ -41,6 +43,9 @@ class Planning:
         """Note it."""
         self.completed.append(end)
 
+    def freeze_ends(self) -> None:
+        """Plan as before."""
+
 
 def stream(planning: Planning) -> SplitStreamReader:
     """Make a stream whose planning is scripted."""
@@ -64,6 +69,22 @@ def test_a_broker_that_was_never_there_fails_the_query_at_once() -> None:
 
     with pytest.raises(SparkReadableError, match="away"):
         made.latestOffset(INITIAL_OFFSET, ReadMaxRows(10))
+
+
+@pytest.mark.parametrize(("tasks", "limit"), [(2, ReadMaxRows(40)), (None, ReadAllAvailable())])
+def test_a_batch_that_is_sent_in_transactions_is_never_all_there_is(
+    tasks: int | None, limit: ReadLimit
+) -> None:
+    """A broker aborts transactions after their time: a run with an end has the limit of one without."""
+    output = RecordOutput(table=SCAN.table, columns=(), tasks=tasks)
+    source = cast("SplitSource", SimpleNamespace(max_records_per_batch=None))
+    made = SplitStreamReader(replace(SCAN, output=output, default_limit=40), source, StructType())
+    assert made.getDefaultReadLimit() == ReadMaxRows(40)
+
+    made._executor = cast("PlanningExecutor", Planning([]))
+    made.prepareForTriggerAvailableNow()
+
+    assert made.getDefaultReadLimit() == limit
 
 
 def test_a_committed_batch_is_published_and_completes_the_checkpoint() -> None:
