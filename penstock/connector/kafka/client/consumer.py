@@ -51,7 +51,9 @@ class GarbageCollection:
 
     def __init__(self) -> None:
         self._begin()
-        os.register_at_fork(after_in_child=self._go_on)
+        os.register_at_fork(
+            before=self._hold, after_in_parent=self._release, after_in_child=self._go_on
+        )
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -70,9 +72,16 @@ class GarbageCollection:
                     gc.enable()
 
     def _begin(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._pauses = 0
         self._was_on = False
+
+    def _hold(self) -> None:
+        """Let no thread begin or end a pause while the process forks."""
+        self._lock.acquire()
+
+    def _release(self) -> None:
+        self._lock.release()
 
     def _go_on(self) -> None:
         """Collect again in a child, in which the threads that paused it are not."""
