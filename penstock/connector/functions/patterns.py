@@ -1,7 +1,8 @@
 """Functions of regular expressions on Arrow arrays.
 
 Planning gives each pattern twice: as RE2 reads it, for all texts, and as Python's `re` does where `$` is in it, for
-texts that end with a line terminator. Java's `$` is in front of that, too, and RE2 has no such position.
+texts that end with a line terminator. Java's `$` is in front of that, too, and RE2 has no such position. A pattern has
+one group at most, with a name.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-GROUP = "found"
-"""The name of the one group that a pattern has."""
 _ENDED = r"[\n\r\x{85}\x{2028}\x{2029}]\z"
 
 
@@ -45,13 +44,13 @@ def _has(pattern: re.Pattern[str], text: str) -> bool:
 def _extract(values: list[pa.Array], _: pa.DataType) -> pa.Array:
     """Return the group of the first match: empty where it took no part, NULL without a match."""
     text, pattern, at_end = values
-    found = pc.struct_field(pc.extract_regex(text, pattern.as_py()), GROUP)
+    found = pc.struct_field(pc.extract_regex(text, pattern.as_py()), [0])
     return _by_text(text, found, at_end.as_py(), _group)
 
 
 def _group(pattern: re.Pattern[str], text: str) -> str | None:
     match = pattern.search(text)
-    return None if match is None else match[GROUP] or ""
+    return None if match is None else match[1] or ""
 
 
 def _replace(values: list[pa.Array], _: pa.DataType) -> pa.Array:

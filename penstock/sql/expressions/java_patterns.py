@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.connector.functions.patterns import GROUP
 from penstock.sql.expressions.value_types import OutsideError
 
 _MOST_CHARACTERS = 1_000
 """Characters of a pattern with its repetitions written out, which RE2 does: it has a bound."""
+_GROUP = "found"
+"""The name of the one group that a pattern has."""
 _LAST = 0x10FFFF
 _TERMINATORS = ((0x0A, 0x0A), (0x0D, 0x0D), (0x85, 0x85), (0x2028, 0x2029))
 _LETTERS = {
@@ -74,7 +75,7 @@ class _Reader:
         if self._at < len(self._text) or self._wanted > self._groups:
             raise OutsideError
         if self._wanted == 0:
-            found = _group(found, "?P<" + GROUP + ">")
+            found = _group(found, "?P<" + _GROUP + ">")
         _bounded(found.size)
         python = found.python if self._ends else ""
         return Pattern(re2=found.re2, python=python, empty=found.empty)
@@ -183,7 +184,7 @@ class _Reader:
             self._at += 2
             return self._closed("?:")
         self._groups += 1
-        mark = f"?P<{GROUP}>" if self._groups == self._wanted else "?:"
+        mark = f"?P<{_GROUP}>" if self._groups == self._wanted else "?:"
         return self._closed(mark)
 
     def _closed(self, mark: str) -> _Part:
