@@ -14,16 +14,18 @@ from typing import assert_never
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.catalog.errors import SinkError
 from penstock.catalog.model import types as t
 from penstock.connector.arrow import arrow_type
 from penstock.connector.expression import Constant, Expression, FieldValue, FunctionCall
+from penstock.connector.file_output import FileColumn
 from penstock.connector.functions.casts import CAST_FUNCTIONS
 from penstock.connector.functions.numbers import NUMBER_FUNCTIONS
 from penstock.connector.functions.patterns import PATTERN_FUNCTIONS
 from penstock.connector.functions.texts import TEXT_FUNCTIONS
 from penstock.connector.functions.times import TIME_FUNCTIONS
 
-NOT_COMPUTED = (
+_NOT_COMPUTED = (
     "compute it of a wider type: CAST(... AS BIGINT), CAST(... AS DECIMAL(38, 0)); "
     "a text that may be no number: TRY_CAST; a divisor that may be 0: NULLIF(..., 0)"
 )
@@ -55,6 +57,21 @@ def evaluate(expression: Expression, batch: pa.RecordBatch) -> pa.Array:
     if isinstance(value, pa.Scalar):
         return pa.repeat(value, batch.num_rows)
     return value
+
+
+def fill_column(column: FileColumn, batch: pa.RecordBatch, *, owner: str) -> pa.Array:
+    """Return the values of a column of the target, of its Arrow type. Raises SinkError for one that is an error."""
+    kind = arrow_type(column.type)
+    if column.source is None:
+        return pa.nulls(batch.num_rows, kind)
+    try:
+        found = evaluate(column.source, batch)
+    except pa.ArrowInvalid as error:
+        raise SinkError(
+            f"{owner} does not take a row: column {column.name} cannot be computed: {error}",
+            hint=_NOT_COMPUTED,
+        ) from error
+    return found if found.type.equals(kind) else found.cast(kind)
 
 
 def _value(expression: Expression, batch: pa.RecordBatch) -> pa.Array:

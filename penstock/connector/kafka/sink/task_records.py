@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.catalog.errors import SinkError
-from penstock.connector.arrow import arrow_type
 from penstock.connector.file_output import FileColumn, TaskRecords
 from penstock.connector.formats.contract import ColumnEncoding, Encode
-from penstock.connector.fragments import NOT_COMPUTED, evaluate
+from penstock.connector.fragments import fill_column
 from penstock.connector.kafka.sink.client import RecordProducer
 from penstock.connector.kafka.sink.protocol import Destination, SlotAttempt, SlotWriter
 from penstock.connector.kafka.sink.tasks import Transactions, Writing
@@ -62,22 +61,13 @@ class RecordEncoder:
         return pa.RecordBatch.from_pydict(made)
 
     def _values(self, column: FileColumn, rows: pa.RecordBatch) -> pa.Array:
-        kind = arrow_type(column.type)
-        if column.source is None:
-            return pa.nulls(rows.num_rows, kind)
-        try:
-            found = evaluate(column.source, rows)
-        except pa.ArrowInvalid as error:
-            raise SinkError(
-                f"{self._owner} does not take a row: column {column.name} cannot be computed: {error}",
-                hint=NOT_COMPUTED,
-            ) from error
+        found = fill_column(column, rows, owner=self._owner)
         if column.required and found.null_count:
             raise SinkError(
                 f"{self._owner} does not take a row: column {column.name} is NOT NULL, and the query gives NULL",
                 hint="filter such rows out, or declare the column without NOT NULL",
             )
-        return found if found.type.equals(kind) else found.cast(kind)
+        return found
 
     def _epoch_ms(self, values: Mapping[str, pa.Array], name: str) -> pa.Array:
         """Return epoch ms; NULL leaves it to the client, which takes 0 for that, too."""

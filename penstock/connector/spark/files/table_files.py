@@ -23,7 +23,7 @@ from penstock.catalog.errors import SinkError
 from penstock.catalog.model import types as t
 from penstock.connector.arrow import arrow_type
 from penstock.connector.file_output import FileColumn, FileOutput, WrittenFile
-from penstock.connector.fragments import NOT_COMPUTED, evaluate
+from penstock.connector.fragments import fill_column
 from penstock.connector.spark.files.parquet_file import ROW_GROUP_ROWS, SUFFIXES, ParquetFile
 
 HELD_ROWS = ROW_GROUP_ROWS
@@ -86,10 +86,7 @@ class TableFiles:
         """Add rows, of columns as they are read. Raises SinkError for a row that the table does not take."""
         if not batch.num_rows:
             return
-        arrays = [
-            self._column(batch, column, field)
-            for column, field in zip(self._output.columns, self._schema, strict=True)
-        ]
+        arrays = [self._column(batch, column) for column in self._output.columns]
         held = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         self._held.append(held)
         self._held_rows += held.num_rows
@@ -114,26 +111,17 @@ class TableFiles:
         for file in self._written:
             (self._folder / file.path).unlink(missing_ok=True)
 
-    def _column(self, batch: pa.RecordBatch, column: FileColumn, field: pa.Field) -> pa.Array:
-        if column.source is None:
-            array = pa.nulls(batch.num_rows, field.type)
-        else:
-            try:
-                array = evaluate(column.source, batch)
-            except pa.ArrowInvalid as error:
-                raise self._not_taken(
-                    f"column {column.name} cannot be computed: {error}",
-                    NOT_COMPUTED,
-                ) from error
-        if column in self._by and pa.types.is_string(field.type):
+    def _column(self, batch: pa.RecordBatch, column: FileColumn) -> pa.Array:
+        array = fill_column(column, batch, owner=self._output.shown)
+        if column in self._by and pa.types.is_string(array.type):
             # no partition has the empty text: Delta reads it as NULL
-            array = pc.if_else(pc.equal(array, ""), pa.scalar(None, field.type), array)
+            array = pc.if_else(pc.equal(array, ""), pa.scalar(None, array.type), array)
         if column.required and array.null_count:
             raise self._not_taken(
                 f"NOT NULL constraint violated for column: {column.name}.",
                 "filter such rows out, or declare the column without NOT NULL",
             )
-        return array if array.type.equals(field.type) else array.cast(field.type)
+        return array
 
     def _not_taken(self, why: str, hint: str) -> SinkError:
         return SinkError(f"{self._output.shown} does not take a row: {why}", hint=hint)
