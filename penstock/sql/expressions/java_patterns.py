@@ -8,7 +8,7 @@ release of Java), \p, unions and intersections of classes, and repetitions of wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.sql.expressions.value_types import OutsideError
@@ -101,25 +101,13 @@ class _Reader:
         while self._next() == "|":
             self._at += 1
             parts.append(self._sequence())
-        return _Part(
-            re2="|".join(part.re2 for part in parts),
-            python="|".join(part.python for part in parts),
-            size=sum(part.size for part in parts),
-            empty=any(part.empty for part in parts),
-            grouped=any(part.grouped for part in parts),
-        )
+        return _joined(parts, "|", empty=any(part.empty for part in parts))
 
     def _sequence(self) -> _Part:
         parts = []
         while self._next() not in ("", "|", ")"):
             parts.append(self._repeated())
-        return _Part(
-            re2="".join(part.re2 for part in parts),
-            python="".join(part.python for part in parts),
-            size=sum(part.size for part in parts),
-            empty=all(part.empty for part in parts),
-            grouped=any(part.grouped for part in parts),
-        )
+        return _joined(parts, "", empty=all(part.empty for part in parts))
 
     def _repeated(self) -> _Part:
         part = self._atom()
@@ -266,6 +254,16 @@ def _bounded(size: int) -> int:
     if size > _MOST_CHARACTERS:
         raise OutsideError
     return size
+
+
+def _joined(parts: Sequence[_Part], between: str, *, empty: bool) -> _Part:
+    return _Part(
+        re2=between.join(part.re2 for part in parts),
+        python=between.join(part.python for part in parts),
+        size=sum(part.size for part in parts),
+        empty=empty,
+        grouped=any(part.grouped for part in parts),
+    )
 
 
 def _group(part: _Part, mark: str, *, grouped: bool = False) -> _Part:
