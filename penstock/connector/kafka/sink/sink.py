@@ -64,12 +64,12 @@ from penstock.connector.kafka.sink.records import (
 )
 from penstock.connector.kafka.sink.settings import Delivery, KafkaSinkSettings, Partitioner, Staging
 from penstock.connector.kafka.sink.sink_state import (
-    BEGAN,
     FOLDER,
     BatchBegun,
     SinkState,
     batch_begun,
     check_unchanged,
+    ledger_path,
     parse_sink_state,
     read_sink_state,
     record_sink_state,
@@ -174,24 +174,32 @@ class KafkaSink(Sink):
         notes: bool = True,  # noqa: ARG002  of the contract
     ) -> None:
         """Check that slots and prefix are those with which the checkpoint began; makes no request."""
-        query = saved_query_id(spark, checkpoint)
-        if self.settings.delivery is not Delivery.EXACTLY_ONCE or query is None:
-            return
-        ledger = read_sink_state(spark, f"{checkpoint}/{self._ledger_path(query, sink)}")
-        if ledger is not None:
-            self._check_unchanged(ledger)
+        if self.settings.delivery is Delivery.EXACTLY_ONCE:
+            saved = self._saved(spark, checkpoint, sink)
+            if saved is not None:
+                self._check_unchanged(saved[1])
 
     def check_resumes_here(self, checkpoint: Path, query: str | None, sink: str) -> None:
         """Check the same without Spark; asks no broker."""
         if self.settings.delivery is not Delivery.EXACTLY_ONCE or query is None:
             return
-        path = checkpoint / self._ledger_path(query, sink)
+        path = Path(ledger_path(str(checkpoint), self._names(query, sink)))
         if path.is_file():
             self._check_unchanged(parse_sink_state(path.read_text(encoding="utf-8"), str(path)))
 
-    def _ledger_path(self, query: str, sink: str) -> str:
-        names = SlotNames.of(self.settings.prefix, query, f"{sink}/{self.name}")
-        return f"{FOLDER}/{names.scope}/{BEGAN}"
+    def _names(self, query: str, sink: str) -> SlotNames:
+        return SlotNames.of(self.settings.prefix, query, f"{sink}/{self.name}")
+
+    def _saved(
+        self, spark: SparkSession, checkpoint: str, sink: str
+    ) -> tuple[SlotNames, SinkState] | None:
+        """Return the slots of a checkpoint and what it says of them; None where it has not begun."""
+        query = saved_query_id(spark, checkpoint)
+        if query is None:
+            return None
+        names = self._names(query, sink)
+        ledger = read_sink_state(spark, ledger_path(checkpoint, names))
+        return None if ledger is None else (names, ledger)
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         """Start writing batch after batch. Raises UnsupportedError for a query that could not be replayed.
@@ -235,25 +243,17 @@ class KafkaSink(Sink):
 
     # --- by reading tasks --------------------------------------------------------------------------------
 
-    def slots(self, spark: SparkSession, checkpoint: str | None) -> int:
-        """Return the number of slots: that with which a checkpoint began, or that of one that begins."""
-        query = None if checkpoint is None else saved_query_id(spark, checkpoint)
-        if query is not None:
-            ledger = read_sink_state(spark, f"{checkpoint}/{self._ledger_path(query, '')}")
-            if ledger is not None:
-                return ledger.slots
-        return self._first_slots(spark)
-
-    def batch_begun(self, spark: SparkSession, checkpoint: str) -> BatchBegun | None:
-        """Return the batch of a checkpoint that some slots have and that is not complete; asks the broker."""
-        query = saved_query_id(spark, checkpoint)
-        if query is None:
-            return None
-        ledger = read_sink_state(spark, f"{checkpoint}/{self._ledger_path(query, '')}")
-        if ledger is None:
-            return None
-        names = SlotNames.of(self.settings.prefix, query, f"/{self.name}")
-        return batch_begun(spark, checkpoint, ledger, names, self._admin())
+    def planned_slots(
+        self, spark: SparkSession, checkpoint: str | None
+    ) -> tuple[int, BatchBegun | None]:
+        """Return the number of slots, that with which a checkpoint began or that of one that begins, and the batch of
+        the checkpoint that some slots have and that is not complete; asks the broker.
+        """
+        saved = None if checkpoint is None else self._saved(spark, checkpoint, "")
+        if checkpoint is None or saved is None:
+            return self._first_slots(spark), None
+        names, ledger = saved
+        return ledger.slots, batch_begun(spark, checkpoint, ledger, names, self._admin())
 
     def start_by_tasks(
         self, frame: DataFrame, settings: SinkSettings, output: RecordOutput
@@ -310,8 +310,8 @@ class KafkaSink(Sink):
 
         A checkpoint begins with those of the reading tasks, `by_tasks`: executors may have come since.
         """
-        names = SlotNames.of(self.settings.prefix, batch.query_id, f"{batch.sink}/{self.name}")
-        path = f"{batch.checkpoint}/{FOLDER}/{names.scope}/{BEGAN}"
+        names = self._names(batch.query_id, batch.sink)
+        path = ledger_path(batch.checkpoint, names)
         ledger = self._ledger(batch.spark, path, batch.batch_id, by_tasks)
         digest = batch_digest(batch)
         shared = Transactions(
@@ -463,8 +463,8 @@ class KafkaTaskWriter(TaskWriter):
             return output
         began = None
         if spark is not None and self.sink.settings.delivery is Delivery.EXACTLY_ONCE:
-            output = replace(output, tasks=self.sink.slots(spark, checkpoint))
-            began = None if checkpoint is None else self.sink.batch_begun(spark, checkpoint)
+            slots, began = self.sink.planned_slots(spark, checkpoint)
+            output = replace(output, tasks=slots)
         return ended_by(output, began, self.sink.settings, owner=self.sink.name)
 
     def start(self, files: DataFrame, settings: SinkSettings, output: TaskOutput) -> StreamingQuery:

@@ -40,6 +40,11 @@ class SinkState:
     topic: str
 
 
+def ledger_path(checkpoint: str, names: SlotNames) -> str:
+    """Return the file of a checkpoint in which the state of a sink is."""
+    return f"{checkpoint}/{FOLDER}/{names.scope}/{BEGAN}"
+
+
 def read_sink_state(spark: SparkSession, path: str) -> SinkState | None:
     """Read it; None where the sink has not begun. Raises StateMismatchError where the file is damaged."""
     text = read_text(spark, path)
