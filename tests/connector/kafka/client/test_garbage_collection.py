@@ -96,3 +96,24 @@ def test_a_child_collects_again() -> None:
 
     assert found == [True, False, True]
     assert gc.isenabled()
+
+
+def test_no_fetch_begins_or_ends_while_the_process_forks() -> None:
+    """A child that is forked in between would collect nothing for good."""
+    collection = GarbageCollection()
+    inside = threading.Event()
+
+    def fetch() -> None:
+        with collection.paused():
+            inside.set()
+
+    collection._hold()
+    fetching = threading.Thread(target=fetch)
+    fetching.start()
+    began = inside.wait(0.2)
+    collection._release()
+    fetching.join()
+
+    assert not began
+    assert inside.is_set()
+    assert gc.isenabled()
