@@ -91,6 +91,42 @@ def test_a_leap_in_a_split_does_not_hold_the_watermark() -> None:
     assert state.watermark_ms == split_of(state, "slow").watermark_ms
 
 
+def test_a_split_that_the_read_limit_leaves_out_holds_its_group_by_its_next_record() -> None:
+    """Nobody knows what was never read: the others would pass it by a whole batch, or more than one."""
+    world = World({"a": every(1000, 10), "b": every(1000, 10, begin=5000), "c": [0]})
+    state = planned(plan(planner_of(world, settings(drift_ms=100)), world, limit=1))
+
+    assert ranges(state) == {"a": (0, 1), "b": (0, 0), "c": (0, 0)}
+    assert state.limit_ms == 100
+
+
+def test_a_split_that_the_read_limit_leaves_out_lets_the_watermark_pass() -> None:
+    """One that was never read, and may not be yet, counts with the group's limit as one that gets a share does."""
+    world = World({"a": every(10, 100), "b": every(10, 100, begin=DAY)})
+    batches = planner_of(world, settings(drift_ms=1000))
+    for _ in range(5):
+        state = planned(plan(batches, world, limit=1))
+        fast, slow = split_of(state, "b"), split_of(state, "a")
+
+        assert (fast.start, fast.end, fast.watermark_ms) == (0, 0, state.limit_ms)
+        assert fast.paused
+        assert state.watermark_ms == slow.watermark_ms
+    assert slow.end == 5
+
+
+def test_only_aligned_tables_peek_into_splits_that_the_read_limit_leaves_out() -> None:
+    """Nobody waits for them elsewhere; where they wait they are peeked at once."""
+    times = {"a": every(10, 10), "b": every(10, 10), "c": every(10, 10)}
+    free, held = World(times), World(times)
+    plan(planner_of(free), free, limit=1)
+    batches = planner_of(held, settings(drift_ms=100))
+    plan(batches, held, limit=1)
+    plan(batches, held, limit=1)
+
+    assert free.peeks == 1
+    assert held.peeks == 3 + 1
+
+
 def test_an_idle_split_does_not_hold_the_group_and_is_not_paused() -> None:
     """FLINK-39073: what has nothing to read cannot run ahead."""
     world = World({"idle": [0], "live": [0]})
@@ -260,9 +296,7 @@ def step_all(members: Sequence[Table], *, limit: int | None, restart: Table | No
         for table in members
         if table.step(look(members, table), limit=limit, restart=table is restart)
     ]
-    # of a smaller read limit some splits get nothing at first: nobody knows their times, and they hold back no other
-    reads_all = limit is None or limit >= max(len(table.ends) for table in members)
-    if len(members) > 1 and restart is None and reads_all:
+    if len(members) > 1 and restart is None:
         reached = [table.world.published[-1][0] for table in members]
         lowest = min((ms for ms in reached if ms is not None), default=None)
         for limit_ms in (table.batches.state.limit_ms for table in went):

@@ -109,11 +109,14 @@ class SplitPlan:
 
     def hold(self, limit_ms: int, enough_ms: int) -> None:
         """Stop it before it runs ahead of `limit_ms`; starts a search where the known peeks do not suffice."""
-        if not self.reads or self.reach_ms is None or self.reach_ms <= limit_ms:
+        if self.reach_ms is None or self.reach_ms <= limit_ms:
             return
-        self.held = True
+        self.held = self.reads
         low, low_ms = self.split.end, self.split.watermark_ms
         if low_ms is not None and low_ms > limit_ms:
+            return
+        if not self.reads:
+            self._hold_unread(limit_ms, enough_ms)
             return
         for position in sorted({*self.known, self.cap}):
             if not low < position <= self.cap:
@@ -131,6 +134,27 @@ class SplitPlan:
                 return
             low, low_ms = position, found_ms if low_ms is None else max(low_ms, found_ms)
 
+    def _hold_unread(self, limit_ms: int, enough_ms: int) -> None:
+        """Hold one that gets nothing of the read limit, where its next record is known to be above the limit."""
+        after = self.split.end + 1
+        next_ms = self.known.get(after)
+        if self.waiting and next_ms is not None and next_ms > limit_ms:
+            self.held = True
+            self.search = OffsetSearch(
+                low=self.split.end,
+                low_ms=self.split.watermark_ms,
+                high=after,
+                high_ms=next_ms,
+                limit_ms=limit_ms,
+                enough_ms=enough_ms,
+            )
+
+    def learn_reach(self, watermark_ms: int) -> None:
+        """Apply what the peek found that tells its potential."""
+        self.reach_ms = _highest((self.reach_ms, watermark_ms))
+        if not self.reads:
+            self.known = {**self.known, self.split.end + 1: watermark_ms}
+
     def decided(self, reason: str | None) -> SplitState:
         """Return the split with its range, its watermark at the end of it, and why it waits.
 
@@ -138,9 +162,9 @@ class SplitPlan:
         would have that record's, read one too far. Else one that never had a record, or whose event time leaps,
         would hold the table's watermark until the group has come there.
         """
-        if not self.reads:
-            return self.split
         if not self.held:
+            if not self.reads:
+                return self.split
             return replace(self.split, end=self.cap, watermark_ms=self.reach_ms, paused=None)
         if self.search is None:
             return replace(self.split, paused=reason)
@@ -167,8 +191,12 @@ class BatchPlan:
     limit_ms: int | None = None
     reason: str | None = None
 
-    def caps_to_peek(self) -> dict[str, tuple[int, int]]:
-        """Return the ranges whose last record tells the potential of a split."""
+    def caps_to_peek(self, *, aligned: bool) -> dict[str, tuple[int, int]]:
+        """Return the ranges whose last record tells the potential of a split.
+
+        Of an aligned table also the next position of those that never had a record and get nothing of a small read
+        limit: the group would pass them by more than its drift.
+        """
         ranges = {}
         for split_id, plan in self.plans.items():
             # one that waits may get nothing of a small read limit: its next record is its potential all the same
@@ -176,13 +204,14 @@ class BatchPlan:
             plan.reach_ms = _highest((plan.split.watermark_ms, plan.known.get(position)))
             if plan.reads and position not in plan.known:
                 ranges[split_id] = (plan.split.end, plan.cap)
+            elif aligned and plan.waiting and not plan.reads and plan.reach_ms is None:
+                ranges[split_id] = (plan.split.end, plan.split.end + 1)
         return ranges
 
     def learn_caps(self, watermarks_ms: Mapping[str, int]) -> None:
         """Apply what those peeks found; splits without a record are absent."""
         for split_id, watermark_ms in watermarks_ms.items():
-            plan = self.plans[split_id]
-            plan.reach_ms = _highest((plan.reach_ms, watermark_ms))
+            self.plans[split_id].learn_reach(watermark_ms)
 
     def potential_ms(self) -> int | None:
         """Return the lowest potential, None where no split holds its group.

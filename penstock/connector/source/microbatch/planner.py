@@ -200,7 +200,7 @@ class BatchPlanner:
             backlog[split_id] = self._readable(split, extent)
         self._backlog, self._phase = backlog, _Phase.CAPS
         self._pending = self._pending_plan(splits, backlog)
-        ranges = self._pending.caps_to_peek()
+        ranges = self._pending.caps_to_peek(aligned=self._settings.alignment is not None)
         if ranges and self._settings.tracks_event_time:
             return PeekEventTimes(ranges=ranges)
         return self._caps_known(self._pending)
@@ -369,14 +369,16 @@ class BatchPlanner:
             {s.split_id: replace(s, start=s.end) for s in splits}, left
         )
         self._phase = _Phase.NEXT
-        ranges = self._pending.caps_to_peek()
+        ranges = self._pending.caps_to_peek(aligned=True)
         return PeekEventTimes(ranges=ranges) if ranges else self._share(self._pending)
 
     def _share(self, ahead: BatchPlan) -> PublishToAlignmentGroup:
         for split_id, plan in ahead.plans.items():
+            known = self._remembered.get(split_id, {})
             if plan.reads and plan.reach_ms is not None:
-                known = self._remembered.get(split_id, {})
                 self._remembered[split_id] = {**known, plan.cap: plan.reach_ms}
+            elif not plan.reads and plan.known:
+                self._remembered[split_id] = {**known, **plan.known}
         return PublishToAlignmentGroup(reached_ms=self._reached_ms, next_ms=ahead.potential_ms())
 
     def _watermark(self, splits: Sequence[SplitState], *, new: bool) -> int | None:
