@@ -1,5 +1,5 @@
-"""Expressions that reading tasks compute, and groups of rows that they make, as values that travel with a scan:
-planning makes them.
+"""Expressions that reading tasks compute, rows that they make of arrays, and groups of rows, as values that travel with
+a scan: planning makes them.
 """
 
 from __future__ import annotations
@@ -80,6 +80,80 @@ def expression_from_json(value: dict[str, Any]) -> Expression:
     return Constant(value=value["constant"], type=kind)
 
 
+# --- arrays and maps that become rows ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnnestedField:
+    """An array or a map of which each element becomes a row, beside the columns of the row that it is in.
+
+    An element is the column `name`; of a map there are two, `key_column` and `value_column`. `numbered`: the number of
+    an element, from 1, is `number_column`. `outer`: a row without elements stays, with NULL in their place.
+    """
+
+    field: FieldValue
+    name: str
+    outer: bool = False
+    numbered: bool = False
+
+    @property
+    def key_column(self) -> str:
+        """The column of the keys of a map."""
+        return f"{self.name}_key"
+
+    @property
+    def value_column(self) -> str:
+        """The column of the values of a map."""
+        return f"{self.name}_value"
+
+    @property
+    def number_column(self) -> str:
+        """The column of the numbers of elements."""
+        return f"{self.name}_number"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unnesting:
+    """The rows that a task makes of each row: `fields` become rows one after the other, a later one of an earlier's.
+
+    Those for which the `condition` is not TRUE are left out.
+    """
+
+    fields: tuple[UnnestedField, ...]
+    condition: Expression | None = None
+
+
+def unnesting_to_json(unnesting: Unnesting) -> dict[str, Any]:
+    """Write what rows become as JSON values; `unnesting_from_json` is the inverse."""
+    fields = [
+        {
+            "field": expression_to_json(unnested.field),
+            "name": unnested.name,
+            "outer": unnested.outer,
+            "numbered": unnested.numbered,
+        }
+        for unnested in unnesting.fields
+    ]
+    return {"fields": fields, "condition": _optional_to_json(unnesting.condition)}
+
+
+def unnesting_from_json(value: dict[str, Any]) -> Unnesting:
+    """Read what `unnesting_to_json` wrote."""
+    fields = []
+    for unnested in value["fields"]:
+        field = expression_from_json(unnested["field"])
+        assert isinstance(field, FieldValue), "an array is a column or a field of one"
+        fields.append(
+            UnnestedField(
+                field=field,
+                name=unnested["name"],
+                outer=unnested["outer"],
+                numbered=unnested["numbered"],
+            )
+        )
+    return Unnesting(fields=tuple(fields), condition=_optional_from_json(value["condition"]))
+
+
 # --- groups of rows: the first phase of an aggregation by windows ---
 
 ROWS = "__rows"
@@ -134,6 +208,14 @@ class PartialAggregate:
     keys: tuple[NamedExpression, ...]
     results: tuple[PartialResult, ...]
     condition: Expression | None = None
+
+    def expressions(self) -> Iterator[Expression]:
+        """Iterate over what is computed of the rows."""
+        yield from (column.value for column in (self.time, *self.keys))
+        for result in self.results:
+            yield from (e for e in (result.argument, result.condition) if e is not None)
+        if self.condition is not None:
+            yield self.condition
 
     def typed_columns(self) -> Iterator[tuple[str, LogicalType]]:
         """Iterate over names and types of the columns that Spark gets."""

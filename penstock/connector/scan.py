@@ -16,10 +16,13 @@ from penstock.connector.contract import SourceKind, SplitSource
 from penstock.connector.expression import (
     Expression,
     PartialAggregate,
+    Unnesting,
     aggregate_from_json,
     aggregate_to_json,
     expression_from_json,
     expression_to_json,
+    unnesting_from_json,
+    unnesting_to_json,
 )
 from penstock.connector.file_output import TaskOutput, output_from_json, output_to_json
 from penstock.connector.registry import connector_of
@@ -97,7 +100,8 @@ class Scan:
     of the table among those of the query, set where the query asks for the order in which rows came (ARRIVED).
     `output` is set where tasks write the rows into the target, and tell Spark only what they wrote. `condition` is
     set where tasks leave out the rows for which it is not TRUE; Spark may do so again. `aggregate` is set where tasks
-    group these rows, and give Spark the groups only.
+    group these rows, and give Spark the groups only. `unnesting` is set where rows of arrays are what they write or
+    group.
     """
 
     table: Table
@@ -115,6 +119,7 @@ class Scan:
     output: TaskOutput | None = None
     condition: Expression | None = None
     aggregate: PartialAggregate | None = None
+    unnesting: Unnesting | None = None
 
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
@@ -158,6 +163,7 @@ def write_scan(scan: Scan, path: Path) -> None:
         "output": None if scan.output is None else output_to_json(scan.output),
         "condition": None if scan.condition is None else expression_to_json(scan.condition),
         "aggregate": None if scan.aggregate is None else aggregate_to_json(scan.aggregate),
+        "unnesting": None if scan.unnesting is None else unnesting_to_json(scan.unnesting),
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -169,7 +175,7 @@ def read_scan(path: Path) -> Scan:
     table = table_from_json(value["table"])
     assert isinstance(table, Table), "a scan is of a table"
     rowtime, member, condition = value["rowtime"], value["member"], value["condition"]
-    aggregate = value["aggregate"]
+    aggregate, unnesting = value["aggregate"], value["unnesting"]
     return Scan(
         table=table,
         columns=tuple(value["columns"]),
@@ -186,6 +192,7 @@ def read_scan(path: Path) -> Scan:
         output=None if value["output"] is None else output_from_json(value["output"]),
         condition=None if condition is None else expression_from_json(condition),
         aggregate=None if aggregate is None else aggregate_from_json(aggregate),
+        unnesting=None if unnesting is None else unnesting_from_json(unnesting),
     )
 
 

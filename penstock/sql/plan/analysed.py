@@ -11,7 +11,7 @@ from penstock.catalog.model.table import Table
 from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import EngineSource, OutputMode, Sink
-from penstock.connector.expression import PartialAggregate
+from penstock.connector.expression import PartialAggregate, Unnesting
 from penstock.connector.scan import Rowtime
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator
@@ -57,6 +57,11 @@ class TableScan:
         if self.two_phases is None or not self.in_two_phases or not self.two_phases.by_tasks:
             return None
         return self.two_phases.aggregate
+
+    @property
+    def unnesting(self) -> Unnesting | None:
+        """The rows of arrays that reading tasks make where they write or group the rows; None where there are none."""
+        return None if self.fragment is None else self.fragment.unnesting
 
     @property
     def read_table(self) -> Table:

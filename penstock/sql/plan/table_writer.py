@@ -1,7 +1,7 @@
 """Decide who writes the rows of an INSERT: the tasks that read them, or Spark. Planning and EXPLAIN ask.
 
-Tasks write where a stream takes columns of one table and checks conditions as tasks do (`rules/push_filters.py`), and
-the sink takes what they wrote (`TaskWriter`).
+Tasks write where a stream takes columns of one table, rows of its arrays, and checks conditions as tasks do
+(`rules/push_filters.py`), and the sink takes what they wrote (`TaskWriter`).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _reasons(query: AnalysedQuery) -> Iterator[str]:
     changes = query.flow.mechanism is not None or query.changes is not ChangelogMode.INSERT_ONLY
     if query.maintained is not None or changes:
         yield "the rows are changes"
-    if not is_plain_projection(query.query, filtered=True):
+    if not is_plain_projection(query.query, filtered=True, unnested=True):
         yield _OTHER
     if leaf.fragment is not None and leaf.fragment.open:
         yield "a condition is checked by Spark"

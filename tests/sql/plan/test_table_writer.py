@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TABLES = """
 CREATE TABLE clicks (
   id BIGINT, url STRING, at TIMESTAMP(3), r ROW<url STRING, n INT>, twice AS id * 2,
-  part INT METADATA FROM 'partition' VIRTUAL
+  part INT METADATA FROM 'partition' VIRTUAL, tags ARRAY<STRING>, items ARRAY<ROW<id BIGINT, url STRING>>
 ) WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json',
         'scan.startup.mode' = 'earliest-offset');
 CREATE TABLE stored (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 's');
@@ -107,6 +107,22 @@ def test_values_are_computed_where_they_are_written(values: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "calls"),
+    [
+        ("SELECT id, tag FROM clicks, UNNEST(tags) AS t (tag) WHERE tag <> '' AND id > 3", "UNNEST(tags) AS t (tag)"),
+        ("SELECT c.id, i.url FROM clicks AS c LEFT JOIN UNNEST(c.items) AS i (id, url) ON TRUE",
+         "UNNEST(c.items) AS i (id, url)"),
+        ("SELECT t.n, i.url FROM clicks AS c CROSS JOIN UNNEST(c.items) AS i (id, url) "
+         "CROSS JOIN UNNEST(tags) WITH ORDINALITY AS t (tag, n)",
+         "UNNEST(c.items) AS i (id, url), UNNEST(tags) WITH ORDINALITY AS t (tag, n)"),
+    ],
+)  # fmt: skip
+def test_rows_of_arrays_are_written_where_they_are_read(query: str, calls: str) -> None:
+    """EXPLAIN names the calls."""
+    assert told(f"INSERT INTO a {query}") == f"the reading tasks, behind {calls}"
+
+
+@pytest.mark.parametrize(
     ("query", "reason"),
     [
         (
@@ -115,6 +131,12 @@ def test_values_are_computed_where_they_are_written(values: str) -> None:
         ),
         ("WITH q AS (SELECT url, id FROM clicks) SELECT q.id, q.url FROM q", OTHER),
         ("SELECT DISTINCT id, url FROM clicks", "the rows are changes"),
+        ("SELECT id, tag FROM clicks CROSS JOIN UNNEST(ARRAY[url, 'x']) AS t (tag)", OTHER),
+        (
+            "SELECT id, tag FROM clicks CROSS JOIN UNNEST(tags) AS t (tag) WHERE INITCAP(tag) = 'X'",
+            "a condition is checked by Spark",
+        ),
+        ("SELECT DISTINCT id, tag FROM clicks, UNNEST(tags) AS t (tag)", "the rows are changes"),
         ("SELECT id, url FROM clicks UNION ALL SELECT id, url FROM clicks", OTHER),
         ("SELECT c.id, s.url FROM clicks AS c JOIN stored AS s ON c.id = s.id", OTHER),
         ("SELECT id, url FROM stored", "Spark reads the table, too"),

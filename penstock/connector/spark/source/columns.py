@@ -3,7 +3,7 @@
     __watermark         TIMESTAMP           the batch's watermark, the same in every row
     __watermark_before  type of the rowtime the watermark before this batch; NULL in a heartbeat row
     __skipped           INT                 only in a marker row: bad records that a task left out
-    __filtered, __merged  BIGINT            only there: rows without the scan's condition; those of groups, less these
+    __filtered, __merged  BIGINT            only there: rows without the scan's condition; rows less those made of them
     __row_kind          TINYINT             the kind of a change, where the scan asks for it (ROW_KIND)
     __arrived           STRUCT of integers  which row came first, where the query asks for that (ARRIVED)
     __row               BOOLEAN             stands in where a query asks for no column at all (COUNT(*))
@@ -70,7 +70,7 @@ def scan_schema(scan: Scan, *, counts_skipped: bool) -> StructType:
     """Return the schema of the frame that Spark gets from the data source, hidden columns included."""
     markers = [_SKIPPED] if counts_skipped else []
     markers += [_FILTERED] if scan.condition is not None else []
-    markers += [_MERGED] if scan.aggregate is not None else []
+    markers += [_MERGED] if scan.aggregate is not None or scan.unnesting is not None else []
     if scan.output is not None:
         return StructType([*FILES, *markers])
     fields = [
@@ -137,7 +137,7 @@ class RowFramer:
 
     def left_out(self, skipped: int, filtered: int, merged: int = 0) -> pa.RecordBatch:
         """Make the row with the numbers of what is left out: bad records, rows without the scan's condition, and rows
-        of groups less the groups.
+        less the groups or the rows of arrays that they became.
         """
         constants = self._constants(1)
         counts = {SKIPPED: skipped, FILTERED: filtered, MERGED: merged}

@@ -20,6 +20,7 @@ from penstock.connector.bad_records.files import DeadLetterDirectory
 from penstock.connector.contract import ReadRequest, SplitSource
 from penstock.connector.event_time.future_timestamps import FutureTimestampFilter
 from penstock.connector.event_time.reports import RangeReporter
+from penstock.connector.expression import Expression
 from penstock.connector.failpoints import reach
 from penstock.connector.file_output import FileOutput, RecordOutput, TaskRecords, WrittenFile
 from penstock.connector.fragments import RowFilter
@@ -34,6 +35,7 @@ from penstock.connector.spark.files.table_files import TableFiles
 from penstock.connector.spark.source.columns import Came, RowFramer
 from penstock.connector.spark.source.first_phase import FirstPhase
 from penstock.connector.spark.source.offsets import TaskPartition
+from penstock.connector.spark.source.unnesting import RowUnnester
 
 _BATCH_ID = "streaming.sql.batchId"
 PASSED_OVER = "penstock.batchPassedOver"
@@ -49,8 +51,9 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task's ranges as record batches of `schema`; in split order within each range.
 
-    A scan with an output yields what they were written to instead, one with an aggregate their groups. Event
-    times are those of all rows that are read, whether the scan's condition holds for them or not.
+    A scan with an output yields what they were written to instead, one with an aggregate their groups; both may be
+    of the rows that arrays become. Event times are those of all rows that are read, whether the scan's condition holds
+    for them or not.
     """
     framer = RowFramer(schema, partition.watermarks)
     arrivals = None if scan.input is None else _Arrivals(partition, scan, scan.input)
@@ -58,16 +61,10 @@ def read_partition(
         yield framer.heartbeat()
     passed = RowFilter(scan.condition)
     groups = None if scan.aggregate is None else FirstPhase(scan.aggregate)
+    unnester = _unnester(scan)
     with readable_by_spark(), closing(_output(scan, partition)) as output:
         bad = _bad_record_collector(partition, scan, source.watermark)
-        guard = FutureTimestampFilter(
-            scan,
-            source.watermark,
-            partition.not_after_ms,
-            bad,
-            _reporter(partition),
-            late=_late(partition),
-        )
+        guard = _future_timestamps(partition, scan, source.watermark, bad)
         request = ReadRequest(
             columns=guard.columns(scan.columns),
             origins=guard.needs_origins,
@@ -85,15 +82,16 @@ def read_partition(
                 bad.finish(records.finished)
                 for split_id, batch in delivered:
                     reach("read")
-                    rows = passed.passing(batch)
-                    if output.takes(rows):
-                        continue
-                    if groups is not None:
-                        yield from map(framer.rows, groups.add(rows))
-                        continue
-                    came = None if arrivals is None else arrivals.next(split_id, rows.num_rows)
-                    if rows.num_rows or not batch.num_rows:
-                        yield framer.rows(rows, came)
+                    for rows in unnester.rows(passed.passing(batch)):
+                        if scan.output is not None:
+                            output.write(rows)
+                        elif groups is not None:
+                            yield from map(framer.rows, groups.add(rows))
+                        elif rows.num_rows or not batch.num_rows:
+                            came = (
+                                None if arrivals is None else arrivals.next(split_id, rows.num_rows)
+                            )
+                            yield framer.rows(rows, came)
             if groups is not None:
                 yield from map(framer.rows, groups.finish())
             for file in output.files():
@@ -102,7 +100,7 @@ def read_partition(
             reach("read-to-end")
             skipped = reader.skipped if source.skips_bad_records else 0
     left_out = skipped + guard.left_out
-    merged = 0 if groups is None else groups.merged
+    merged = (0 if groups is None else groups.merged) - unnester.more
     if left_out or passed.left_out or merged:
         yield framer.left_out(left_out, passed.left_out, merged)
     freeze_modules()
@@ -128,6 +126,29 @@ def freeze_modules() -> None:
     _WORKER.frozen = True
     gc.collect()
     gc.freeze()
+
+
+def _future_timestamps(
+    partition: TaskPartition, scan: Scan, settings: WatermarkSettings, bad: BadRecordCollector
+) -> FutureTimestampFilter:
+    return FutureTimestampFilter(
+        scan,
+        settings,
+        partition.not_after_ms,
+        bad,
+        _reporter(partition),
+        late=_late(partition),
+    )
+
+
+def _unnester(scan: Scan) -> RowUnnester:
+    """Return what makes rows of arrays, with the columns that are written or grouped."""
+    used: list[Expression] = []
+    if scan.output is not None:
+        used += [column.source for column in scan.output.filled]
+    if scan.aggregate is not None:
+        used += scan.aggregate.expressions()
+    return RowUnnester(scan.unnesting, used)
 
 
 def _output(scan: Scan, partition: TaskPartition) -> TaskFiles | RecordWriter:
@@ -162,12 +183,11 @@ class TaskFiles:
                 umask=umask_of_folder(Path(output.folder) / "file"),
             )
 
-    def takes(self, batch: pa.RecordBatch) -> bool:
-        """Write rows into files; False where Spark is to get them. Raises SinkError."""
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write rows into files. Raises SinkError."""
         if self._files is not None:
             self._files.write(batch)
         self._counted += batch.num_rows
-        return self._wanted
 
     def files(self) -> Iterator[WrittenFile]:
         """Complete the files, if there are some; rows that were only counted are a file without a name."""
@@ -203,12 +223,11 @@ class RecordWriter:
             assert writer is not None, "it gave the output"
             self._records = writer.open(output, task, note)
 
-    def takes(self, batch: pa.RecordBatch) -> bool:
+    def write(self, batch: pa.RecordBatch) -> None:
         """Write rows. Raises SinkError, StateMismatchError, BrokerUnavailableError."""
         if self._records is not None and batch.num_rows:
             self._records.write(batch)
         self._rows += batch.num_rows
-        return True
 
     def files(self) -> Iterator[WrittenFile]:
         """Complete the records, and tell how many rows there were; those that were only counted have no name."""

@@ -50,9 +50,7 @@ def operator_words(node: nodes.Node) -> OperatorWords:
         case nodes.WindowAssign():
             return _of_window(node)
         case nodes.Unnest(call=call, alias=alias, names=names, outer=outer):
-            columns = f" ({', '.join(names)})" if names else ""
-            named = f" AS {alias}{columns}" if alias else ""
-            text = f"{plain_text(_bare(call))}{named}"
+            text = unnest_text(call, alias, names)
             return OperatorWords(
                 name="Unnest",
                 text=f"LEFT {text}" if outer else text,
@@ -126,6 +124,12 @@ def _of_relation(
             raise AssertionError("what is refused has no physical plan")
         case _:
             assert_never(node)
+
+
+def unnest_text(call: exp.Expr, alias: str, names: Sequence[str]) -> str:
+    """Return UNNEST, or another function in FROM, with the names of its columns."""
+    columns = f" ({', '.join(names)})" if names else ""
+    return f"{plain_text(_bare(call))}{f' AS {alias}{columns}' if alias else ''}"
 
 
 def _bare(call: exp.Expr) -> exp.Expr:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.contract import Source, SourceKind, SplitSource
 from penstock.connector.registry import connector_of
-from penstock.sql.plan.explain.operators import plain_text
+from penstock.sql.plan.explain.operators import plain_text, unnest_text
 from penstock.sql.plan.lookup_keys import (
     FullScanLookup,
     KeyLookup,
@@ -82,6 +82,8 @@ def explain_scan(
     if leaf.fragment is not None and leaf.fragment.parts:
         parts = " AND ".join(map(_part, leaf.fragment.parts))
         facts["filter"] = [f"{parts}, by the tasks that read"]
+    if leaf.grouped is not None and (calls := unnested_text(leaf)):
+        facts["unnest"] = [f"{calls}, by the tasks that read"]
     watermark: dict[str, str | bool] | None = None
     if (declared := table.schema.watermark) is not None:
         followed = leaf.rowtime is not None
@@ -106,6 +108,12 @@ def explain_scan(
         facts=facts,
         watermark=watermark,
     )
+
+
+def unnested_text(leaf: TableScan) -> str:
+    """Return the UNNESTs that reading tasks compute where they write or group the rows; empty for none."""
+    calls = () if leaf.fragment is None else leaf.fragment.calls
+    return ", ".join(unnest_text(call, call.alias, call.alias_column_names) for call in calls)
 
 
 def _part(condition: exp.Expr) -> str:

@@ -13,6 +13,7 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.connector.file_output import FileOutput, RecordOutput, WrittenByEngine
 from penstock.sql.plan.analyzer import filled_columns
 from penstock.sql.plan.explain.document import ExplainedOperator, explain_query, flink_letters
+from penstock.sql.plan.explain.scans import unnested_text
 from penstock.sql.plan.rules.flow import describe_changes
 from penstock.sql.plan.table_writer import choose_table_writer
 
@@ -227,4 +228,6 @@ def table_writer(insert: AnalysedInsert, *, shared: bool) -> str | None:
         case WrittenByEngine(reason=reason):
             return f"Spark: {reason}"
         case FileOutput() | RecordOutput():
-            return "the reading tasks"
+            (leaf,) = insert.query.leaves
+            calls = unnested_text(leaf)
+            return f"the reading tasks, behind {calls}" if calls else "the reading tasks"

@@ -61,7 +61,7 @@ def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | No
     """Read a progress event, as a dict of its JSON.
 
     `rows_out_metric` names the observed metric that counts the rows sent; None where each row that tasks deliver is one
-    row out.
+    row out, as each is that they write.
     """
     observed: Mapping[str, Mapping[str, Any]] = progress.get("observedMetrics") or {}
     sources = progress.get("sources") or ()
@@ -74,13 +74,14 @@ def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | No
     )
     duration = int(progress.get("batchDuration") or 0)
     delivered = max(0, int(progress.get("numInputRows") or 0) - extra)
-    if any("written" in row for row in observed.values()):
+    of_files = any("written" in row for row in observed.values())
+    if of_files:
         delivered = _sum(observed, "written")  # Spark counted the files that tasks wrote
     return BatchMetrics(
         batch_id=int(progress["batchId"]),
         rows_in=delivered + _sum(observed, "filtered") + _sum(observed, "merged"),
         rows_out=delivered
-        if rows_out_metric is None
+        if rows_out_metric is None or of_files
         else int((observed.get(rows_out_metric) or {}).get("rows", 0)),
         rows_dropped=_sum(observed, "late") + dropped_by_spark,
         bad_records=_sum(observed, "skipped"),

@@ -121,7 +121,7 @@ class FrameBuilder:
             )
             return read_file_frame(
                 self.spark,
-                replace(scan, output=output),
+                replace(scan, output=output, unnesting=leaf.unnesting),
                 view=f"penstock_{tag}_0",
                 workdir=self.workdir,
             )
@@ -322,6 +322,7 @@ class FrameBuilder:
             project=str(self.project),
             condition=None if leaf.fragment is None else leaf.fragment.condition,
             aggregate=leaf.grouped,
+            unnesting=None if leaf.grouped is None else leaf.unnesting,
             default_limit=self.default_limit,
             staging=staging,
             outage_file=outage_file,

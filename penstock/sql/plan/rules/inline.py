@@ -163,21 +163,24 @@ _NAMING = {"this", "db", "catalog", "alias", "hints", *SCAN_PARTS}
 _GENERATORS = (exp.UDTF, exp.Explode, exp.Inline, exp.AggFunc, exp.Window, exp.Query)
 
 
-def is_plain_projection(query: exp.Expr, *, filtered: bool = False) -> bool:
+def is_plain_projection(query: exp.Expr, *, filtered: bool = False, unnested: bool = False) -> bool:
     """Return whether a query without views gives exactly one row for each row of the one table that it reads.
 
-    `filtered`: for each row for which its conditions hold.
+    `filtered`: for each row for which its conditions hold; `unnested`: for each element of an array of it.
     """
     if not isinstance(query, exp.Select):
         return False
     parts = {name for name, value in query.args.items() if value}
-    if not parts <= (_HARMLESS | {"where"} if filtered else _HARMLESS) or "from_" not in parts:
+    harmless = _HARMLESS | ({"where"} if filtered else set()) | ({"joins"} if unnested else set())
+    if not parts <= harmless or "from_" not in parts:
+        return False
+    if not all(isinstance(join.this, exp.Unnest) for join in query.args.get("joins") or ()):
         return False
     if not all(_is_scalar(projection) for projection in query.expressions):
         return False
     source = query.args["from_"].this
     if isinstance(source, exp.Subquery):
-        return is_plain_projection(source.this, filtered=filtered)
+        return is_plain_projection(source.this, filtered=filtered, unnested=unnested)
     if not isinstance(source, exp.Table) or not isinstance(source.this, exp.Identifier):
         return False
     return {name for name, value in source.args.items() if value} <= _NAMING

@@ -3,7 +3,8 @@ and the values of a query that has nothing else.
 
 Spark checks conditions again, so nothing else of the plan depends on it. A condition is taken where it stands over one
 table that is read once, without anything in between but columns by whatever name; of several parts of it, those in
-front, as Spark does not look at the others for a row that fails one of these.
+front, as Spark does not look at the others for a row that fails one of these. One behind an UNNEST is checked in front
+of it where it is of no element.
 """
 
 from __future__ import annotations
@@ -17,8 +18,23 @@ from typing import assert_never
 from sqlglot import exp
 
 from penstock.catalog.model.table import ComputedColumn, Schema
-from penstock.catalog.model.types import BooleanType
-from penstock.connector.expression import Expression, FieldValue, FunctionCall
+from penstock.catalog.model.types import (
+    ArrayType,
+    BooleanType,
+    IntType,
+    LogicalType,
+    MapType,
+    RowType,
+)
+from penstock.connector.expression import (
+    Expression,
+    FieldValue,
+    FunctionCall,
+    UnnestedField,
+    Unnesting,
+    fields_of,
+)
+from penstock.sql.dialect.spark.writer import unnested_columns
 from penstock.sql.expressions.expression import find_nondeterministic, parse_expression
 from penstock.sql.expressions.fragments import compile_expression, field_of
 from penstock.sql.expressions.value_types import hangs_on_zone, may_fail
@@ -33,14 +49,17 @@ class Fragment:
     """What tasks compute of a query, over the columns that the source delivers.
 
     `condition` is what they check: `parts` of the query's conditions, as they are written there; `open`: Spark checks
-    others. `columns` are those of the query, where it has no other operators than projections and conditions; the value
-    of one is None where tasks do not compute it.
+    others. `columns` are those of the query, where it has no other operators than projections, conditions and UNNEST;
+    the value of one is None where tasks do not compute it. They are of rows behind the `unnesting`, by the `calls` of
+    the query, which tasks make where they write or group the rows.
     """
 
     condition: Expression | None
     parts: tuple[exp.Expr, ...]
     open: bool
     columns: tuple[tuple[str, Expression | None], ...] | None
+    unnesting: Unnesting | None = None
+    calls: tuple[exp.Expr, ...] = ()
 
     @property
     def filters_alone(self) -> bool:
@@ -53,7 +72,9 @@ class KnownRows:
     """The rows of an operator that are rows of one table.
 
     `columns` are theirs in order, with what they are; None is known to Spark alone. `table` are those of the table.
-    `pushed` are the parts of conditions that tasks check, `open`: Spark checks others before these rows come.
+    `pushed` are the parts of conditions that tasks check, `open`: Spark checks others before these rows come. They are
+    rows of arrays where some are `unnested`, by the calls of UNNEST; the conditions `behind` hold for them, and
+    `owners` are the relations of their columns in a FROM.
     """
 
     scan: int
@@ -61,6 +82,17 @@ class KnownRows:
     table: tuple[tuple[str, Expression | None], ...]
     pushed: tuple[tuple[exp.Expr, Expression], ...] = ()
     open: bool = False
+    unnested: tuple[tuple[exp.Expr, UnnestedField], ...] = ()
+    behind: tuple[Expression, ...] = ()
+    owners: tuple[str, ...] = ()
+
+    @property
+    def unnesting(self) -> Unnesting | None:
+        """How the rows come from those of the table; None where they are these."""
+        if not self.unnested:
+            return None
+        fields = tuple(field for _, field in self.unnested)
+        return Unnesting(fields=fields, condition=all_of(self.behind))
 
 
 def find_fragments(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, Fragment]:
@@ -76,6 +108,8 @@ def find_fragments(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, Fragme
             parts=tuple(part for part, _ in rows.pushed),
             open=rows.open,
             columns=None if top is None else top.columns,
+            unnesting=rows.unnesting,
+            calls=tuple(call for call, _ in rows.unnested),
         )
         for scan, rows in found.items()
         if scan in once
@@ -123,20 +157,74 @@ def _rows(
                 return None
             known = RowNames(rows, block.relations)
             columns = tuple((name, known.value(value.unalias())) for name, value in items)
-            return replace(rows, columns=columns)
+            return replace(rows, columns=columns, owners=())
         case nodes.Filter(input=below, condition=condition, clause=clause, block=block):
             rows = every.get(id(below))
             if rows is None or clause is not nodes.Clause.WHERE:
                 return None
             return _filtered(rows, condition, RowNames(rows, block.relations))
+        case nodes.Unnest(input=below):
+            rows = every.get(id(below))
+            return None if rows is None else with_unnested(rows, node)
         case (
             nodes.Values() | nodes.TableFunction() | nodes.Opaque() | nodes.Refused()
-            | nodes.WindowAssign() | nodes.Unnest() | nodes.Aggregate() | nodes.Distinct() | nodes.TopN()
+            | nodes.WindowAssign() | nodes.Aggregate() | nodes.Distinct() | nodes.TopN()
             | nodes.Over() | nodes.Limit() | nodes.Join() | nodes.LookupJoin() | nodes.TemporalJoin() | nodes.SetOp()
         ):  # fmt: skip
             return None
         case _:
             assert_never(node)
+
+
+_UNNESTED = "__unnested_"
+
+
+def with_unnested(rows: KnownRows, node: nodes.Unnest) -> KnownRows | None:
+    """Return the rows of an UNNEST of an array or a map that is a column, or a field of one; None for any other."""
+    below, call = node.input, node.call
+    if isinstance(below, nodes.SubqueryAlias):
+        rows = replace(rows, owners=(below.alias,) * len(rows.columns))
+    if not isinstance(call, exp.Unnest) or not rows.owners or node.block is None or rows.open:
+        return None
+    if len(call.expressions) != 1 or any(name.startswith(_UNNESTED) for name, _ in rows.table):
+        return None
+    value = RowNames(rows, node.block.relations).value(call.expressions[0])
+    numbered = bool(call.args.get("offset"))
+    written = unnested_columns(call, ordinality=numbered)
+    if not isinstance(value, FieldValue) or written is None or len(written) != len(node.names):
+        return None
+    field = UnnestedField(
+        field=value,
+        name=f"{_UNNESTED}{len(rows.unnested)}",
+        outer=node.outer,
+        numbered=numbered,
+    )
+    values = _of_elements(field)
+    if values is None or len(values) != len(node.names):
+        return None
+    return replace(
+        rows,
+        columns=(*rows.columns, *zip(node.names, values, strict=True)),
+        unnested=(*rows.unnested, (call, field)),
+        owners=(*rows.owners, *(node.alias for _ in values)),
+    )
+
+
+def _of_elements(unnested: UnnestedField) -> Sequence[Expression] | None:
+    """Return the columns that an element becomes; None for a multiset, whose elements come as often as they count."""
+    paths: list[tuple[tuple[str, ...], LogicalType]]
+    match unnested.field.type:
+        case ArrayType(element=RowType(fields=fields)):
+            paths = [((unnested.name, field.name), field.type) for field in fields]
+        case ArrayType(element=element):
+            paths = [((unnested.name,), element)]
+        case MapType(key=key, value=value):
+            paths = [((unnested.key_column,), key), ((unnested.value_column,), value)]
+        case _:
+            return None
+    if unnested.numbered:
+        paths.append(((unnested.number_column,), IntType()))
+    return [FieldValue(path=path, type=replace(kind, nullable=True)) for path, kind in paths]
 
 
 def _columns(schema: Schema) -> Iterator[tuple[str, Expression | None]]:
@@ -167,6 +255,10 @@ class RowNames:
         self._counts = Counter(name for name, _ in rows.columns)
         self._known = {name: value for name, value in rows.columns if self._counts[name] == 1}
         self._relations = relations
+        # by relation, where FROM has several
+        self._owned: dict[str, dict[str, Expression | None]] = {}
+        for (name, value), owner in zip(rows.columns, rows.owners, strict=bool(rows.owners)):
+            self._owned.setdefault(owner, {})[name] = value
 
     def value(self, tree: exp.Expr) -> Expression | None:
         """Return an expression as tasks compute it; None where Spark alone does."""
@@ -176,7 +268,8 @@ class RowNames:
         first, *rest = column.parts
         if rest and first.name in self._relations:
             # a name that may be both is for Spark to decide
-            return None if first.name in self._counts else _path(self._known, rest)
+            known = self._owned.get(first.name, {}) if self._owned else self._known
+            return None if first.name in self._counts else _path(known, rest)
         return _path(self._known, column.parts)
 
 
@@ -190,7 +283,16 @@ def _filtered(rows: KnownRows, condition: exp.Expr, names: RowNames) -> KnownRow
     if rows.open:
         return rows
     parts, is_open = checked_parts(condition, names)
-    return replace(rows, pushed=(*rows.pushed, *parts), open=is_open)
+    behind = [value for _, value in parts if rows.unnested and _is_of_elements(value)]
+    before = [(part, value) for part, value in parts if value not in behind]
+    return replace(
+        rows, pushed=(*rows.pushed, *before), behind=(*rows.behind, *behind), open=is_open
+    )
+
+
+def _is_of_elements(value: Expression) -> bool:
+    """Return whether a value is one of the elements of an array."""
+    return any(field.path[0].startswith(_UNNESTED) for field in fields_of(value))
 
 
 def checked_parts(

@@ -18,6 +18,7 @@ KAFKA = """'connector' = 'kafka', 'properties.bootstrap.servers' = 'nowhere:1', 
 TABLES = f"""
 CREATE TABLE clicks (
   id BIGINT, url STRING, price DOUBLE, at TIMESTAMP(3), r ROW<url STRING, n INT>, same AS url, twice AS id * 2,
+  tags ARRAY<STRING>, items ARRAY<ROW<id BIGINT, parts ARRAY<INT>>>, bag MULTISET<STRING>,
   WATERMARK FOR at AS at
 ) WITH ('topic' = 't', {KAFKA});
 CREATE TABLE changes (id BIGINT, url STRING, PRIMARY KEY (id) NOT ENFORCED) WITH (
@@ -25,6 +26,7 @@ CREATE TABLE changes (id BIGINT, url STRING, PRIMARY KEY (id) NOT ENFORCED) WITH
   'value.format' = 'json');
 CREATE TABLE stored (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 's');
 CREATE TABLE shown (id BIGINT, url STRING) WITH ('connector' = 'print');
+CREATE TABLE spread (id BIGINT, tag STRING) WITH ('connector' = 'print');
 CREATE TABLE counts (url STRING, n BIGINT) WITH ('connector' = 'print');
 CREATE VIEW dear AS SELECT id AS number, url, price AS p FROM clicks WHERE price > 100;
 CREATE VIEW renamed (x, y) AS SELECT url, id FROM clicks;
@@ -94,6 +96,39 @@ def test_conditions_over_the_columns_of_a_table_are_checked_where_it_is_read(
 def test_other_conditions_are_checked_by_spark(query: str, parts: list[str]) -> None:
     """What is not in the set and what follows it, what several rows, tables or reads stand behind."""
     assert pushed(query) == parts
+
+
+@pytest.mark.parametrize(
+    ("query", "parts", "behind"),
+    [
+        ("SELECT id, tag FROM clicks CROSS JOIN UNNEST(tags) AS t (tag) WHERE tag = 'x' AND id = 1 AND url = tag",
+         ["id = 1"], 2),
+        ("SELECT c.id, CAST(i.id AS STRING) FROM clicks AS c LEFT JOIN UNNEST(c.items) AS i (id, parts) ON TRUE WHERE c.id = 1 AND i.id = 2",
+         ["c.id = 1"], 1),
+        ("SELECT number, CAST(x AS STRING) FROM dear CROSS JOIN UNNEST(ARRAY[1]) AS t (x)", ["price > 100"], None),
+        ("SELECT id, tag FROM clicks CROSS JOIN UNNEST(tags) AS t (tag) WHERE INITCAP(tag) = 'X' AND id = 1", [], 0),
+        ("SELECT id, tag FROM clicks CROSS JOIN UNNEST(bag) AS t (tag) WHERE id = 1", [], None),
+        ("SELECT q.id, tag FROM (SELECT id, tags FROM clicks WHERE INITCAP(url) = 'X') AS q "
+         "CROSS JOIN UNNEST(q.tags) AS t (tag) WHERE id = 1", [], None),
+        ("SELECT id, CAST(part AS STRING) FROM (SELECT c.id, i.parts AS p FROM clicks AS c CROSS JOIN UNNEST(items) AS i (id, parts) "
+         "WHERE i.id = 3) AS q CROSS JOIN UNNEST(q.p) AS t (part) WHERE part = 1", [], 2),
+    ],
+)  # fmt: skip
+def test_conditions_of_rows_of_arrays_are_checked_where_their_columns_are_there(
+    query: str, parts: list[str], behind: int | None
+) -> None:
+    """Those that are of no element in front of UNNEST; None: Spark makes the rows of the array."""
+    fragment = analysed(f"INSERT INTO spread {query}").leaves[0].fragment
+
+    assert fragment is not None
+    assert [part.sql("flink") for part in fragment.parts] == parts
+    if behind is None:
+        assert fragment.unnesting is None
+        assert fragment.columns is None
+    else:
+        assert fragment.unnesting is not None
+        condition = fragment.unnesting.condition
+        assert str(condition).count("function='equal'") == behind
 
 
 def test_a_window_over_a_query_gets_its_rows_and_one_over_a_table_all() -> None:
