@@ -38,7 +38,7 @@ FAILPOINTS: Mapping[str, str] = {
     "decided": "command: the file sink has the manifest of an INSERT OVERWRITE, its lease is not checked again yet",
     "taking-back": "command: the file sink is about to remove the manifest of an INSERT OVERWRITE that lost its lease",
     "moving": "command: the file sink is about to rename one of a batch's files into its place",
-    "files-written": "command: tasks have written their files of a Delta table, no commit names them yet",
+    "files-written": "command: tasks have written the files of a batch, no commit or manifest names them yet",
     "maintained": "command: the state of a maintained query has the batch, the sink has not",
     "written": "command: the sink has the batch, nothing that follows it has run",
     "committed": "command: what follows the sink has run too, the checkpoint does not know of it yet",

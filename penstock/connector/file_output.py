@@ -4,7 +4,7 @@ writes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, assert_never
 
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MICROS = 6
+PARTITIONED_BY = (
+    t.BooleanType,
+    t.TinyIntType,
+    t.SmallIntType,
+    t.IntType,
+    t.BigIntType,
+    t.DecimalType,
+    t.VarCharType,
+    t.DateType,
+    t.TimestampType,
+    t.TimestampLtzType,
+)
+"""Types of partition columns, as stored, whose values have one text each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +69,7 @@ class FileOutput:
     """The files of a table: a folder of this machine, the columns in the table's order, Parquet's compression.
 
     `partitions` names the columns whose values have a folder each, and are in no file. `shown` names the table in
-    messages.
+    messages. A file of `max_rows_per_file` rows is complete; None: there is no limit.
     """
 
     folder: str
@@ -64,6 +77,7 @@ class FileOutput:
     columns: tuple[FileColumn, ...]
     partitions: tuple[str, ...] = ()
     compression: str = "snappy"
+    max_rows_per_file: int | None = None
 
     @property
     def filled(self) -> tuple[FilledColumn, ...]:
@@ -180,6 +194,26 @@ def stored_type(logical: t.LogicalType) -> t.LogicalType:
             assert_never(logical)
 
 
+def strict_inside(kind: t.LogicalType) -> str | None:
+    """Tell that something inside of a type is NOT NULL, beside the keys of maps."""
+    parts: tuple[t.LogicalType, ...]
+    match kind:
+        case t.ArrayType(element=element):
+            parts = (element,)
+        case t.MapType(key=key, value=value):
+            return strict_inside(key) or strict_inside(value) or strict_part((value,))
+        case t.RowType(fields=fields):
+            parts = tuple(field.type for field in fields)
+        case _:
+            return None
+    return strict_part(parts) or next(filter(None, map(strict_inside, parts)), None)
+
+
+def strict_part(parts: Sequence[t.LogicalType]) -> str | None:
+    """Tell that one of the parts of a type is NOT NULL."""
+    return None if all(part.nullable for part in parts) else "a part of it is NOT NULL"
+
+
 def output_to_json(output: TaskOutput) -> dict[str, Any]:
     """Write an output as JSON values; `output_from_json` is the inverse."""
     columns = [
@@ -199,6 +233,7 @@ def output_to_json(output: TaskOutput) -> dict[str, Any]:
                 "shown": output.shown,
                 "partitions": list(output.partitions),
                 "compression": output.compression,
+                "max_rows_per_file": output.max_rows_per_file,
                 "columns": columns,
             }
         case RecordOutput():
@@ -223,6 +258,7 @@ def output_from_json(value: Mapping[str, Any]) -> TaskOutput:
         shown=value["shown"],
         partitions=tuple(value["partitions"]),
         compression=value["compression"],
+        max_rows_per_file=value["max_rows_per_file"],
         columns=tuple(map(_column_from_json, value["columns"])),
     )
 

@@ -29,6 +29,12 @@ def split_url(location: str) -> tuple[str, str] | None:
     return None if found is None else (found[1].lower(), found[2])
 
 
+def local_path(location: str) -> str:
+    """Return the path of a folder of this machine, given as one or as a `file:` URL."""
+    found = split_url(location)
+    return location if found is None else "/" + found[1].lstrip("/")
+
+
 def resolve_path(path: str, project: Path) -> str:
     """Return a URL as it is, and a path made absolute from the project's folder."""
     return path if is_url(path) else os.path.normpath(project.absolute() / path)

@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.catalog.errors import InputError, SinkError, StateMismatchError
+from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.table import PhysicalColumn, PrimaryKey, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.capabilities import TableEditor
@@ -88,7 +89,8 @@ class Target:
 
     `create` makes what has to be there for these columns, and returns options. `seen` returns the rows of `COLUMNS`
     that people see, for a table that has no source; `keeps`: rows stay at all. `types` and `names` are those that
-    CREATE TABLE refuses. `by_tasks`: the tasks of a frame write its rows into files. `partitions` are its columns.
+    CREATE TABLE refuses. `by_tasks`: the tasks of a frame write its rows into files. `published`: Spark reads
+    the rows, as the format is written only. `partitions` are its columns.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
@@ -99,6 +101,7 @@ class Target:
     types: Collection[str] = ()
     names: Collection[str] = ()
     by_tasks: bool = False
+    published: bool = False
     partitions: tuple[str, ...] = ()
 
     def table(self, types: Mapping[str, str]) -> Table:
@@ -173,6 +176,8 @@ class Written:
         """The rows that readers see now."""
         if self.target.seen is not None:
             found = self.target.seen()
+        elif self.target.published:
+            found = _read_published(self.spark, self.table, self.folder)
         else:
             found = _read(self.spark, self.table, self.folder)
         return _left(found, self.target.key, self.table)
@@ -197,6 +202,17 @@ def _read(spark: SparkSession, table: Table, folder: Path) -> Sequence[Row | Cha
             frame = source.frame(spark, streaming=False)
             assert tuple(frame.columns) == names
             return [tuple(row.values()) for row in frame.toArrow().to_pylist()]
+
+
+def _read_published(spark: SparkSession, table: Table, folder: Path) -> Sequence[Row]:
+    published = connector_of(table, project=folder).publishable(table)
+    relation = None if published is None else published.relation(spark)
+    assert relation is not None, "`prepare` makes the folder"
+    if not any(folder.rglob("part-*")):
+        return []
+    names = ", ".join(quoted(column.name) for column in table.schema.physical)
+    frame = spark.sql(f"SELECT {names} FROM {relation.text}")
+    return [tuple(row.values()) for row in frame.toArrow().to_pylist()]
 
 
 def _read_splits(source: SplitSource, names: tuple[str, ...]) -> Sequence[Row | Change]:

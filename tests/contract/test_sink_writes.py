@@ -89,6 +89,30 @@ class TestFiles(SinkWritesContract):
         return Target(options={"connector": "filesystem", "path": "orders", "format": "json"})
 
 
+class TestParquetByTasks(SinkWritesContract):
+    """`filesystem` of Parquet, its files written by tasks."""
+
+    @pytest.fixture
+    def target(self) -> Target:
+        """Read by Spark."""
+        options = {"connector": "filesystem", "path": "orders", "format": "parquet"}
+        return Target(options=options, by_tasks=True, published=True)
+
+
+class TestPartitionedParquetByTasks(SinkWritesContract):
+    """`filesystem` of Parquet in partitions, its files written by tasks."""
+
+    @pytest.fixture
+    def target(self) -> Target:
+        """Read by Spark, from a folder for each id."""
+        return Target(
+            options={"connector": "filesystem", "path": "orders", "format": "parquet"},
+            by_tasks=True,
+            published=True,
+            partitions=("id",),
+        )
+
+
 class TestSqlite(SinkWritesContract):
     """`jdbc` without a key, in SQLite."""
 

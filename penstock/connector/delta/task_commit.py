@@ -32,17 +32,9 @@ from penstock.connector.delta.table import translate_errors
 from penstock.connector.delta.task_output import task_output
 from penstock.connector.delta.transaction import Transaction
 from penstock.connector.file_output import FileOutput, WrittenByEngine, WrittenFile
-from penstock.connector.spark.files.parquet_file import SUFFIXES
-from penstock.connector.spark.internals import file_system, jvm_of
-from penstock.connector.spark.session import job_property
-from penstock.connector.spark.source.columns import (
-    FILE,
-    FILE_PARTITION,
-    FILE_ROWS,
-    FILE_SIZE,
-    FILE_STATISTICS,
-)
-from penstock.connector.spark.source.task import PASSED_OVER
+from penstock.connector.spark.internals import jvm_of
+from penstock.connector.spark.sink import task_files
+from penstock.connector.spark.source.columns import FILE
 from penstock.connector.spark.types import spark_schema
 
 log = logging.getLogger(__name__)
@@ -51,8 +43,6 @@ _PATTERN = re.compile(r"[][{}*?\\]")
 """Characters by which Spark takes a path for a pattern."""
 _PLAIN = re.compile(r"[\w./=-]*", re.ASCII)
 """Paths that are the same in a URL."""
-_CODEC = "spark.sql.parquet.compression.codec"
-_MOST_RECORDS = "spark.sql.files.maxRecordsPerFile"
 _OPTIMIZED = "spark.databricks.delta.optimizeWrite.enabled"
 _UTC_PARTITIONS = "spark.databricks.delta.write.utcTimestampPartitionValues"
 
@@ -61,22 +51,11 @@ def for_session(
     spark: SparkSession, target: DeltaTarget, output: FileOutput
 ) -> FileOutput | WrittenByEngine:
     """Return the output with what the settings of a session say; or why Spark has to write because of them."""
-    system, _ = file_system(spark, target.location)
-    scheme = system.getUri().getScheme()
-    if scheme != "file":
-        return WrittenByEngine(reason=f"the path is one of {scheme}, not of this machine")
     if (spark.conf.get(_OPTIMIZED, None) or "").lower() == "true":
         return WrittenByEngine(reason=f"{_OPTIMIZED} gathers small files")
     if _by_instants(output) and (spark.conf.get(_UTC_PARTITIONS, None) or "true") != "true":
         return WrittenByEngine(reason=f"{_UTC_PARTITIONS} = false")
-    most = spark.conf.get(_MOST_RECORDS, None) or "0"
-    if int(most) > 0:
-        return WrittenByEngine(reason=f"{_MOST_RECORDS} = {most}")
-    codec = (spark.conf.get(_CODEC, None) or output.compression).lower()
-    codec = "none" if codec == "uncompressed" else codec
-    if codec not in SUFFIXES:
-        return WrittenByEngine(reason=f"{_CODEC} = {codec}")
-    return replace(output, compression=codec)
+    return task_files.for_session(spark, target.location, output)
 
 
 def _by_instants(output: FileOutput) -> bool:
@@ -94,28 +73,6 @@ class UncommittedFiles:
     files: Sequence[WrittenFile]
     output: FileOutput
     table_id: str | None = None
-
-
-def collect_files(frame: DataFrame) -> list[WrittenFile]:
-    """Run the tasks of a batch, and return the files that they wrote."""
-    rows = frame.select(FILE, FILE_SIZE, FILE_ROWS, FILE_STATISTICS, FILE_PARTITION).collect()
-    return [
-        WrittenFile(
-            path=path,
-            size_bytes=size,
-            rows=count,
-            statistics=statistics,
-            partition=tuple(partition),
-        )
-        for path, size, count, statistics, partition in rows
-        if path is not None
-    ]
-
-
-def count_rows(frame: DataFrame) -> None:
-    """Run the tasks of a batch that the table has already: rows are read and counted, and no file is written."""
-    with job_property(frame.sparkSession, PASSED_OVER, "true"):
-        frame.collect()
 
 
 def commit_files(
@@ -202,7 +159,8 @@ def _differ(found: FileOutput | WrittenByEngine, output: FileOutput) -> bool:
     """Whether files that are written by `output` are not what a table asks for."""
     if isinstance(found, WrittenByEngine):
         return True
-    return replace(found, compression=output.compression, shown=output.shown) != output
+    found = replace(found, compression=output.compression, shown=output.shown)
+    return replace(found, max_rows_per_file=output.max_rows_per_file) != output
 
 
 def _actions(written: UncommittedFiles, spark: SparkSession) -> Iterator[dict[str, Any]]:

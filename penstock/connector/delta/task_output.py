@@ -17,14 +17,17 @@ from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.delta.log import LogForm
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.file_output import (
+    PARTITIONED_BY,
     FileColumn,
     FileOutput,
     FilledColumn,
     WrittenByEngine,
     stored_type,
+    strict_inside,
+    strict_part,
 )
 from penstock.connector.spark_catalog.json_types import physical_columns
-from penstock.connector.urls import split_url
+from penstock.connector.urls import local_path
 
 FEATURES = frozenset(
     {
@@ -84,19 +87,6 @@ _INDEXED_COLUMNS = 32
 _CONSTRAINT = "delta.constraints."
 _FEATURE = "delta.feature."
 _NOT_WRITTEN = (t.TimeType, t.IntervalYearMonthType, t.IntervalDaySecondType)
-_PARTITIONED_BY = (
-    t.BooleanType,
-    t.TinyIntType,
-    t.SmallIntType,
-    t.IntType,
-    t.BigIntType,
-    t.DecimalType,
-    t.VarCharType,
-    t.DateType,
-    t.TimestampType,
-    t.TimestampLtzType,
-)
-"""Types of partition columns whose values have one text each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,12 +157,6 @@ def task_output(
     )
 
 
-def local_path(location: str) -> str:
-    """Return the path of a folder of this machine, given as one or as a `file:` URL."""
-    found = split_url(location)
-    return location if found is None else "/" + found[1].lstrip("/")
-
-
 # --- forms ---
 
 
@@ -185,7 +169,7 @@ def _logged(stored: LogForm, target: DeltaTarget) -> _Form:
         features = tuple(protocol.get("writerFeatures") or ())
     return _Form(
         columns=tuple(
-            _column(column, kept=_odd_metadata(field) or _strict_inside(column.type))
+            _column(column, kept=_odd_metadata(field) or strict_inside(column.type))
             for column, field in zip(known, schema["fields"], strict=True)
         ),
         properties={k.lower(): v for k, v in (meta.get("configuration") or {}).items()},
@@ -240,31 +224,12 @@ def _odd_metadata(field: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _strict_inside(kind: t.LogicalType) -> str | None:
-    """Tell that something inside of a type is NOT NULL, beside the keys of maps."""
-    parts: tuple[t.LogicalType, ...]
-    match kind:
-        case t.ArrayType(element=element):
-            parts = (element,)
-        case t.MapType(key=key, value=value):
-            return _strict_inside(key) or _strict_inside(value) or _strict((value,))
-        case t.RowType(fields=fields):
-            parts = tuple(field.type for field in fields)
-        case _:
-            return None
-    return _strict(parts) or next(filter(None, map(_strict_inside, parts)), None)
-
-
-def _strict(parts: Sequence[t.LogicalType]) -> str | None:
-    return None if all(part.nullable for part in parts) else "a part of it is NOT NULL"
-
-
 def _strict_row(kind: t.LogicalType) -> str | None:
     """Tell that a field of a row is NOT NULL; what is inside of collections is not when the table is made."""
     if not isinstance(kind, t.RowType):
         return None
     parts = tuple(field.type for field in kind.fields)
-    return _strict(parts) or next(filter(None, map(_strict_row, parts)), None)
+    return strict_part(parts) or next(filter(None, map(_strict_row, parts)), None)
 
 
 # --- reasons ---
@@ -290,7 +255,7 @@ def _reasons(form: _Form) -> Iterator[str]:
         for part in t.parts_of(column.type):
             if isinstance(part, _NOT_WRITTEN):
                 yield f"column {quote(column.name)} is of type {part}"
-        if column.name in form.partitions and not isinstance(column.type, _PARTITIONED_BY):
+        if column.name in form.partitions and not isinstance(column.type, PARTITIONED_BY):
             yield f"the table is partitioned by column {quote(column.name)} of type {column.type}"
 
 

@@ -48,9 +48,7 @@ from penstock.connector.delta.table import (
 )
 from penstock.connector.delta.task_commit import (
     UncommittedFiles,
-    collect_files,
     commit_files,
-    count_rows,
     read_files,
     remove_files,
 )
@@ -66,6 +64,7 @@ from penstock.connector.spark.sink.micro_batch import (
     micro_batch_query,
     saved_query_id,
 )
+from penstock.connector.spark.sink.task_files import collect_files, count_rows
 
 NOTE = "penstock"
 LOOK_BACK = 100

@@ -150,9 +150,9 @@ def manifest_of(
     staging: str,
     default_partition: str,
 ) -> Manifest:
-    """Name the files that Spark has staged: by writer, batch and number, so that no two batches collide.
+    """Name the files that Spark or tasks have staged: by writer, batch and number, so that no two batches collide.
 
-    `stage_records` has the bytes of each.
+    `staged` has the bytes of each.
     """
     files = []
     rows = sorted(path for path in staged if not is_hidden(path.rpartition("/")[2]))

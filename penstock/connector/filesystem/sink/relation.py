@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.identifier import quoted
+from penstock.catalog.model.identifier import quoted, spark_literal
 from penstock.catalog.model.table import Table
 from penstock.connector.capabilities import SparkRelation
 from penstock.connector.filesystem.sink.target import FileTarget
@@ -25,7 +25,7 @@ class WrittenFiles:
     target: FileTarget
 
     def relation(self, spark: SparkSession) -> SparkRelation | None:
-        """Return the folder as a relation; partition columns have their declared types."""
+        """Return the folder as a relation; partition columns have their declared types, and NULL by its folder."""
         table, root = self.table, self.target.root
         kind = table.option_map["format"]
         if kind == "csv":
@@ -35,8 +35,10 @@ class WrittenFiles:
             )
         if not hadoop_files.exists(spark, root):
             return None
+        null = spark_literal(self.target.default_partition)
         partitions = ", ".join(
-            f"CAST({quoted(c.name)} AS {spark_type(c.type).simpleString()}) AS {quoted(c.name)}"
+            f"CAST(NULLIF(CAST({quoted(c.name)} AS STRING), {null}) AS {spark_type(c.type).simpleString()}) "
+            f"AS {quoted(c.name)}"
             for c in table.schema.physical
             if c.name in table.partition_keys
         )

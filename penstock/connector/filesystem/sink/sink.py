@@ -1,6 +1,6 @@
-"""Writing files exactly once: staged by Spark, listed in a manifest, then moved into place.
+"""Writing files exactly once: staged by Spark or by reading tasks, listed in a manifest, then moved into place.
 
-    _penstock/<writer>/<batch>-<attempt>/  1 Spark writes the batch here; each attempt has a folder of its own
+    _penstock/<writer>/<batch>-<attempt>/  1 the batch is written here; each attempt has a folder of its own
     _penstock/<writer>/<batch>.json        2 the manifest, whole or not there: from now on the batch is decided
     part-<writer>-<batch>-<n>.json         3 each file is renamed, and looked at in its place
     day=2026-01-31/_SUCCESS                4 the folder's success file, where one is asked for
@@ -38,9 +38,11 @@ from penstock.connector.contract import (
     Sink,
     SinkCapabilities,
     SinkSettings,
+    TaskWriter,
     check_lease,
 )
 from penstock.connector.failpoints import reach
+from penstock.connector.file_output import FileOutput, FilledColumn, TaskOutput, WrittenByEngine
 from penstock.connector.filesystem.sink.manifest import (
     LEDGER_FOLDER,
     Manifest,
@@ -59,16 +61,17 @@ from penstock.connector.filesystem.sink.publish import (
     visible_files,
 )
 from penstock.connector.filesystem.sink.target import FileTarget
+from penstock.connector.filesystem.sink.task_output import task_output
 from penstock.connector.spark import hadoop_files
 from penstock.connector.spark.sink.last_batch import LastBatch, is_written
 from penstock.connector.spark.sink.micro_batch import batch_digest, discard_batch, micro_batch_query
 from penstock.connector.spark.sink.target_rows import check_complete, target_rows
+from penstock.connector.spark.sink.task_files import collect_files, count_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
-
 
 INSERT = "insert-"
 """Writers of INSERT .. VALUES, which have no checkpoint."""
@@ -130,18 +133,36 @@ class FilesystemSink(Sink, TableEditor):
         """Start the streaming query."""
         return micro_batch_query(frame, settings, self.write_batch)
 
+    @property
+    def task_writer(self) -> FilesystemTaskWriter | None:
+        """Tasks write Parquet."""
+        if self.target.format.source != "parquet":
+            return None
+        return FilesystemTaskWriter(sink=self)
+
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:
         """Add the files of a micro-batch. Raises StateMismatchError where the folder is not the checkpoint's."""
+        self._write_batch(batch, partial(self._stage, frame), partial(discard_batch, frame))
+
+    def write_files(self, files: DataFrame, batch: MicroBatch) -> None:
+        """Add the files that tasks write for a micro-batch. Raises as `write_batch`."""
+        self._write_batch(batch, partial(self._stage_files, files), partial(count_rows, files))
+
+    def _write_batch(
+        self,
+        batch: MicroBatch,
+        stage: Callable[[LastBatch, str], Manifest],
+        pass_over: Callable[[], None],
+    ) -> None:
         spark, writer = batch.spark, writer_name(batch)
         digest = batch_digest(batch)
         with self._explained():
             known = self._newest(spark, writer)
             last = None if known is None else known.batch
             if is_written(last, batch, digest, target=f"folder {self.target.shown}"):
-                discard_batch(frame)
+                pass_over()
             else:
-                last = LastBatch(batch_id=batch.batch_id, digest=digest)
-                staged = self._stage(frame, last, writer)
+                staged = stage(LastBatch(batch_id=batch.batch_id, digest=digest), writer)
                 batch.check_lease()
                 known = self._decide(spark, staged, writer)
             assert known is not None, "what is written has a manifest"
@@ -244,12 +265,8 @@ class FilesystemSink(Sink, TableEditor):
         spark, staging = frame.sparkSession, staging_name(batch.batch_id, uuid4().hex[:8])
         folder = self._ledger(writer, staging)
         rows = self._shaped(target_rows(frame, self.target.schema))
-        try:
+        with _removed_on_failure(spark, folder):
             self._save(rows, folder)
-        except BaseException:
-            with suppress(Exception):  # the reason is told, not what came of tidying up
-                hadoop_files.delete(spark, folder)
-            raise
         staged = {
             name: size for name, size in hadoop_files.list_files(spark, folder).items() if size
         }
@@ -262,6 +279,22 @@ class FilesystemSink(Sink, TableEditor):
         )
         hadoop_files.sync(spark, folder, (file.staged for file in manifest.files))
         return manifest
+
+    def _stage_files(self, files: DataFrame, batch: LastBatch, writer: str) -> Manifest:
+        """Have tasks write their files to the staging folder, durably, and list them."""
+        spark, staging = files.sparkSession, staging_name(batch.batch_id, uuid4().hex[:8])
+        folder = self._ledger(writer, staging)
+        with _removed_on_failure(spark, folder):
+            hadoop_files.make_directory(spark, folder)
+            written = collect_files(files, f"{LEDGER_FOLDER}/{writer}/{staging}")
+        reach("files-written")
+        return manifest_of(
+            {file.path: file.size_bytes for file in written},
+            batch,
+            writer=writer,
+            staging=staging,
+            default_partition=self.target.default_partition,
+        )
 
     def _save(self, rows: DataFrame, folder: str) -> None:
         made = rows.write.format(self.target.format.source).options(**self.target.format.options)
@@ -384,6 +417,40 @@ class FilesystemSink(Sink, TableEditor):
             raise SinkError(
                 f"{self.target.owner}: {self.target.shown} cannot be written: {_JAVA_CLASS.sub('', text)}"
             ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesystemTaskWriter(TaskWriter):
+    """Takes the files of tasks for the table of a sink (`TaskWriter`)."""
+
+    sink: FilesystemSink
+
+    def output(
+        self,
+        filled: Sequence[FilledColumn],
+        spark: SparkSession | None = None,
+        checkpoint: str | None = None,  # noqa: ARG002  of the contract
+    ) -> FileOutput | WrittenByEngine:
+        """Decide by the table's definition, and the settings of the session."""
+        return task_output(self.sink.target, filled, spark)
+
+    def start(self, files: DataFrame, settings: SinkSettings, output: TaskOutput) -> StreamingQuery:  # noqa: ARG002  of the contract
+        """Start the streaming query."""
+        return micro_batch_query(files, settings, self.sink.write_files)
+
+    def write_batch(self, files: DataFrame, batch: MicroBatch, output: TaskOutput) -> None:  # noqa: ARG002  of the contract
+        """Move the files of a micro-batch into place. Raises as the sink's `write_batch`."""
+        self.sink.write_files(files, batch)
+
+
+@contextmanager
+def _removed_on_failure(spark: SparkSession, folder: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # the reason is told, not what came of tidying up
+            hadoop_files.delete(spark, folder)
+        raise
 
 
 def _is_over(owner: Owner | None, *, alone: bool) -> bool:

@@ -90,7 +90,7 @@ _READING = (
         flink="an option of reading",
     ),
 )
-_PARQUET_CODEC: Option[str | None] = optional(
+PARQUET_CODEC: Option[str | None] = optional(
     enum_type("UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4", "LZ4_RAW"),
     "parquet.compression",
     "how written files are compressed; default SNAPPY",
@@ -104,7 +104,7 @@ _ORC_CODEC: Option[str | None] = optional(
 )
 _OPTIONS: Mapping[str, tuple[Option[Any], ...]] = {
     "csv": (_DELIMITER, _QUOTE, _NO_QUOTE, _ESCAPE, _NULL, *_READING),
-    "parquet": (_PARQUET_CODEC,),
+    "parquet": (PARQUET_CODEC,),
     "orc": (_ORC_CODEC,),
 }
 _NEVER = (t.TimeType, t.IntervalYearMonthType, t.IntervalDaySecondType)
@@ -202,7 +202,7 @@ def _csv(fields: Fields, resolved: Resolved, owner: str) -> FileFormat:
 
 
 def _parquet(fields: Fields, resolved: Resolved, owner: str) -> FileFormat:  # noqa: ARG001  of its kind
-    return FileFormat(source="parquet", options=_compression(resolved.get(_PARQUET_CODEC)))
+    return FileFormat(source="parquet", options=_compression(resolved.get(PARQUET_CODEC)))
 
 
 def _orc(fields: Fields, resolved: Resolved, owner: str) -> FileFormat:  # noqa: ARG001  of its kind
@@ -250,12 +250,16 @@ _ONLY_PROCESS_TIME = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """How files are written. `success_file` is None where folders are not committed."""
+    """How files are written. `success_file` is None where folders are not committed.
+
+    `by_tasks`: the tasks that read rows may write the Parquet files of a stream, else Spark does.
+    """
 
     parallelism: int | None = None
     max_rows_per_file: int | None = None
     shuffle_by_partition: bool = False
     success_file: str | None = None
+    by_tasks: bool = True
 
 
 def read_sink_options(resolved: Resolved, *, partitioned: bool, owner: str) -> SinkOptions:
@@ -278,6 +282,7 @@ def read_sink_options(resolved: Resolved, *, partitioned: bool, owner: str) -> S
         max_rows_per_file=resolved.at_least_one(o.MAX_ROWS_PER_FILE, owner=owner),
         shuffle_by_partition=resolved.get(o.SHUFFLE_BY_PARTITION),
         success_file=_success_file(resolved, partitioned=partitioned, owner=owner),
+        by_tasks=resolved.get(o.WRITER) != "spark",
     )
 
 

@@ -95,6 +95,15 @@ SHUFFLE_BY_PARTITION = Option(
     default=False,
     doc="whether rows of one folder go to one task, so that a batch adds one file to a folder",
 )
+WRITER = Option(
+    key="sink.writer",
+    type=enum_type("auto", "spark"),
+    default="auto",
+    doc="who writes the Parquet files of a stream: 'auto', the tasks that read the rows where the query takes values "
+    "and conditions that they compute and the folder is one of this machine, else Spark, as EXPLAIN says; 'spark' in "
+    "each case. Spark writes the other formats",
+    flink=None,
+)
 COMMIT_TRIGGER = Option(
     key="sink.partition-commit.trigger",
     type=enum_type("process-time", "partition-time"),
@@ -216,6 +225,7 @@ SINK_OPTIONS: tuple[Option[Any], ...] = (
     SINK_PARALLELISM,
     MAX_ROWS_PER_FILE,
     SHUFFLE_BY_PARTITION,
+    WRITER,
     COMMIT_TRIGGER,
     COMMIT_DELAY,
     COMMIT_POLICY,

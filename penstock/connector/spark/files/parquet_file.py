@@ -48,7 +48,8 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
 class ParquetFile:
     """Writes one file of a table. The task's thread.
 
-    `path` is that in the table's folder, and names a file that is not there yet; `mode` are its rights.
+    `path` is that in the table's folder, and names a file that is not there yet; `mode` are its rights. `rows` counts
+    what was written.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class ParquetFile:
         self._relative = path
         self._columns = columns
         self._partition = partition
-        self._rows = 0
+        self.rows = 0
         self._counted = Counted()
         self._footers: list[pq.FileMetaData] = []
         schema = pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
@@ -86,7 +87,7 @@ class ParquetFile:
         for batch in rows.to_batches():
             self._counted.add(self._columns, batch.columns)
         self._writer.write_table(rows, row_group_size=ROW_GROUP_ROWS)
-        self._rows += rows.num_rows
+        self.rows += rows.num_rows
 
     def finish(self) -> WrittenFile:
         """Complete the file, which is not durable yet."""
@@ -96,7 +97,7 @@ class ParquetFile:
         return WrittenFile(
             path=self._relative,
             size_bytes=self._path.stat().st_size,
-            rows=self._rows,
+            rows=self.rows,
             statistics=file_statistics(footer, self._columns, self._counted),
             partition=self._partition,
         )

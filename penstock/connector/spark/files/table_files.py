@@ -99,7 +99,7 @@ class TableFiles:
         """Complete the files and make them durable; without rows there is none."""
         self._write_groups()
         while self._open:
-            self._complete_oldest()
+            self._complete(next(iter(self._open)))
         if self._written:
             self._sync(self._folder, [file.path for file in self._written])
         return self._written
@@ -132,10 +132,20 @@ class TableFiles:
         rows = pa.Table.from_batches(self._held, schema=self._schema)
         self._held, self._held_rows, self._held_bytes = [], 0, 0
         if not self._by:
-            self._file(()).write(rows)
+            self._add((), rows)
             return
         for partition, part in self._partitions(rows):
-            self._file(partition).write(part)
+            self._add(partition, part)
+
+    def _add(self, partition: Partition, rows: pa.Table) -> None:
+        most = self._output.max_rows_per_file
+        while rows.num_rows:
+            file = self._file(partition)
+            part = rows if most is None else rows.slice(0, most - file.rows)
+            file.write(part)
+            rows = rows.slice(part.num_rows)
+            if file.rows == most:
+                self._complete(partition)
 
     def _partitions(self, rows: pa.Table) -> Iterator[tuple[Partition, pa.Table]]:
         """Return the rows of each partition, in their order; the values of a column are looked at once."""
@@ -180,15 +190,14 @@ class TableFiles:
         file = self._open.pop(partition, None)
         if file is None:
             if len(self._open) >= MOST_OPEN_FILES:
-                self._complete_oldest()
+                self._complete(next(iter(self._open)))
             file = self._opened(partition)
         self._open[partition] = file
         return file
 
-    def _complete_oldest(self) -> None:
-        oldest = next(iter(self._open))
-        self._written.append(self._open[oldest].finish())
-        del self._open[oldest]
+    def _complete(self, partition: Partition) -> None:
+        self._written.append(self._open[partition].finish())
+        del self._open[partition]
 
     def _opened(self, partition: Partition) -> ParquetFile:
         below = "/".join([*(value.folder for value in partition), self._name.format(uuid4())])

@@ -7,7 +7,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,7 +41,7 @@ _BATCH_ID = "streaming.sql.batchId"
 PASSED_OVER = "penstock.batchPassedOver"
 """A property of the jobs of a batch that its table has already: rows are read and counted, and no file is written."""
 BATCH_OF_SINK = "penstock.batchOfSink"
-"""A property of the jobs of a batch: what the sink says of it to its tasks."""
+"""A property of the jobs of a batch: what the sink says of it to its tasks; of files, the folder below the output's."""
 _LETTERS = "where its bad records belong"
 _ORDER = "which rows came first"
 
@@ -176,6 +176,8 @@ class TaskFiles:
         context = TaskContext.get()
         passed_over = context is not None and context.getLocalProperty(PASSED_OVER) is not None
         if output is not None and not passed_over:
+            below = None if context is None else context.getLocalProperty(BATCH_OF_SINK)
+            output = replace(output, folder=f"{output.folder}/{below}") if below else output
             self._files = TableFiles(
                 output,
                 0 if context is None else context.partitionId(),

@@ -366,3 +366,25 @@ def test_the_empty_text_is_null_also_where_that_is_refused(tmp_path: Path) -> No
     files = opened(output)
     with pytest.raises(SinkError, match=r"NOT NULL constraint violated for column: p\."):
         files.write(batch_of(output, ("",)))
+
+
+@pytest.mark.parametrize("partitions", [(), ("Tablename",)])
+def test_a_file_is_complete_with_its_most_rows(
+    tmp_path: Path, partitions: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many come at once; of a partition each file has so many but the last."""
+    monkeypatch.setattr(table_files, "HELD_ROWS", 5)
+    file = opened(output_into(tmp_path, partitions=partitions, max_rows_per_file=4))
+    read = rows(0, 21)
+    read = read.set_column(1, "name", pa.repeat(pa.scalar("a"), 21))
+    for first in range(0, 21, 7):
+        file.write(read.slice(first, 7))
+    written = file.finish()
+    found = [
+        each
+        for one in written
+        for each in pq.ParquetFile(tmp_path / one.path).read()["Tableid"].to_pylist()
+    ]
+
+    assert [one.rows for one in written] == [4, 4, 4, 4, 4, 1]
+    assert sorted(found) == list(range(21))
