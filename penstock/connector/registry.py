@@ -122,6 +122,14 @@ _ENGINE_JARS = ("penstock.connector.delta.connector:delta_jar_set",)
 
 _PROCESS_JARS = ("penstock.connector.kafka.broker.broker:broker_jar_set",)
 
+_READERS = (
+    "penstock.connector.formats.json.format",
+    "penstock.connector.kafka.source.metadata_client",
+    "penstock.connector.kafka.source.reader",
+    "penstock.connector.kafka.source.source",
+)
+"""Imported before anyone asks, where that is done once for all queries of a session: what most of them read by."""
+
 _INTERNAL = (
     ("fixture", "penstock.connector.testing.connector:FixtureConnector"),
     ("information-schema", "penstock.connector.information_schema:InformationConnector"),
@@ -135,6 +143,11 @@ tables that are found in catalogs have the other two.
 def built_in_names() -> tuple[str, ...]:
     """Return the names of Penstock's own connectors, sorted."""
     return tuple(sorted(name for name, _ in _BUILT_IN))
+
+
+def reader_modules() -> tuple[str, ...]:
+    """Return the modules by which most queries read, for a process that others are forked from."""
+    return _READERS
 
 
 def connector_names() -> tuple[str, ...]:

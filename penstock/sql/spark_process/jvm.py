@@ -29,6 +29,7 @@ from penstock.catalog.secrets.private_folder import make_data_folder
 from penstock.connector.spark.internals import adopt_gateway, running_context
 from penstock.sql.clock import SystemClock
 from penstock.sql.spark_process.class_path import with_archive, with_java_options
+from penstock.sql.spark_process.python_processes import end_fork_server
 from penstock.sql.spark_process.spark_session import PRIVATE_UMASK, UMASK
 
 MAX_LOGS = 10
@@ -130,6 +131,7 @@ def end_jvm(timeout_s: float = END_TIMEOUT_S) -> None:
             context.stop()
         if gateway is not None:
             gateway.shutdown()
+    end_fork_server()
     process = getattr(gateway, "proc", None)
     if process is None:
         return

@@ -1,20 +1,27 @@
 """The interpreter of Spark's Python processes: that it has what they need, and from where it imports PySpark.
 
-Each query starts some: to plan its source, to fork workers from. Used by `spark_session.py`.
+Each query starts some: to plan its source, to fork workers from. On Linux they are forked from one process that has
+imported what they need (`fork_server.py`). Used by `spark_session.py`; `jvm.py` ends it.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 
 from penstock.catalog.errors import ConfigError
+from penstock.connector.jvm.interrupts import interrupts_deferred
+from penstock.connector.spark.internals import running_context
 from penstock.sql.spark_process.class_path import installed_spark, spark_home
+from penstock.sql.spark_process.fork_client import SERVER
 
 INTERPRETER = "PYSPARK_PYTHON"
 """PySpark's variable; a session takes it when it starts."""
@@ -24,6 +31,70 @@ STARTED = "PENSTOCK_WORKER_PYTHON"
 
 SCRIPT = Path(__file__).with_name("python")
 """Starts an interpreter that imports the installed PySpark, in place of an archive of its sources."""
+
+
+SERVER_SCRIPT = Path(__file__).with_name("fork_server.py")
+
+OF_SPARK = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "YES"}
+"""What Spark and its scripts set for a Python process before it starts."""
+
+SEARCH_PATH = "PYTHONPATH"
+
+END_TIMEOUT_S = 5.0
+
+
+@dataclass(slots=True)
+class _ForkServer:
+    """The fork server of this process's Spark, and the pipe whose end ends it."""
+
+    process: subprocess.Popen[bytes] | None = None
+    alive: int = -1
+
+    def start(self) -> str | None:
+        """Start one, unless a Spark runs that has the one from before or none; the path of its socket."""
+        if os.environ.get(SERVER) == "0" or sys.platform != "linux" or running_context()[1]:
+            return None
+        self.end()
+        path = str(Path(mkdtemp(prefix="penstock-fork-")) / "socket")  # mode 0700
+        environment = os.environ | OF_SPARK | {SERVER: path, STARTED: sys.executable}
+        if not environment.get(SEARCH_PATH):
+            environment.pop(SEARCH_PATH, None)  # as the script leaves it
+        closed, self.alive = os.pipe()
+        try:
+            with interrupts_deferred():
+                self.process = subprocess.Popen(
+                    [sys.executable, "-P", SERVER_SCRIPT, path, str(closed)],
+                    env=environment,
+                    pass_fds=[closed],
+                    start_new_session=True,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+        finally:
+            os.close(closed)
+        return path
+
+    def end(self) -> None:
+        """End it; processes that were forked end with Spark."""
+        process, self.process = self.process, None
+        if process is None:
+            return
+        os.close(self.alive)
+        try:
+            process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+_FORK_SERVER = _ForkServer()
+atexit.register(_FORK_SERVER.end)
+
+
+def end_fork_server() -> None:
+    """End the process from which Spark's Python processes are forked, where there is one."""
+    _FORK_SERVER.end()
 
 
 @contextmanager
@@ -37,16 +108,22 @@ def python_environment(*, in_process: bool) -> Iterator[None]:
     if not in_process or not _imports_installed(python):
         yield
         return
-    before = os.environ.get(STARTED)
+    before = {name: os.environ.get(name) for name in (STARTED, SERVER)}
+    path = _FORK_SERVER.start()
     os.environ[STARTED], os.environ[INTERPRETER] = sys.executable, str(SCRIPT)
+    if path is not None:
+        os.environ[SERVER] = path
+    else:
+        os.environ.pop(SERVER, None)  # a user's "0"
     try:
         yield
     finally:
         os.environ[INTERPRETER] = python
-        if before is None:
-            del os.environ[STARTED]
-        else:
-            os.environ[STARTED] = before
+        for name, value in before.items():
+            if value is not None:
+                os.environ[name] = value
+            else:
+                os.environ.pop(name, None)
 
 
 def _imports_installed(python: str) -> bool:

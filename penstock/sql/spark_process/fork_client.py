@@ -1,0 +1,71 @@
+"""What Spark starts as a Python process: asks the fork server for one, and stands for it until it ends.
+
+The script `python` runs it as a file, without the folders of packages: it costs ten milliseconds. It becomes an
+interpreter of its own where no fork server answers, or the environment is another one.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import sys
+
+ANSWER_TIMEOUT_S = 4.0
+"""Spark waits ten seconds for a process; an interpreter that starts after this has the rest."""
+
+SERVED = ("pyspark.daemon", "pyspark.sql.streaming.python_streaming_source_runner")
+"""Modules that Spark starts; others are no process of Spark's."""
+
+SERVER = "PENSTOCK_FORK_SERVER"
+"""The variable that has the path of the fork server's socket."""
+
+ASKED, BEGIN = b"?", b"!"
+
+
+def main() -> None:
+    """Be the process of `python ARGUMENTS`."""
+    python, arguments = sys.argv[1], sys.argv[2:]
+    path = os.environ.get(SERVER)
+    if path and arguments[:1] == ["-m"] and arguments[1:2] and arguments[1] in SERVED:
+        status = forked(path, arguments[1:])
+        if status is not None:
+            os._exit(status)
+    os.execv(python, [python, *arguments])  # noqa: S606  as Spark asked
+
+
+def forked(path: str, arguments: list[str]) -> int | None:
+    """Have a process forked that takes this one's files, and wait for its end; None where there is none."""
+    server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        server.settimeout(ANSWER_TIMEOUT_S)
+        server.connect(path)
+        files = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+        server.sendmsg([ASKED], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
+        request = _request(arguments)
+        server.sendall(len(request).to_bytes(4, "big") + request)
+        if server.recv(1) != BEGIN:
+            return None
+        server.sendall(
+            BEGIN
+        )  # from here on there is a process: none before, should this one have given up
+    except OSError:
+        return None
+    server.settimeout(None)
+    try:
+        status = server.recv(1)
+    except OSError:
+        status = b""
+    return status[0] if status else 1
+
+
+def _request(arguments: list[str]) -> bytes:
+    umask = os.umask(0)
+    os.umask(umask)
+    environment = [name + b"=" + value for name, value in os.environb.items()]
+    folder = os.getcwdb()  # noqa: PTH109  pathlib costs as much as all else in here
+    head = [folder, str(umask).encode(), str(len(arguments)).encode()]
+    return b"\0".join([*head, *map(os.fsencode, arguments), *environment])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""The process that Spark's Python processes are forked from, with the modules of a query imported once.
+
+Started as a file by `python_processes.py` beside Spark's Java process; asked by `fork_client.py`, through a socket in a
+folder of this user alone. It ends with the process that started it, whose end closes a pipe.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import runpy
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from penstock.connector.registry import reader_modules
+from penstock.sql.spark_process.fork_client import BEGIN, SERVED
+
+MODULES = (
+    *SERVED,
+    "pyspark.worker",
+    "pyspark.sql.worker.create_data_source",
+    "pyspark.sql.worker.lookup_data_sources",
+    "pyspark.sql.worker.plan_data_source_read",
+    "penstock.connector.spark.source.data_source",
+)
+"""What every query's processes import."""
+
+REQUEST_TIMEOUT_S = 2.0
+"""For the rest of a request that has begun."""
+
+MAX_REQUEST_BYTES = 4 << 20
+"""Of arguments and environment; Linux allows two megabytes."""
+
+SPARKS_OWN = (
+    "OLDPWD",
+    "PWD",
+    "PYSPARK_",
+    "PYTHON_",
+    "SHLVL",
+    "SPARK_",
+    "_",
+)
+"""How names of variables begin that Spark and its scripts set anew for each process, which reads them when it runs."""
+
+LIBRARIES_READ = {"OMP_NUM_THREADS": "1"}
+"""Variables that libraries read when they are loaded: Spark sets this one for tasks, and not for planning."""
+
+
+ALLOCATOR = "JE_ARROW_MALLOC_CONF"
+"""Settings of the allocator that comes with Arrow, whose thread would not go with a fork."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A process as Spark asked for it."""
+
+    folder: str
+    umask: int
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Born:
+    """In a new process: what it has to become."""
+
+    request: Request
+    client: socket.socket
+    files: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class ForkServer:
+    """Forks processes until `alive` is closed at its other end."""
+
+    listening: socket.socket
+    alive: int
+    clients: dict[int, socket.socket | None] = field(default_factory=dict)
+    """By the process that each stands for; None is one that has ended before it."""
+
+    def serve(self) -> Born | None:
+        """Return in each process that is forked, with what it has to become; None at the end."""
+        ended, wakeup = socket.socketpair()
+        ended.setblocking(False)
+        wakeup.setblocking(False)
+        signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _wake)
+        while True:
+            poller = select.poll()
+            for one in (self.alive, ended.fileno(), self.listening.fileno()):
+                poller.register(one, select.POLLIN)
+            for waiting in filter(None, self.clients.values()):
+                poller.register(waiting.fileno(), select.POLLRDHUP)
+            ready = {number for number, _ in poller.poll()}
+            if self.alive in ready:
+                return None
+            if ended.fileno() in ready:
+                with suppress(BlockingIOError):
+                    ended.recv(1024)
+                self._bury()
+            for process, client in self.clients.items():
+                if client is not None and client.fileno() in ready:  # Spark has ended it
+                    os.kill(process, signal.SIGTERM)
+                    client.close()
+                    self.clients[process] = None
+            if self.listening.fileno() in ready and (born := self._answer()):
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for held in filter(None, (ended, wakeup, self.listening, *self.clients.values())):
+                    held.close()
+                os.close(self.alive)
+                return born
+
+    def _bury(self) -> None:
+        """Tell clients whose process has ended."""
+        while self.clients:
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if not process:
+                return
+            if client := self.clients.pop(process):
+                with suppress(OSError):
+                    client.sendall(bytes([os.waitstatus_to_exitcode(status) & 0xFF]))
+                client.close()
+
+    def _answer(self) -> Born | None:
+        """Fork a process for the next client; what it becomes is returned there."""
+        try:
+            client, _ = self.listening.accept()
+        except OSError:
+            return None  # it waits no longer
+        client.settimeout(REQUEST_TIMEOUT_S)
+        files: list[int] = []
+        try:
+            asked, files, _, _ = socket.recv_fds(client, 1, 3)
+            request = _read_request(client) if asked and len(files) == 3 else None
+            if request is not None and fits(request.environment, os.environ):
+                process = os.fork()
+                if not process:
+                    return Born(request, client, tuple(files))
+                self.clients[process] = client
+        except (OSError, ValueError):
+            pass  # the client becomes an interpreter of its own
+        if client not in self.clients.values():
+            client.close()
+        for one in files:
+            os.close(one)
+        return None
+
+
+def fits(wanted: dict[str, str], present: Mapping[str, str]) -> bool:
+    """Return whether a process of an environment would have imported all as this one has."""
+    differ = {
+        name
+        for name in wanted.keys() | present.keys()
+        if wanted.get(name) != present.get(name) and not name.startswith(SPARKS_OWN)
+    }
+    return all(wanted.get(name, LIBRARIES_READ.get(name)) == present.get(name) for name in differ)
+
+
+def become(born: Born) -> None:
+    """Run the module of a request in this new process, as `python -m` does. Raises SystemExit."""
+    request = born.request
+    born.client.settimeout(None)
+    born.client.sendall(BEGIN)
+    if born.client.recv(1) != BEGIN:
+        os._exit(1)  # the client waits no longer
+    born.client.close()
+    for number, file in enumerate(born.files):
+        os.dup2(file, number)
+        os.close(file)
+    os.umask(request.umask)
+    os.chdir(request.folder)
+    os.environ.clear()
+    os.environ.update(request.environment)
+    time.tzset()
+    if not os.environ.get("PYTHONSAFEPATH"):
+        sys.path.insert(0, request.folder)
+    module = request.arguments[0]
+    sys.argv[:] = request.arguments
+    sys.modules.pop(module, None)  # runs as __main__
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def main() -> None:
+    """Serve at a path until a pipe is closed."""
+    path, alive = sys.argv[1:]
+    born = None
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(path)
+        listening.listen()
+        preload()
+        born = ForkServer(listening, int(alive)).serve()
+    if born is not None:
+        become(born)
+    else:
+        shutil.rmtree(Path(path).parent, ignore_errors=True)
+
+
+def preload() -> None:
+    """Import what queries need, apart from what garbage is collected of. Raises OSError where that starts threads."""
+    before = dict(os.environ)
+    os.environ[ALLOCATOR] = ",".join(
+        filter(None, [before.get(ALLOCATOR), "background_thread:false"])
+    )
+    for name in (*MODULES, *reader_modules()):
+        importlib.import_module(name)
+    os.environ.clear()
+    os.environ.update(before)
+    if random := sys.modules.get("numpy.random"):
+        os.register_at_fork(after_in_child=random.seed)  # each process has numbers of its own
+    gc.collect()
+    gc.freeze()
+    if len([*Path("/proc/self/task").iterdir()]) > 1:
+        raise OSError("threads do not go with a fork")
+
+
+def _read_request(client: socket.socket) -> Request:
+    length = int.from_bytes(_read(client, 4), "big")
+    if length > MAX_REQUEST_BYTES:
+        raise ValueError("a request of no length that Linux allows")
+    folder, umask, count, *words = os.fsdecode(_read(client, length)).split("\0")
+    variables = (word.partition("=") for word in words[int(count) :])
+    return Request(
+        folder=folder,
+        umask=int(umask),
+        arguments=tuple(words[: int(count)]),
+        environment={name: value for name, _, value in variables},
+    )
+
+
+def _read(client: socket.socket, length: int) -> bytes:
+    found = b""
+    while len(found) < length:
+        more = client.recv(length - len(found))
+        if not more:
+            raise OSError("the client has ended")
+        found += more
+    return found
+
+
+def _wake(_number: int, _frame: FrameType | None) -> None:
+    """Let a signal interrupt the poll, by the wakeup descriptor."""
+
+
+if __name__ == "__main__":
+    main()

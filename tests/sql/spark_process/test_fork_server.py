@@ -1,0 +1,221 @@
+"""Spark's Python processes are forked from one that has imported what they need, or start as before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.sql.spark_process.fork_client import SERVER
+from penstock.sql.spark_process.fork_server import fits
+from penstock.sql.spark_process.python_processes import (
+    OF_SPARK,
+    SCRIPT,
+    SERVER_SCRIPT,
+    STARTED,
+)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it runs on Linux alone")
+
+TIMEOUT_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A fork server of a test, and how it is asked."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+    alive: int
+    environment: dict[str, str]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Running]:
+    """A fork server in a folder of its own."""
+    folder = tmp_path / "server"
+    folder.mkdir(mode=0o700)
+    path = str(folder / "socket")
+    environment = {**os.environ, **OF_SPARK, SERVER: path, STARTED: sys.executable}
+    closed, alive = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-P", SERVER_SCRIPT, path, str(closed)],
+        env=environment,
+        pass_fds=[closed],
+        stdin=subprocess.DEVNULL,
+    )
+    os.close(closed)
+    try:
+        while not (folder / "socket").exists():
+            assert process.poll() is None, "it has started"
+        yield Running(process, folder, alive, environment)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        os.close(alive)
+
+
+@contextmanager
+def daemon(environment: dict[str, str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A daemon of PySpark as Spark starts it, and the process that it really is."""
+    secret = {"PYTHON_WORKER_FACTORY_SECRET": "told"}
+    process = subprocess.Popen(
+        [SCRIPT, "-m", "pyspark.daemon", "pyspark.worker"],
+        env=environment | secret,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None, "started with a pipe"
+        port = int.from_bytes(process.stdout.read(4), "big")
+        with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as asked:
+            worker = int.from_bytes(asked.recv(4), "big")
+            really = parent(worker)
+        yield process, really
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def parent(process: int) -> int:
+    """The process that began another one."""
+    stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def ended(process: int) -> None:
+    """Wait for the end of a process that is no child of this one."""
+    try:
+        watched = os.pidfd_open(process)
+    except ProcessLookupError:
+        return
+    with os.fdopen(watched) as file:
+        import select
+
+        assert select.select([file], [], [], TIMEOUT_S)[0], "it ends"
+
+
+def test_a_process_is_forked(server: Running) -> None:
+    """It has the files of the process that Spark started, which stands for it."""
+    with daemon(server.environment) as (process, really):
+        assert really != process.pid
+        assert parent(really) == server.process.pid
+
+
+def test_a_process_ends_when_spark_closes_its_input(server: Running) -> None:
+    """As a daemon does; what stands for it ends with the status that a daemon has then."""
+    plain = {name: value for name, value in server.environment.items() if name != SERVER}
+    found = []
+    for environment in (server.environment, plain):
+        with daemon(environment) as (process, really):
+            assert process.stdin is not None, "started with a pipe"
+            process.stdin.close()
+            process.stdin = None
+            found.append(process.wait(TIMEOUT_S))
+            ended(really)
+
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_process_ends_when_spark_ends_what_stands_for_it(
+    server: Running, number: signal.Signals
+) -> None:
+    """The server notices, and goes on serving."""
+    with daemon(server.environment) as (process, really):
+        process.send_signal(number)
+        ended(really)
+    with daemon(server.environment) as (_, really):
+        assert parent(really) == server.process.pid
+
+
+def test_another_environment_has_an_interpreter_of_its_own(server: Running) -> None:
+    """What was imported may have read it."""
+    with daemon({**server.environment, "ARROW_USER_SIMD_LEVEL": "NONE"}) as (process, really):
+        assert really == process.pid
+
+
+def test_without_a_server_an_interpreter_starts(server: Running) -> None:
+    """One that was killed costs a start, no query."""
+    server.process.kill()
+    server.process.wait()
+    with daemon(server.environment) as (process, really):
+        assert really == process.pid
+
+
+def test_a_request_that_is_none_is_left(server: Running) -> None:
+    """The next one is served."""
+    for nonsense in (b"", b"?", b"?\xff\xff\xff\xff"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.connect(str(server.folder / "socket"))
+            socket.send_fds(client, [nonsense or b"-"], [0, 1, 2][: len(nonsense)])
+            client.shutdown(socket.SHUT_WR)
+            client.recv(1)
+    with daemon(server.environment) as (_, really):
+        assert parent(really) == server.process.pid
+
+
+def test_the_server_ends_with_the_process_that_started_it(server: Running) -> None:
+    """However that ends: its pipe is closed. Nothing is left in the temporary folder."""
+    copy = os.dup(server.alive)
+    os.close(server.alive)
+    os.dup2(copy, server.alive)  # the fixture's number stays one of this process
+    os.close(copy)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, server.alive)
+    os.close(null)
+
+    assert server.process.wait(TIMEOUT_S) == 0
+    assert not server.folder.exists()
+
+
+def test_a_folder_that_is_gone_ends_no_process(server: Running) -> None:
+    """Temporary folders are tidied by others, too."""
+    with daemon(server.environment) as (process, really):
+        shutil.rmtree(server.folder)
+        assert parent(really) == server.process.pid
+    with daemon(server.environment) as (process, really):
+        assert really == process.pid
+
+
+@pytest.mark.parametrize(
+    ("more", "fitting"),
+    [
+        ({"SPARK_ANYTHING": "1", "PYTHON_WORKER_FACTORY_PORT": "1"}, True),
+        ({"OMP_NUM_THREADS": "1"}, True),
+        ({"OMP_NUM_THREADS": "8"}, False),
+        ({"PYTHONPATH": "/of/a/user"}, False),
+        ({"TZ": "UTC"}, False),
+    ],
+)
+def test_what_spark_sets_for_a_process_does_not_matter(more: dict[str, str], fitting: bool) -> None:
+    """All else does: it may be read when a library is loaded."""
+    present = {"HOME": "/", "OMP_NUM_THREADS": "1"}
+
+    assert fits({"HOME": "/", **more}, present) is fitting
+
+
+@pytest.mark.spark
+def test_workers_of_spark_are_forked(spark: SparkSession) -> None:
+    """The environment of Spark's own processes is one that fits."""
+
+    def ancestors(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            found = Path(f"/proc/{os.getppid()}/cmdline").read_text(encoding="utf-8")
+            yield pa.RecordBatch.from_pydict({"command": [found]})
+
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(ancestors, "command STRING").collect()
+
+    assert SERVER_SCRIPT.name in row.command
