@@ -135,12 +135,13 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     from penstock.connector.delta.connector import delta_jars
     from penstock.connector.jvm.java import find_java
     from penstock.sql.spark_process.class_path import class_path_settings, with_archive
-    from penstock.sql.spark_process.python_processes import python_environment
+    from penstock.sql.spark_process.python_processes import python_environment, worker_memory
 
     failure_mark()  # the workers have it from the JVM's environment
     os.environ["JAVA_HOME"] = str(find_java().path)
     settings = {
         **class_path_settings(delta_jars(), {}, in_process=True),
+        **worker_memory(),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),

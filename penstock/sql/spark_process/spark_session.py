@@ -31,6 +31,7 @@ from penstock.sql.spark_process.python_processes import (
     INTERPRETER,
     check_interpreter,
     python_environment,
+    worker_memory,
 )
 
 _MODULE = "pyspark.sql.connect."
@@ -225,4 +226,5 @@ def _defaults(master: str) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(warehouse_folder()),
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.python.worker.faulthandler.enabled": "true",
+        **worker_memory(),
     } | ({"spark.driver.host": "127.0.0.1"} if master.startswith("local") else {})

@@ -16,10 +16,12 @@ from pyspark.sql import SparkSession
 from penstock.sql.spark_process import python_processes
 from penstock.sql.spark_process.class_path import installed_spark
 from penstock.sql.spark_process.python_processes import (
+    ALLOCATORS,
     INTERPRETER,
     SCRIPT,
     STARTED,
     python_environment,
+    worker_memory,
 )
 
 HOME = installed_spark()
@@ -113,6 +115,33 @@ def test_an_interpreter_is_started_as_it_is(
 
     with python_environment(in_process=why != "a cluster"):
         assert os.environ[INTERPRETER] == python
+
+
+def test_variables_of_allocators_that_a_user_set_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where both allocators are left alone, Spark gets nothing for them."""
+    for name in ALLOCATORS:
+        monkeypatch.delenv(name, raising=False)
+
+    assert worker_memory() == {f"spark.executorEnv.{n}": value for n, value in ALLOCATORS.items()}
+
+    for name in ALLOCATORS:
+        monkeypatch.setenv(name, "")
+
+    assert worker_memory() == {}
+
+
+@pytest.mark.spark
+def test_processes_of_spark_keep_their_memory(spark: SparkSession) -> None:
+    """The allocators of a worker read their variables when it starts."""
+
+    def found(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({n: [os.environ.get(n)] for n in ALLOCATORS})
+
+    columns = ", ".join(f"{name} STRING" for name in ALLOCATORS)
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(found, columns).collect()
+
+    assert row.asDict() == ALLOCATORS
 
 
 @pytest.mark.spark

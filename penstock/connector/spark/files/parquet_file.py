@@ -17,6 +17,11 @@ from penstock.connector.spark.files.file_statistics import Counted, file_statist
 ROW_GROUP_ROWS = 200_000
 """The most rows of a row group; readers give a task to each."""
 
+DICTIONARY_BYTES = 1 << 18
+"""The largest dictionary of a column in a row group. One with more different values is written plainly from there on:
+by Arrow's default of 1 MiB, a column without equal values pays four times as much for a dictionary that saves nothing.
+"""
+
 _WRITER = "org.apache.spark.version"
 """A key of the footer: by it Spark 3 knows that dates before 1582 are of the proleptic calendar."""
 _PROLEPTIC = "4.0.0"
@@ -77,6 +82,7 @@ class ParquetFile:
             schema,
             compression=compression,
             use_dictionary=_in_dictionaries(schema),
+            dictionary_pagesize_limit=DICTIONARY_BYTES,
             store_schema=False,
             store_decimal_as_integer=True,
             metadata_collector=self._footers,

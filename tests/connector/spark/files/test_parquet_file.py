@@ -11,7 +11,7 @@ import pytest
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.arrow import arrow_type
 from penstock.connector.file_output import FileColumn, stored_type
-from penstock.connector.spark.files.parquet_file import SUFFIXES, ParquetFile
+from penstock.connector.spark.files.parquet_file import DICTIONARY_BYTES, SUFFIXES, ParquetFile
 
 
 def opened(folder: Path, column: FileColumn, *, compression: str = "snappy") -> ParquetFile:
@@ -50,3 +50,18 @@ def test_floats_have_no_dictionary_and_other_leaves_do(tmp_path: Path) -> None:
         "v.m.key_value.value.f": False,
         "v.m.key_value.value.n": True,
     }
+
+
+def test_columns_without_equal_values_get_no_large_dictionary(tmp_path: Path) -> None:
+    """It is given up early, and the values are there all the same."""
+    column = FileColumn(name="v", type=parse_type("BIGINT"), source=None)
+    file = opened(tmp_path, column, compression="none")
+    values = pa.table({"v": range(100_000)})
+    assert values.nbytes > 2 * DICTIONARY_BYTES
+    file.write(values)
+    written = file.finish()
+
+    chunk = pq.read_metadata(tmp_path / written.path).row_group(0).column(0)
+    # the bound is looked at after some values, not after each
+    assert 0 < chunk.data_page_offset - chunk.dictionary_page_offset < 2 * DICTIONARY_BYTES
+    assert pq.read_table(tmp_path / written.path).equals(values)
