@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from penstock.connector.options.watermark import WatermarkSettings
     from penstock.connector.source.enumerator import MakeEnumerator, SplitEnumerator
     from penstock.connector.source.records import RecordsWithSplitIds
-    from penstock.connector.source.split import Discovery, Split, SplitOffsets
+    from penstock.connector.source.split import Discovery, Split, SplitOffsets, TaskSize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,10 +241,8 @@ class SourceKind(StrEnum):
 class SplitSource(Protocol):
     """A picklable description of a table's scan, the root of both sides (Flink's Source).
 
-    `bounded`: every split has a stop. `skips_bad_records`: a record that cannot be decoded is left out and
-    counted, else it fails the query. `tolerates_loss`: deleted records are counted and passed over, else they
-    fail the query. `discovery_interval_ms`: <= 0 is off. `max_records_per_batch`: None
-    leaves the choice to the engine. `parallelism`: number of tasks of a batch, None for one per split.
+    `bounded`: every split has a stop. Bad records that are not left out, and deleted ones that are not tolerated, fail
+    the query. Without `parallelism` a split is a task, and small ones share one up to `task_size`.
     """
 
     kind: ClassVar[Literal[SourceKind.SPLITS]] = SourceKind.SPLITS
@@ -293,7 +291,12 @@ class SplitSource(Protocol):
 
     @property
     def parallelism(self) -> int | None:
-        """Tasks of a batch; None is one per split."""
+        """Tasks of a batch; None is one per split, or for several small ones."""
+
+    @property
+    def task_size(self) -> TaskSize | None:
+        """Up to which size a task reads several splits; None where each is a task."""
+        return None
 
     @property
     def discovery_interval_ms(self) -> int:

@@ -30,6 +30,14 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSize:
+    """Up to how many positions a task reads of several splits; the begin of each counts as `opening` of them."""
+
+    positions: int
+    opening: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SplitOffsets:
     """The positions that a split holds now: `first` is the oldest one (inclusive), `end` is exclusive and stable.
 

@@ -60,7 +60,7 @@ write a (delta), takes [I]
       - computed: twice AS id * 2
       - filter: id > 3, by the tasks that read
       - watermark: at AS at - INTERVAL '1' SECOND (not followed: nothing waits for it)
-      - splits: a task for each, at most 100 records in a batch, new ones are looked for every 1 s
+      - splits: a task for each, small ones share one, at most 100 records in a batch, new ones are looked for every 1 s
       - end: none"""
     )
 

@@ -15,10 +15,15 @@ from penstock.connector.filesystem.table.table import FilesystemTable
 from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.source.coordinator.pull import PullingEnumerator
 from penstock.connector.source.enumerator import MakeEnumerator
+from penstock.connector.source.split import TaskSize
 
 if TYPE_CHECKING:
     from penstock.connector.filesystem.source.metadata_client import FileMetadataClient
     from penstock.connector.filesystem.source.reader import FileSplitReader
+
+
+TASK_SIZE = TaskSize(positions=1 << 20, opening=1 << 16)
+"""In bytes: some 20 ms of reading and decoding. At most sixteen files, each of which may be a request to a store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +76,11 @@ class FilesystemSource(SplitSource):
     def parallelism(self) -> int | None:
         """`scan.parallelism`."""
         return self.table.settings.parallelism
+
+    @property
+    def task_size(self) -> TaskSize:
+        """Positions are bytes; a compressed file, which may hold any number, is a task."""
+        return TASK_SIZE
 
     @property
     def discovery_interval_ms(self) -> int:

@@ -67,7 +67,7 @@ PATH_PATTERN: Option[str | None] = Option(
 PARALLELISM = optional(
     INT,
     "scan.parallelism",
-    "tasks of a batch; default one per file",
+    "tasks of a batch; default one per file, or for several small ones",
     flink="tasks of the source operator",
 )
 MAX_BYTES = Option(

@@ -18,12 +18,16 @@ from penstock.connector.kafka.table.fields import KafkaTable, metadata_of
 from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
 from penstock.connector.source.enumerator import MakeEnumerator
-from penstock.connector.source.split import Split
+from penstock.connector.source.split import Split, TaskSize
 
 if TYPE_CHECKING:
     from penstock.connector.kafka.source.decode import KafkaRecordDecoder
     from penstock.connector.kafka.source.metadata_client import KafkaMetadataClient
     from penstock.connector.kafka.source.reader import KafkaSplitReader
+
+
+TASK_SIZE = TaskSize(positions=10_000, opening=100)
+"""Some 20 ms of reading and decoding, about what a task costs before its first record."""
 
 
 def java_hash(text: str) -> int:
@@ -100,6 +104,11 @@ class KafkaSource(SplitSource):
     def parallelism(self) -> int | None:
         """`scan.parallelism`."""
         return self.table.settings.parallelism
+
+    @property
+    def task_size(self) -> TaskSize:
+        """Positions are records; one consumer reads all partitions of a task."""
+        return TASK_SIZE
 
     @property
     def discovery_interval_ms(self) -> int:

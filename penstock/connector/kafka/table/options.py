@@ -129,7 +129,7 @@ DISCOVERY_INTERVAL: Option[int | None] = Option(
 PARALLELISM = optional(
     INT,
     "scan.parallelism",
-    "tasks of a batch; default one per partition",
+    "tasks of a batch; default one per partition, or for several with few new records",
     flink="tasks of the source operator",
 )
 ON_DATA_LOSS = Option(

@@ -1,9 +1,14 @@
-"""Share the read limit of a batch between splits, and the ranges of splits between tasks."""
+"""Share the read limit of a batch between splits, and the ranges of splits between tasks.
+
+Tasks follow from the ranges alone, so that a batch that is run again has the same ones on any machine.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from penstock.connector.source.split import Split, TaskSize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +51,7 @@ def share(limit: int | None, backlog: Mapping[str, int]) -> dict[str, int]:
 
 
 def pack(ranges: Sequence[SplitRange], tasks: int | None) -> list[tuple[SplitRange, ...]]:
-    """Distribute the ranges over tasks. None is one task a split; else `tasks` tasks of about equal size.
+    """Distribute the ranges over tasks. None is one task a range; else `tasks` tasks of about equal size.
 
     With more tasks than splits long ranges are cut, so that several tasks read one split, each in order; with
     fewer, a task reads several splits.
@@ -74,6 +79,31 @@ def pack(ranges: Sequence[SplitRange], tasks: int | None) -> list[tuple[SplitRan
     if current:
         packed.append(tuple(current))
     return packed
+
+
+def gather(splits: Sequence[Split], size: TaskSize | None) -> list[tuple[Split, ...]]:
+    """Put small splits, in their order, into tasks up to a size; a larger one is a task, and without a size each is.
+
+    A task costs as much as thousands of records: a process, a connection, a file of the target.
+    """
+    gathered: list[tuple[Split, ...]] = []
+    room = 0
+    for split in splits:
+        needed = _needed(split, size)
+        if gathered and needed is not None and needed <= room:
+            gathered[-1] = (*gathered[-1], split)
+            room -= needed
+            continue
+        gathered.append((split,))
+        room = 0 if size is None or needed is None else size.positions - needed
+    return gathered
+
+
+def _needed(split: Split, size: TaskSize | None) -> int | None:
+    """Return what a split takes of a task; None where it has no end, or there is no size."""
+    if size is None or split.stop is None:
+        return None
+    return split.stop - split.start + size.opening
 
 
 def spread(ranges: Sequence[SplitRange], tasks: int) -> list[tuple[SplitRange, ...]]:

@@ -59,11 +59,17 @@ class SplitBatchReader(DataSourceReader):
 
 
 def plan_read(scan: Scan, source: SplitSource, *, tasks: int | None) -> Sequence[TaskPartition]:
-    """Plan the read of a scan to its stops, else to the present ends; `tasks` None is one a split."""
+    """Plan the read of a scan to its stops, else to the present ends; `tasks` None is one a split of some size."""
     executor = PlanningExecutor(scan, source)
     try:
         planned = executor.plan(SourceState(), None) or SourceState()
-        return plan_partitions(planned, executor.planner, tasks=tasks, tracks_event_time=False)
+        return plan_partitions(
+            planned,
+            executor.planner,
+            tasks=tasks,
+            tracks_event_time=False,
+            size=source.task_size,
+        )
     finally:
         executor.close()
 

@@ -14,8 +14,8 @@ from pyspark.sql.datasource import InputPartition
 
 from penstock.connector.contract import SplitMetadataClient
 from penstock.connector.event_time.reports import ReportFolder
-from penstock.connector.source.microbatch.read_limit import SplitRange, pack, spread
-from penstock.connector.source.split import Split
+from penstock.connector.source.microbatch.read_limit import SplitRange, gather, pack, spread
+from penstock.connector.source.split import Split, TaskSize
 from penstock.connector.source.state import SourceState, encode_state
 
 INITIAL_OFFSET: dict[str, Any] = encode_state(SourceState())
@@ -68,13 +68,15 @@ def plan_partitions(
     max_future_ms: int | None = None,
     reports: ReportFolder | None = None,
     slots: int | None = None,
+    size: TaskSize | None = None,
 ) -> Sequence[TaskPartition]:
     """Plan a batch's tasks from its end offset alone, so that a replay reads the same.
 
     How far in the future a record may be is counted from the clock that the offset has, by the option as it is now: a
     batch that failed for such a record continues once the option is changed. A batch that moves the watermark sends
     one heartbeat row, as its ranges may hold nothing but gaps. `reports` is where its tasks report event times.
-    With `slots` there are so many tasks, each with whole splits or none.
+    With `slots` there are so many tasks, each with whole splits or none; where neither those nor `tasks` say how many,
+    small splits share a task up to `size`.
     """
     ranges = [
         SplitRange(split_id=s.split_id, start=s.start, stop=s.end)
@@ -84,13 +86,15 @@ def plan_partitions(
     watermarks = BatchWatermarks.of(state) if tracks_event_time else None
     heartbeat = tracks_event_time and state.watermark_ms != state.watermark_before_ms
     packed = pack(ranges, tasks) if slots is None else spread(ranges, slots)
-    if heartbeat and not packed:
-        packed = [()]
     known_ms = {s.split_id: s.watermark_ms for s in state.splits if s.watermark_ms is not None}
     # nothing is late before there is a watermark
     behind = set() if state.watermark_before_ms is None else set(_behind_its_discovery(state))
     numbers = {split.split_id: number for number, split in enumerate(state.splits)}
     task_splits = [tuple(planner.split(r.split_id, r.start, r.stop) for r in t) for t in packed]
+    if tasks is None and slots is None:
+        task_splits = gather([split for (split,) in task_splits], size)
+    if heartbeat and not task_splits:
+        task_splits = [()]
     return [
         TaskPartition(
             splits=splits,

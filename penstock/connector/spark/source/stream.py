@@ -123,6 +123,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             max_future_ms=self._source.watermark.max_future_ms,
             reports=self._planning.report_folder(state),
             slots=output.tasks if isinstance(output, RecordOutput) else None,
+            size=self._source.task_size,
         )
         reach("partitioned")
         return tasks

@@ -157,7 +157,13 @@ def _lookup(way: LookupStrategy) -> list[tuple[str, str]]:
 
 def _splits(source: SplitSource) -> str:
     tasks = source.parallelism
-    text = "a task for each" if tasks is None else f"{tasks} tasks"
+    text = f"{tasks} tasks"
+    if tasks is None:
+        text = (
+            "a task for each"
+            if source.task_size is None
+            else "a task for each, small ones share one"
+        )
     if source.max_records_per_batch is not None:
         text += f", at most {source.max_records_per_batch} records in a batch"
     if source.discovery_interval_ms > 0 and not source.bounded:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connector.source.microbatch.read_limit import SplitRange, pack, share, spread
+from penstock.connector.source.microbatch.read_limit import SplitRange, gather, pack, share, spread
+from penstock.connector.source.split import Split, TaskSize
 
 backlogs = st.dictionaries(st.text(min_size=1, max_size=3), st.integers(0, 5_000), max_size=8)
 
@@ -93,3 +94,38 @@ def test_whole_ranges_are_spread_over_exactly_so_many_tasks(sizes: list[int], ta
     assert all(list(task) == sorted(task, key=ranges.index) for task in spread_out)
     assert max(loads) <= sum(sizes) / tasks + max(sizes, default=0)
     assert spread(list(ranges), tasks) == spread_out
+
+
+@given(
+    sizes=st.lists(st.none() | st.integers(1, 2_000), max_size=12),
+    positions=st.integers(1, 3_000),
+    opening=st.integers(0, 200),
+)
+def test_small_splits_share_a_task_up_to_its_size(
+    sizes: list[int | None], positions: int, opening: int
+) -> None:
+    """Whole and in their order; only a split that is alone is larger, and no two neighbours would fit into one task."""
+    splits = [
+        Split(split_id=f"s{number}", start=5, stop=None if size is None else 5 + size)
+        for number, size in enumerate(sizes)
+    ]
+
+    def needed(split: Split) -> float:
+        return float("inf") if split.stop is None else split.stop - split.start + opening
+
+    gathered = gather(splits, TaskSize(positions=positions, opening=opening))
+    loads = [sum(map(needed, task)) for task in gathered]
+
+    assert [split for task in gathered for split in task] == splits
+    assert all(
+        load <= positions or len(task) == 1 for load, task in zip(loads, gathered, strict=True)
+    )
+    for load, (following, *_) in zip(loads, gathered[1:], strict=False):
+        assert load + needed(following) > positions
+
+
+def test_without_a_size_each_split_is_a_task() -> None:
+    """However small they are."""
+    splits = [Split(split_id=name, start=0, stop=1) for name in "ab"]
+
+    assert gather(splits, None) == [(split,) for split in splits]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.connector.source.split import TaskSize
 from penstock.connector.source.state import SourceState, SplitState
 from penstock.connector.spark.source.offsets import plan_partitions
 from tests.connector.filesystem.tables import file_source, planned, planning, write
@@ -72,6 +73,61 @@ def test_slots_have_whole_splits_or_none() -> None:
 
     assert slots(*splits) == [(0, ["t-0"]), (1, ["t-1"]), (2, [])]
     assert slots() == [(0, []), (1, []), (2, [])]
+
+
+def test_small_splits_share_a_task_with_all_that_tasks_know_of_each() -> None:
+    """A batch of few records is one task; places, watermarks and positions stay those of its splits."""
+    splits = tuple(
+        SplitState(split_id=f"t-{n}", owner="t", start=10, end=10 + size, watermark_ms=n)
+        for n, size in enumerate([3, 0, 5, 9_000, 9_000])
+    )
+    state = SourceState(splits=splits, watermark_ms=1, watermark_before_ms=0)
+    planned_tasks = plan_partitions(
+        state,
+        Listing({f"t-{n}": 0 for n in range(5)}),
+        tasks=None,
+        tracks_event_time=True,
+        size=TaskSize(positions=10_000, opening=100),
+    )
+
+    assert [
+        [(s.split_id, s.start, s.stop, place) for s, place in zip(t.splits, t.numbers, strict=True)]
+        for t in planned_tasks
+    ] == [
+        [("t-0", 10, 13, 0), ("t-2", 10, 15, 2), ("t-3", 10, 9_010, 3)],
+        [("t-4", 10, 9_010, 4)],
+    ]
+    assert [task.known_ms for task in planned_tasks] == [
+        (("t-0", 0), ("t-2", 2), ("t-3", 3)),
+        (("t-4", 4),),
+    ]
+    assert [task.heartbeat for task in planned_tasks] == [True, False]
+    assert {task.batch_positions for task in planned_tasks} == {18_008}
+
+
+def test_compressed_files_are_tasks_of_their_own(tmp_path: Path) -> None:
+    """Their one position tells nothing of their size; plain files of some bytes share a task."""
+    names = ("a.json", "b.json.gz", "c.json.gz", "d.json", "e.json")
+    for name in names:
+        write(tmp_path / name, '{"id": 1}')
+    source = file_source(tmp_path)
+    planner = planning(source)
+    found = planned(planner)
+    states = [SplitState(split_id=i, owner=i, start=a, end=b) for i, (a, b) in found.items()]
+    tasks = plan_partitions(
+        SourceState(splits=tuple(sorted(states, key=lambda s: s.split_id))),
+        planner,
+        tasks=None,
+        tracks_event_time=False,
+        size=source.task_size,
+    )
+
+    assert [[split.split_id for split in task.splits] for task in tasks] == [
+        ["a.json"],
+        ["b.json.gz"],
+        ["c.json.gz"],
+        ["d.json", "e.json"],
+    ]
 
 
 def test_the_one_position_of_a_compressed_file_bounds_nothing(tmp_path: Path) -> None:
