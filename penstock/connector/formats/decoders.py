@@ -59,6 +59,20 @@ class ReadsNatively(Protocol):
         """Return a decoder of the same records that does, as far as the package reads them alike."""
 
 
+@runtime_checkable
+class TakesValues(Protocol):
+    """A decoder that may take values as they are; all others read lines (`ArrowValues.lines`)."""
+
+    @property
+    def takes_values(self) -> bool:
+        """Whether it does: then a newline behind each value would have to be cut off again."""
+
+
+def takes_lines(decoder: Decoder) -> bool:
+    """Return whether values are to come with a newline behind each."""
+    return not (isinstance(decoder, TakesValues) and decoder.takes_values)
+
+
 def collecting_errors(decoder: Decoder) -> Decoder:
     """Return a decoder that lists bad records in `Decoded.bad` and raises for none; `skipped` counts them too."""
     return (

@@ -126,6 +126,8 @@ def _endianness(prefix: str) -> Option[str]:
 class RawDecoder:
     """Decodes whole values. A record without a value is NULL; every record yields a row."""
 
+    takes_values = True
+
     def __init__(self, fields: Fields, *, charset: str, big_endian: bool) -> None:
         self._fields = tuple(fields)
         self._schema = arrow_schema(fields)

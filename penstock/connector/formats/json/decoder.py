@@ -217,6 +217,11 @@ class JsonDecoder:
         native._native = NativeReader.of(package, self._fields, self._settings)  # noqa: SLF001  of this class
         return native
 
+    @property
+    def takes_values(self) -> bool:
+        """Return whether values are only counted (`TakesValues`)."""
+        return not len(self._schema)
+
     def decode(self, values: Sequence[bytes | None], where: Where) -> Decoded:
         """Decode one batch, see Decoder. Tombstones and empty values give no row, as in Flink, and are counted."""
         if not len(self._schema):

@@ -7,7 +7,7 @@ no partition. All else is as with `KafkaConsumer`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Protocol
 
@@ -46,7 +46,7 @@ class HeaderColumns(Protocol):
 
 
 class RecordColumns(Protocol):
-    """Records of one partition; what was not asked for is None. Each value ends with a newline of its own.
+    """Records of one partition; what was not asked for is None. As `lines`, each value ends with a newline of its own.
 
     `last_offset` and `last_leader_epoch` are of the last record that came, which may lie behind the range's end.
     """
@@ -64,16 +64,17 @@ class RecordColumns(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """What is read of records besides values and offsets."""
+    """What is read of records besides values and offsets. `lines`: values have a newline behind each."""
 
     keys: bool = False
     headers: bool = False
     timestamps: bool = False
     leader_epochs: bool = False
+    lines: bool = True
 
     def with_raw(self) -> Fields:
         """Add what a RawRecord has."""
-        return Fields(keys=True, headers=True, timestamps=True, leader_epochs=self.leader_epochs)
+        return replace(self, keys=True, headers=True, timestamps=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +150,7 @@ class DrainingConsumer(KafkaConsumer):
             headers=fields.headers,
             timestamps=fields.timestamps,
             leader_epochs=fields.leader_epochs,
-            lines=True,
+            lines=fields.lines,
         )
         served = self.consume(MOST_SERVED, 0)
         if served.messages or any(isinstance(event, EndOfPartition) for event in served.events):

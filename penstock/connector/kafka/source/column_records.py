@@ -26,13 +26,14 @@ class ColumnRecords:
     all_values: ArrowValues
 
     @classmethod
-    def of(cls, drained: Mapping[TopicPartition, RecordColumns]) -> ColumnRecords:
-        """Concatenate the records of several partitions; each has some."""
+    def of(cls, drained: Mapping[TopicPartition, RecordColumns], *, lines: bool) -> ColumnRecords:
+        """Concatenate the records of several partitions; each has some. `lines`: their values are lines."""
         parts = tuple(drained.values())
+        values = _joined([columns.values for columns in parts])
         return cls(
             runs=tuple((partition, len(columns.values)) for partition, columns in drained.items()),
             parts=parts,
-            all_values=ArrowValues.of_lines(_joined([columns.values for columns in parts])),
+            all_values=ArrowValues.of_lines(values) if lines else ArrowValues(values),
         )
 
     def __len__(self) -> int:

@@ -22,7 +22,12 @@ from penstock.connector.arrow import arrow_field, cast_metadata
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.formats import Decoded, Decoder
 from penstock.connector.formats.contract import Where
-from penstock.connector.formats.decoders import ReadsNatively, batch_of, collecting_errors
+from penstock.connector.formats.decoders import (
+    ReadsNatively,
+    batch_of,
+    collecting_errors,
+    takes_lines,
+)
 from penstock.connector.formats.values import present as values_there
 from penstock.connector.formats.values import take
 from penstock.connector.kafka.client.draining import Fields
@@ -129,12 +134,16 @@ class DecodedOrigins:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeyOrValue:
-    """The key or the value: its decoder and the columns it fills. `metadata` are (offered, declared) types of some."""
+    """The key or the value: its decoder and the columns it fills. `metadata` are (offered, declared) types of some.
+
+    `lines`: the decoder is best given values with a newline behind each.
+    """
 
     decoder: Decoder
     columns: tuple[str, ...]
     metadata: Mapping[str, tuple[LogicalType, LogicalType]]
     time_zone: str
+    lines: bool
 
     def gathering(self) -> _KeyOrValue:
         return replace(self, decoder=collecting_errors(self.decoder))
@@ -189,7 +198,12 @@ class KafkaRecordDecoder:
         # a deletion has no more than its key, whatever the columns say
         may_lack = self._value.columns if tombstones is not None else ()
         self._schema = _schema(columns, wanted, may_lack)
-        self.reads = _fields(self._metadata, keys=self._key is not None, raw=leaves_out_bad)
+        self.reads = _fields(
+            self._metadata,
+            keys=self._key is not None,
+            raw=leaves_out_bad,
+            lines=self._value.lines,
+        )
 
     def decode(self, records: FetchedRecords) -> DecodedRecords:
         """Decode the records of one fetch. Raises BadRecordError naming topic, partition and offset."""
@@ -222,7 +236,7 @@ class KafkaRecordDecoder:
         )
 
 
-def _fields(metadata: Sequence[MetadataColumn], *, keys: bool, raw: bool) -> Fields:
+def _fields(metadata: Sequence[MetadataColumn], *, keys: bool, raw: bool, lines: bool) -> Fields:
     """Return what is read of records; `raw`: bad ones are kept as a whole."""
     wanted = {column.metadata_key for column in metadata}
     fields = Fields(
@@ -230,6 +244,7 @@ def _fields(metadata: Sequence[MetadataColumn], *, keys: bool, raw: bool) -> Fie
         headers=bool(wanted & {"headers", "header-list"}),
         timestamps=bool(wanted & {"timestamp", "timestamp-type"}),
         leader_epochs="leader-epoch" in wanted,
+        lines=lines,
     )
     return fields.with_raw() if raw else fields
 
@@ -272,6 +287,7 @@ def _part(
             for column, key in metadata.items()
         },
         time_zone=time_zone,
+        lines=takes_lines(decoder),
     )
 
 

@@ -227,9 +227,12 @@ class KafkaSplitReader:
             if columns.last_offset is not None:
                 self._ranges[partition].pass_over(columns.last_offset, columns.last_leader_epoch)
         taken = {
-            partition: found for partition, found in drained.columns.items() if len(found.values)
+            partition: columns
+            for partition, columns in drained.columns.items()
+            if len(columns.values)
         }
-        return (ColumnRecords.of(taken) if taken else None), drained.events
+        found = ColumnRecords.of(taken, lines=self._fields.lines) if taken else None
+        return found, drained.events
 
     def _hand_over(self, taken: FetchedRecords | None) -> RecordsWithSplitIds:
         """Decode records, and take finished ranges off the list."""

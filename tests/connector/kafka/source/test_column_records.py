@@ -26,9 +26,12 @@ record = st.fixed_dictionaries(
 )
 
 
-@given(parts=st.lists(st.lists(record, min_size=1, max_size=5), min_size=1, max_size=3))
-def test_columns_tell_what_messages_tell(parts: list[list[dict[str, Any]]]) -> None:
-    """Of one partition, and of several in one fetch."""
+@given(
+    parts=st.lists(st.lists(record, min_size=1, max_size=5), min_size=1, max_size=3),
+    lines=st.booleans(),
+)
+def test_columns_tell_what_messages_tell(parts: list[list[dict[str, Any]]], *, lines: bool) -> None:
+    """Of one partition, and of several in one fetch; of lines, and of values as they are."""
     places = [TopicPartition("t", number) for number in range(len(parts))]
     by_message = Records.of(
         {
@@ -39,7 +42,8 @@ def test_columns_tell_what_messages_tell(parts: list[list[dict[str, Any]]]) -> N
             for place, records in zip(places, parts, strict=True)
         }
     )
-    by_column = ColumnRecords.of(dict(zip(places, map(columns, parts), strict=True)))
+    drained = [columns(records, lines=lines) for records in parts]
+    by_column = ColumnRecords.of(dict(zip(places, drained, strict=True)), lines=lines)
 
     assert by_column.runs == by_message.runs
     assert len(by_column) == len(by_message)
@@ -58,18 +62,19 @@ def test_a_name_of_a_header_need_not_be_text() -> None:
     """Any producer can write it: it stops no query, and reads as with Java's client."""
     part = columns([{"key": None, "value": b"v", "timestamp": (0, -1), "headers": [("a", b"1")]}])
     part.headers.names = pa.array([b"a\xffb"], pa.binary())
-    records = ColumnRecords.of({TopicPartition("t", 0): part})
+    records = ColumnRecords.of({TopicPartition("t", 0): part}, lines=True)
 
     assert records.headers()[1].to_pylist() == ["a\ufffdb"]
     assert records.raw(0).headers == (("a\ufffdb", b"1"),)
 
 
-def columns(records: list[dict[str, Any]]) -> Any:
+def columns(records: list[dict[str, Any]], *, lines: bool = True) -> Any:
     """Records of one partition as they are drained."""
-    lines = [None if r["value"] is None else r["value"] + b"\n" for r in records]
+    end = b"\n" if lines else b""
+    values = [None if r["value"] is None else r["value"] + end for r in records]
     pairs = [pair for r in records for pair in r["headers"]]
     return SimpleNamespace(
-        values=pa.array(lines, pa.binary()),
+        values=pa.array(values, pa.binary()),
         keys=pa.array([r["key"] for r in records], pa.binary()),
         offsets=pa.array([7 + 2 * n for n in range(len(records))], pa.int64()),
         timestamps=pa.array([r["timestamp"][1] for r in records], pa.int64()),

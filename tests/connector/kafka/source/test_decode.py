@@ -97,3 +97,17 @@ def test_by_default_the_first_one_fails() -> None:
     """It is named."""
     with pytest.raises(BadRecordError, match="partition 0, offset 101"):
         decode([[(GOOD_KEY, GOOD), (GOOD_KEY, BAD)]], "fail")
+
+
+@pytest.mark.parametrize(
+    ("value_format", "columns", "lines"),
+    [("json", ("v",), True), ("json", (), False), ("raw", ("v",), False), ("raw", (), False)],
+)
+@pytest.mark.parametrize("policy", ["fail", "skip"])
+def test_lines_are_read_for_formats_that_parse_them(
+    value_format: str, columns: tuple[str, ...], policy: str, *, lines: bool
+) -> None:
+    """Of other values a newline would have to be cut off again."""
+    source = kafka_source({"format": value_format, "bad-records": policy}, columns={"v": "STRING"})
+
+    assert source.decoder(ReadRequest(columns=columns)).reads.lines == lines
