@@ -43,6 +43,11 @@ DEFAULT_TRANSACTION_TIMEOUT_MS = 300_000
 """Time for one slot's part of a batch. Flink's hour is more than brokers allow (FLINK-35870); what a dead runner
 left open holds up read_committed readers no longer than this."""
 
+ANSWERED_WITHIN_MS = 30_000
+"""For one request of a transactional producer, as Java's client waits by default. librdkafka would wait for as long as
+the transaction may last, whatever time the call that asks is given.
+"""
+
 _TUNED = {
     "linger.ms": "20",
     "batch.size": str(1 << 20),
@@ -62,9 +67,10 @@ def producer_connection(client: Mapping[str, str], sink: KafkaSinkSettings) -> C
 
 
 def transactional(connection: Connection, transactional_id: str, timeout_ms: int) -> Connection:
-    """Return the connection of one transaction's producer."""
+    """Return the connection of one transaction's producer; a 'properties.socket.timeout.ms' of the table stays."""
     return Connection.of(
         {
+            "socket.timeout.ms": str(min(ANSWERED_WITHIN_MS, timeout_ms)),
             **dict(connection.settings),
             "transactional.id": transactional_id,
             "transaction.timeout.ms": str(timeout_ms),

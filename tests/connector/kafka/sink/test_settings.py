@@ -149,6 +149,27 @@ def test_producers_get_javas_options_under_the_clients_names() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "timeout_ms", "expected"),
+    [
+        ({}, 300_000, "30000"),
+        ({}, 5_000, "5000"),
+        ({"properties.request.timeout.ms": "45000"}, 300_000, "45000"),
+    ],
+)
+def test_a_request_of_a_transaction_waits_no_longer_than_told(
+    options: dict[str, str], timeout_ms: int, expected: str
+) -> None:
+    """The client waits as long as the transaction may last by default, so a commit hung for minutes behind a broker
+    that stands still, whatever time its calls were given.
+    """
+    sink = made_sink(options)
+    connection = producer_connection(sink.table.settings.client, sink.settings)
+    settings = dict(transactional(connection, "t", timeout_ms).settings)
+
+    assert settings["socket.timeout.ms"] == expected
+
+
 def test_metadata_that_can_only_be_read_has_to_be_virtual() -> None:
     """Writable is what Flink's KafkaDynamicSink writes."""
     error = refusal({}, metadata={"o": ("offset", "BIGINT")})
