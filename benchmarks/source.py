@@ -21,7 +21,10 @@ from pathlib import Path
 from benchmarks.bids import PARTITIONS, write_bids
 from benchmarks.contestants import SPARK_CONF, TUNED_CONF, TUNED_SOURCE
 from benchmarks.cpu import CpuTime, spent
-from benchmarks.flink_environment import flink_command, unusable
+from benchmarks.flink_environment import REQUIREMENT, flink_command, unusable
+from benchmarks.flink_sql import CONF as FLINK_CONF
+from benchmarks.flink_sql import HEAP as FLINK_HEAP
+from benchmarks.flink_sql import SOURCE_CONF as FLINK_SOURCE
 from benchmarks.machine import describe_machine, machine
 from benchmarks.workers import LostWorkerError, Worker, running
 from penstock.connector.kafka.broker.broker import EmbeddedBroker
@@ -298,7 +301,10 @@ def report(measured: Measured, rounds: int) -> str:
         "The windowed count is one by channel in windows of ten seconds, with a watermark ten seconds behind.",
         "",
         *settings_text(measured),
-        *(f"Failed, and left out from then on: {name} {sink}.\n" for name, sink in measured.lost),
+        *(
+            f"Failed, and left out from then on: {name} {sink}: {why.splitlines()[0]}\n"
+            for (name, sink), why in measured.lost.items()
+        ),
         f"{describe_machine()}; {find_native().text}",
         "",
     ]
@@ -339,19 +345,32 @@ def ratio_table(measured: Measured) -> list[str]:
 
 
 def settings_text(measured: Measured) -> list[str]:
-    """What Spark's own source is tuned with."""
-    if not any(name == "spark" for name, _ in measured.turns):
-        return []
-    common = ", ".join(f"`{key}` = {value}" for key, value in SPARK_CONF.items())
-    tuned = {**TUNED_SOURCE, **TUNED_CONF}
-    return [
-        f"Both Sparks: {common}. Penstock otherwise has its defaults. Spark's own source, as an expert sets it:",
-        "",
-        "| | | why |",
-        "|---|---|---|",
-        *(f"| `{key}` | `{value}` | {why} |" for key, (value, why) in tuned.items()),
-        "",
-    ]
+    """What Spark's own source and Flink are tuned with."""
+    lines = []
+    present = {name for name, _ in measured.turns}
+    if "spark" in present:
+        common = ", ".join(f"`{key}` = {value}" for key, value in SPARK_CONF.items())
+        lines += [
+            f"Both Sparks: {common}. Penstock otherwise has its defaults. Spark's own source, as an expert sets it:",
+            "",
+            *settings_table({**TUNED_SOURCE, **TUNED_CONF}),
+        ]
+    if "flink" in present:
+        lines += [
+            (
+                f"{REQUIREMENT}, a cluster in one Java process (`{FLINK_HEAP}`), as an expert sets it; results go into "
+                "`blackhole`, and nothing is checkpointed:"
+            ),
+            "",
+            *settings_table({**FLINK_SOURCE, **FLINK_CONF}),
+        ]
+    return lines
+
+
+def settings_table(settings: Mapping[str, tuple[str, str]]) -> list[str]:
+    """Settings, and why."""
+    rows = (f"| `{key}` | `{value}` | {why} |" for key, (value, why) in settings.items())
+    return ["| | | why |", "|---|---|---|", *rows, ""]
 
 
 def as_json(measured: Measured) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,10 +14,12 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 END_S = 60
+ANSWER_S = 1800
+"""For one answer, the start of a process on a busy machine among them; later ones do not come."""
 
 
 class LostWorkerError(Exception):
-    """A process ended without an answer."""
+    """A process ended without an answer, or gave none in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +28,28 @@ class Worker:
 
     process: subprocess.Popen[str]
 
-    def ask(self, order: str) -> dict[str, Any]:
+    def ask(self, order: str, *, within_s: float = ANSWER_S) -> dict[str, Any]:
         """Send an order and wait for its answer. Raises LostWorkerError."""
         assert self.process.stdin is not None, "started with a pipe"
         with suppress(BrokenPipeError):  # its end is what `answer` finds
             self.process.stdin.write(order + "\n")
             self.process.stdin.flush()
-        return self.answer()
+        return self.answer(within_s=within_s)
 
-    def answer(self) -> dict[str, Any]:
-        """Read the next line that it says. Raises LostWorkerError."""
+    def answer(self, *, within_s: float = ANSWER_S) -> dict[str, Any]:
+        """Read the next line that it says. Raises LostWorkerError, and kills one that says nothing."""
         assert self.process.stdout is not None, "started with a pipe"
+        # it says one line at a time, so none is in the buffer of the stream
+        if not select.select([self.process.stdout], [], [], within_s)[0]:
+            self.process.kill()
+            raise LostWorkerError(f"it gave no answer within {within_s:.0f} s")
         line = self.process.stdout.readline()
         if not line:
             raise LostWorkerError(f"it ended with status {self.process.wait()}")
-        result: dict[str, Any] = json.loads(line)
+        try:
+            result: dict[str, Any] = json.loads(line)
+        except json.JSONDecodeError:
+            raise LostWorkerError(f"it answered {line.strip()!r}") from None
         return result
 
     def end_orders(self) -> None:
