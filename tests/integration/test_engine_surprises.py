@@ -23,7 +23,7 @@ from penstock.connector.scan import Scan
 from penstock.connector.spark.source.columns import scan_schema
 from penstock.connector.spark.source.stream import IDLE_WAIT_S, SplitStreamReader
 from tests.connector.kafka.tables import kafka_table
-from tests.integration.pipeline import Pipeline, delta_rows, wait_until
+from tests.integration.pipeline import Pipeline, delta_rows, descendants, wait_until
 from tests.kafka_server import KafkaServer
 
 SCRIPT = """
@@ -200,3 +200,69 @@ def test_a_task_that_is_tried_again_gives_its_rows_once(
         found = [row.id for row in frame.mapInArrow(die_once, "id BIGINT").collect()]
 
     assert sorted(found) == list(range(100_000))
+
+
+CORES = 2
+"""Of the fixture `spark`: as many tasks run at a time."""
+
+LOOK_S = 0.1
+"""A batch takes longer, and a client that one opens lives as long."""
+
+
+def test_batches_share_the_processes_and_the_consumers_of_their_tasks(
+    spark: SparkSession, kafka: KafkaServer, project: Path
+) -> None:
+    """As many as there are cores, however many batches and tasks there are: each would start a second of work."""
+    topic = kafka.create_topic(partitions=4)
+    for partition in range(4):
+        kafka.produce_json(topic, [{"id": number} for number in range(60)], partition=partition)
+    seen: set[tuple[int, int]] = set()
+    before = set(consumers_of_tasks())
+    script = project / "drop.sql"
+    script.write_text(DROPPED.format(topic=topic, bootstrap=kafka.bootstrap), encoding="utf-8")
+    with penstock.connect(spark) as session, looking(seen):
+        (job,) = session.run_file(script, available_now=True)
+
+    assert job.progress.batches == 6
+    assert 1 <= len(seen - before) <= CORES
+    assert len({process for process, _ in seen - before}) <= CORES
+
+
+DROPPED = """
+CREATE TEMPORARY TABLE events (id BIGINT) WITH (
+  'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
+  'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', 'format' = 'json',
+  'scan.max-records-per-batch' = '40', 'scan.parallelism' = '4'
+);
+CREATE TEMPORARY TABLE dropped (id BIGINT) WITH ('connector' = 'blackhole');
+INSERT INTO dropped SELECT id FROM events;
+"""
+
+
+@contextmanager
+def looking(seen: set[tuple[int, int]]) -> Iterator[None]:
+    """Add to `seen` what consumers tasks have, again and again."""
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(LOOK_S):
+            seen.update(consumers_of_tasks())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def consumers_of_tasks() -> Iterator[tuple[int, int]]:
+    """Name Kafka's clients in the workers of Spark, which its daemon forks: each client has one such thread."""
+    for daemon in descendants(os.getpid()):
+        with suppress(OSError):
+            if b"pyspark.daemon" not in Path(f"/proc/{daemon}/cmdline").read_bytes():
+                continue
+            for thread in Path(f"/proc/{daemon}/task").iterdir():
+                if (thread / "comm").read_text().strip() == "rdk:main":
+                    yield daemon, int(thread.name)

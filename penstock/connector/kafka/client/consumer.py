@@ -6,6 +6,7 @@ Consumers are kept between reads: connecting and finding leaders costs more than
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import threading
 import time
@@ -37,6 +38,8 @@ _UNAVAILABLE = {
     KafkaError._LOG_TRUNCATION,  # noqa: SLF001
 }
 
+
+log = logging.getLogger(__name__)
 
 SETTLE_S = 0.001
 """Between two looks at positions; the client needs less to end reading, unless the machine is busy."""
@@ -250,7 +253,10 @@ class ConsumerPool:
                 self._resting.remove(found)
             stale = self._take_stale()
         _close(stale)
-        return make(connection) if found is None else found.consumer
+        if found is None:
+            log.debug("process %d opens a consumer: none of its connection rests", os.getpid())
+            return make(connection)
+        return found.consumer
 
     def give_back(self, consumer: KafkaConsumer) -> None:
         """Return a working consumer to the pool; close a broken one instead."""
