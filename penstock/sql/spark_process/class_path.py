@@ -21,6 +21,15 @@ CLASS_PATH = "spark.driver.extraClassPath"
 JARS = "spark.jars"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
+COMPILED_LATER = (
+    "-XX:Tier4InvocationThreshold=25000",
+    "-XX:Tier4MinInvocationThreshold=3000",
+    "-XX:Tier4CompileThreshold=75000",
+)
+"""Five times Java's own calls of a method before it compiles it with all its optimisations. What runs for each row is
+called so often within a second, and loops keep their threshold; what plans a query runs some hundred times.
+"""
+
 
 def class_path_settings(
     jars: Sequence[Path], conf: Mapping[str, str], *, in_process: bool
@@ -51,6 +60,11 @@ def with_archive(settings: Mapping[str, str]) -> dict[str, str]:
     """Return settings with Java's options for a start with the archive, where there is one."""
     archive = archive_for(settings)
     return with_java_options(settings, start_options(archive) if archive else ())
+
+
+def with_compiler(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return settings with Java's options for a process that plans much and computes little."""
+    return with_java_options(settings, COMPILED_LATER)
 
 
 def with_java_options(settings: Mapping[str, str], options: Sequence[str]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from penstock.catalog.options.reference_rules import properties_text
 from penstock.catalog.secrets.private_folder import make_data_folder
 from penstock.connector.spark.internals import adopt_gateway, running_context
 from penstock.sql.clock import SystemClock
-from penstock.sql.spark_process.class_path import with_archive, with_java_options
+from penstock.sql.spark_process.class_path import with_archive, with_compiler, with_java_options
 from penstock.sql.spark_process.python_processes import end_fork_server
 from penstock.sql.spark_process.spark_session import PRIVATE_UMASK, UMASK
 
@@ -88,10 +88,11 @@ def launch_jvm(
     With `files` it prints and logs there, else to stderr. `java_options` are more options of Java; None is those of the
     class data archive, if there is one. Raises ConfigError when it does not come up.
     """
+    conf = with_compiler(settings)
     if java_options is None:
-        conf = with_archive(settings)
+        conf = with_archive(conf)
     else:
-        conf = with_java_options(settings, java_options)
+        conf = with_java_options(conf, java_options)
     if files is not None:
         # PySpark logs every exception that it raises, with Java's stack, as a line of JSON on stderr
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):

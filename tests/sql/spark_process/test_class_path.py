@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from penstock.connector.jvm.class_data import SWITCH
 from penstock.connector.jvm.java import find_java
 from penstock.sql.spark_process.class_path import (
     CLASS_PATH,
+    COMPILED_LATER,
     JARS,
     JAVA_OPTIONS,
     archive_for,
     class_path_settings,
     with_archive,
+    with_compiler,
     with_java_options,
 )
 
@@ -61,6 +64,23 @@ def test_options_of_the_user_come_last() -> None:
 
     assert settings == {JAVA_OPTIONS: "'-XX:SharedArchiveFile=/my cache/a.jsa' -Xss4m"}
     assert with_java_options({"a": "b"}, ()) == {"a": "b"}
+
+
+def test_java_knows_the_options_of_its_compiler() -> None:
+    """Java refuses to start with an option that it does not know; those of the user come last."""
+    settings = with_compiler({JAVA_OPTIONS: "-XX:Tier4InvocationThreshold=5000"})
+    *ours, last = settings[JAVA_OPTIONS].split()
+    shown = subprocess.run(
+        [find_java().executable, *ours, last, "-XX:+PrintFlagsFinal", "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    values = dict(re.findall(r" (Tier4\w+) += (\d+)", shown))
+
+    assert len(ours) == len(COMPILED_LATER)
+    assert values["Tier4MinInvocationThreshold"] == "3000"
+    assert values["Tier4InvocationThreshold"] == "5000"
 
 
 @pytest.mark.slow
