@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 
@@ -21,9 +26,10 @@ from rich.table import Table
 
 from examples.demo.orders import Shape, write_orders
 from examples.demo.pipeline import Outcome, PipelineFailedError, run_pipeline
-from examples.demo.spark_alone import kept_by_window
+from examples.demo.spark_alone import kept_by_window, start_shared_spark
 from penstock.catalog.errors import PenstockError
 from penstock.connector.kafka.broker.broker import EmbeddedBroker
+from penstock.sql.spark_process.jvm import end_jvm
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "examples" / "quickstart.sql"
@@ -77,38 +83,75 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The demo itself; the broker ends with it however it ends."""
+    """The demo itself; the broker and Spark end with it however it ends."""
     folder = arguments.folder.absolute()
+    picture = (arguments.plot or folder / "skew.png").absolute()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    os.chdir(folder)  # the project of `penstock run`
     shape = Shape(orders=arguments.orders)
-    say("starting a Kafka broker")
+    say("starting a Kafka broker and, beside it, Spark")
     try:
-        with EmbeddedBroker(folder / "kafka") as broker:
-            say(f"broker on {broker.bootstrap}; writing {shape.orders:,} orders")
-            sent = write_orders(broker.bootstrap, TOPIC, shape)
-            say(
-                f"topic '{TOPIC}': {sent:,} orders in {shape.partitions} partitions, hours of event time apart"
-            )
+        with ThreadPoolExecutor(1) as beside, broker_with_orders(folder / "kafka", shape) as topic:
+            spark = start_shared_spark(folder / ".penstock" / "logs", QUICK_START)
+            say("Spark runs, for both sides of the comparison")
+            sent = topic.orders.result()
             say(f"penstock run {SCRIPT.relative_to(ROOT)}")
             variables = {
-                "bootstrap": broker.bootstrap,
+                "bootstrap": topic.broker.bootstrap,
                 "topic": TOPIC,
                 "batch": str(arguments.batch),
             }
-            outcome = run_pipeline(SCRIPT, folder, variables, QUICK_START)
+            outcome = run_pipeline(SCRIPT, folder, variables)
             show_windows(outcome)
             say("the same topic through Spark's own Kafka source and watermark")
-            spark = kept_by_window(
-                broker.bootstrap, TOPIC, arguments.batch, folder / "spark", QUICK_START, show_batch
+            drawing = beside.submit(import_module, "examples.demo.picture")
+            kept = kept_by_window(
+                spark,
+                topic.broker.bootstrap,
+                TOPIC,
+                arguments.batch,
+                folder / "spark",
+                show_batch,
             )
     finally:
+        end_jvm()
         shutil.rmtree(folder / "kafka", ignore_errors=True)
-    show_comparison(sent, outcome, spark)
-    picture = arguments.plot or folder / "skew.png"
-    draw_picture(outcome, spark, shape, picture)
+    show_comparison(sent, outcome, kept)
+    drawing.result().draw(outcome.by_window(), kept, shape.spans(), picture)
     say(f"tables in {shown(folder)}, picture in {shown(picture)}; broker and Spark are stopped")
     return 0 if outcome.kept == outcome.stored == sent and outcome.dropped == 0 else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A broker that is starting, and the orders that are written once it runs."""
+
+    broker: EmbeddedBroker
+    orders: Future[int]
+
+
+@contextmanager
+def broker_with_orders(folder: Path, shape: Shape) -> Iterator[Topic]:
+    """Start a broker and write the orders while Spark starts; both have an end when the block has."""
+    broker = EmbeddedBroker(folder)
+
+    def write() -> int:
+        broker.start()
+        say(f"broker on {broker.bootstrap}; writing {shape.orders:,} orders")
+        sent = write_orders(broker.bootstrap, TOPIC, shape)
+        say(
+            f"topic '{TOPIC}': {sent:,} orders in {shape.partitions} partitions, hours of event time apart"
+        )
+        return sent
+
+    with ThreadPoolExecutor(1) as writer:
+        orders = writer.submit(write)
+        try:
+            yield Topic(broker, orders)
+        finally:
+            wait([orders])
+            broker.stop()
 
 
 def show_windows(outcome: Outcome) -> None:
@@ -139,13 +182,6 @@ def show_comparison(sent: int, outcome: Outcome, spark: Mapping[datetime, int]) 
     table.add_row("Spark's own watermark", f"{sent:,}", f"{kept:,}", f"{sent - kept:,}")
     CONSOLE.print(table)
     CONSOLE.print(f"and {outcome.stored:,} orders appended to the Delta table 'all_orders'")
-
-
-def draw_picture(outcome: Outcome, spark: Mapping[datetime, int], shape: Shape, path: Path) -> None:
-    """Draw with matplotlib, which takes a second to load: only now."""
-    from examples.demo.picture import draw
-
-    draw(outcome.by_window(), spark, shape.spans(), path)
 
 
 def say(text: str) -> None:

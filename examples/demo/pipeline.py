@@ -1,14 +1,13 @@
-"""Runs `penstock run` as a person would, in a process of its own, and reads back what it wrote."""
+"""Runs `penstock run` with the words that a person would type, in this process, and reads back what it wrote."""
 
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from datetime import datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from penstock.connector.jvm.interrupts import interrupts_deferred
-
-STOP_TIMEOUT_S = 20.0
-"""From the request to stop at once to the end of Spark's JVM."""
+from penstock.sql.cli.commands.app import app
+from penstock.sql.cli.output.report import EXIT_INTERRUPTED
 
 
 class PipelineFailedError(Exception):
@@ -67,49 +64,24 @@ class Outcome:
         )
 
 
-def run_pipeline(
-    script: Path, folder: Path, variables: dict[str, str], conf: Mapping[str, str]
-) -> Outcome:
-    """Run the file with `folder` as project; progress goes to this process's stderr.
+def run_pipeline(script: Path, folder: Path, variables: Mapping[str, str]) -> Outcome:
+    """Run the file in `folder`, the working directory, on the Spark that runs; progress goes to stderr.
 
-    Raises PipelineFailedError; on KeyboardInterrupt the run is stopped before it is passed on.
+    Raises PipelineFailedError, and KeyboardInterrupt once an interrupted run has stopped.
     """
-    command = [
-        str(Path(sys.executable).with_name("penstock")),
-        "run",
-        str(script),
-        "--format",
-        "json",
-    ]
+    words = ["run", str(script), "--format", "json"]
     for name, value in variables.items():
-        command += ["--var", f"{name}={value}"]
-    for name, value in conf.items():
-        command += ["--conf", f"{name}={value}"]
-    process = None
-    try:
-        with interrupts_deferred():
-            process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
-        output, _ = process.communicate()
-    except BaseException:
-        if process is not None:
-            stop(process)
-        raise
-    if process.returncode != 0:
-        raise PipelineFailedError(process.returncode)
+        words += ["--var", f"{name}={value}"]
+    output = StringIO()
+    with redirect_stdout(output):
+        status = app(words, standalone_mode=False)
+    if status == EXIT_INTERRUPTED:
+        raise KeyboardInterrupt
+    if status:
+        raise PipelineFailedError(status)
     revenue = DeltaTable(folder / "revenue").to_pyarrow_table().sort_by("window_start")
     return Outcome(
-        statements=tuple(json.loads(output)["statements"]),
+        statements=tuple(json.loads(output.getvalue())["statements"]),
         revenue=revenue,
         stored=DeltaTable(folder / "all_orders").to_pyarrow_dataset().count_rows(),
     )
-
-
-def stop(process: subprocess.Popen[str]) -> None:
-    """Stop a run: Ctrl-C has reached it already on a terminal, so this is its second request and it ends at once."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(STOP_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

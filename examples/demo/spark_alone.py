@@ -17,7 +17,10 @@ from pyspark.sql import functions as f
 
 from penstock.connector.jvm.jars import fetch_jars, read_jar_set
 from penstock.connector.jvm.java import find_java
-from penstock.sql.spark_process.jvm import end_jvm, launch_jvm, log_files
+from penstock.connector.registry import engine_jars
+from penstock.sql.spark_process.class_path import CLASS_PATH, JARS
+from penstock.sql.spark_process.jvm import launch_jvm, log_files
+from penstock.sql.spark_process.spark_session import start_spark as open_session
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK_KAFKA = ROOT / "benchmarks" / "spark-kafka.jars"
@@ -52,12 +55,22 @@ def start_spark(
     return builder.getOrCreate()
 
 
+def start_shared_spark(logs: Path, conf: Mapping[str, str]) -> SparkSession:
+    """Penstock's Spark with Spark's own Kafka source beside it: one Java process for both sides of the comparison."""
+    jars = {
+        CLASS_PATH: os.pathsep.join(map(str, engine_jars())),
+        JARS: ",".join(map(str, fetch_jars(read_jar_set(SPARK_KAFKA)))),
+    }
+    files = log_files(logs)
+    return open_session(conf={**conf, **jars}, launch=lambda settings: launch_jvm(settings, files))
+
+
 def kept_by_window(
+    spark: SparkSession,
     bootstrap: str,
     topic: str,
     batch: int,
     folder: Path,
-    conf: Mapping[str, str],
     on_batch: Callable[[int, int], None],
 ) -> dict[datetime, int]:
     """Rows that Spark counts, by start of their ten-minute window. `on_batch` hears batch id and rows kept so far."""
@@ -68,31 +81,30 @@ def kept_by_window(
             counts[row["start"]] = row["count"]
         on_batch(batch_id, sum(counts.values()))
 
-    spark = start_spark(folder / "logs", conf=conf)
-    try:
-        records = (
-            spark.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", bootstrap)
-            .option("subscribe", topic)
-            .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", batch)
-            .load()
-        )
-        orders = records.select(f.from_json(f.col("value").cast("string"), SCHEMA).alias("order"))
-        windows = (
-            orders.select("order.*")
-            .withWatermark("order_time", "10 seconds")
-            .groupBy(f.window("order_time", "10 minutes"))
-            .count()
-            .select(f.col("window.start").cast("timestamp_ntz").alias("start"), "count")
-        )
-        writer = windows.writeStream.outputMode("update").foreachBatch(take)
-        query = (
-            writer.option("checkpointLocation", str(folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-    finally:
-        end_jvm()
+    own = spark.newSession()  # without what Penstock has set in the other
+    own.conf.set("spark.sql.adaptive.enabled", "false")
+    records = (
+        own.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("kafka.max.poll.records", "20000")
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", batch)
+        .load()
+    )
+    orders = records.select(f.from_json(f.col("value").cast("string"), SCHEMA).alias("order"))
+    windows = (
+        orders.select("order.*")
+        .withWatermark("order_time", "10 seconds")
+        .groupBy(f.window("order_time", "10 minutes"))
+        .count()
+        .select(f.col("window.start").cast("timestamp_ntz").alias("start"), "count")
+    )
+    writer = windows.writeStream.outputMode("update").foreachBatch(take)
+    query = (
+        writer.option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
     return dict(sorted(counts.items()))

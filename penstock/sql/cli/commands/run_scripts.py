@@ -49,6 +49,7 @@ from penstock.sql.runner.run import ScriptRun
 from penstock.sql.runner.run_mode import StopRequest, run_mode
 from penstock.sql.runner.summary import StatementResult, StatementStatus, document
 from penstock.sql.spark_process.jvm import end_jvm
+from penstock.sql.spark_process.spark_session import is_running
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,6 +82,8 @@ def run_scripts(options: RunOptions) -> int:
     script, project = options.script, options.script.project
     files = spark_logs(project, verbose=options.verbose)
     announce = options.progress is not ProgressMode.NONE
+
+    launches = not is_running()
 
     def spark_session() -> SparkSession:
         return open_spark(script.master, script.spark_conf, files, announce=announce)
@@ -119,7 +122,8 @@ def run_scripts(options: RunOptions) -> int:
         finally:
             for lease in leases.values():
                 lease.release()
-            end_jvm()
+            if launches:
+                end_jvm()
 
 
 def _show_plan(scripts: Sequence[CheckedScript], options: RunOptions, spark: SparkSession) -> int:
