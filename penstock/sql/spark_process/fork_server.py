@@ -24,6 +24,7 @@ from types import FrameType
 
 from penstock.connector.registry import reader_modules
 from penstock.sql.spark_process.fork_client import BEGIN, SERVED
+from penstock.sql.spark_process.python_processes import ALLOCATORS
 
 MODULES = (
     *SERVED,
@@ -52,8 +53,8 @@ SPARKS_OWN = (
 )
 """How names of variables begin that Spark and its scripts set anew for each process, which reads them when it runs."""
 
-LIBRARIES_READ = {"OMP_NUM_THREADS": "1"}
-"""Variables that libraries read when they are loaded: Spark sets this one for tasks, and not for planning."""
+LIBRARIES_READ = ALLOCATORS | {"OMP_NUM_THREADS": "1"}
+"""Variables that libraries read when they are loaded: Spark sets these for tasks, and not for planning."""
 
 
 ALLOCATOR = "JE_ARROW_MALLOC_CONF"

@@ -81,8 +81,9 @@ class _ForkServer:
         if os.environ.get(SERVER) == "0" or sys.platform != "linux" or running_context()[1]:
             return None
         self.end()
+        atexit.register(self.end)
         path = str(Path(mkdtemp(prefix="penstock-fork-")) / "socket")  # mode 0700
-        environment = os.environ | OF_SPARK | {SERVER: path, STARTED: sys.executable}
+        environment = ALLOCATORS | os.environ | OF_SPARK | {SERVER: path, STARTED: sys.executable}
         if not environment.get(SEARCH_PATH):
             environment.pop(SEARCH_PATH, None)  # as the script leaves it
         closed, self.alive = os.pipe()
@@ -115,7 +116,6 @@ class _ForkServer:
 
 
 _FORK_SERVER = _ForkServer()
-atexit.register(_FORK_SERVER.end)
 
 
 def end_fork_server() -> None:

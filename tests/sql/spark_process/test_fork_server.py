@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from penstock.sql.spark_process.fork_client import SERVER
 from penstock.sql.spark_process.fork_server import fits
 from penstock.sql.spark_process.python_processes import (
+    ALLOCATORS,
     OF_SPARK,
     SCRIPT,
     SERVER_SCRIPT,
@@ -47,7 +48,7 @@ def server(tmp_path: Path) -> Iterator[Running]:
     folder = tmp_path / "server"
     folder.mkdir(mode=0o700)
     path = str(folder / "socket")
-    environment = {**os.environ, **OF_SPARK, SERVER: path, STARTED: sys.executable}
+    environment = {**ALLOCATORS, **os.environ, **OF_SPARK, SERVER: path, STARTED: sys.executable}
     closed, alive = os.pipe()
     process = subprocess.Popen(
         [sys.executable, "-P", SERVER_SCRIPT, path, str(closed)],
@@ -196,13 +197,16 @@ def test_a_folder_that_is_gone_ends_no_process(server: Running) -> None:
         ({"SPARK_ANYTHING": "1", "PYTHON_WORKER_FACTORY_PORT": "1"}, True),
         ({"OMP_NUM_THREADS": "1"}, True),
         ({"OMP_NUM_THREADS": "8"}, False),
+        ({}, True),
+        (ALLOCATORS, True),
+        ({"MIMALLOC_PURGE_DELAY": "0"}, False),
         ({"PYTHONPATH": "/of/a/user"}, False),
         ({"TZ": "UTC"}, False),
     ],
 )
 def test_what_spark_sets_for_a_process_does_not_matter(more: dict[str, str], fitting: bool) -> None:
     """All else does: it may be read when a library is loaded."""
-    present = {"HOME": "/", "OMP_NUM_THREADS": "1"}
+    present = {"HOME": "/", "OMP_NUM_THREADS": "1", **ALLOCATORS}
 
     assert fits({"HOME": "/", **more}, present) is fitting
 
