@@ -96,6 +96,22 @@ def test_whole_ranges_are_spread_over_exactly_so_many_tasks(sizes: list[int], ta
     assert spread(list(ranges), tasks) == spread_out
 
 
+def test_ranges_are_in_the_slots_in_which_earlier_versions_had_them() -> None:
+    """A batch of which some slots are committed may be ended by the next version: another slot would lose its rows."""
+    sizes = [5, 1, 7, 7, 1, 12, 3]
+    ranges = [
+        SplitRange(split_id=f"t-{number}", start=10 * number, stop=10 * number + size)
+        for number, size in enumerate(sizes)
+    ]
+
+    def slots(tasks: int) -> list[list[int]]:
+        return [[ranges.index(item) for item in task] for task in spread(ranges, tasks)]
+
+    assert slots(2) == [[0, 1, 5], [2, 3, 4, 6]]
+    assert slots(3) == [[5], [0, 2], [1, 3, 4, 6]]
+    assert slots(8) == [[5], [2], [3], [0], [6], [1], [4], []]
+
+
 @given(
     sizes=st.lists(st.none() | st.integers(1, 2_000), max_size=12),
     positions=st.integers(1, 3_000),
