@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
@@ -14,6 +15,7 @@ from sqlglot import exp
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.expression import Expression, FieldValue
 from penstock.connector.fragments import evaluate
+from penstock.connector.functions.patterns import literal
 from penstock.sql.expressions.expression import parse_expression, to_spark
 from penstock.sql.expressions.fragments import compile_expression
 from penstock.sql.expressions.java_patterns import read_pattern
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 ENDS = ("", "", "", "\n", "\r\n", "\r", "\n\n", "\r\r\n", "\u0085", "\u2028")
 LETTERS = "aAbB01_-. \t\n\r\x0b&/=?ßäK\u212a\u0085\u2028\U0001f986$^[]"
 PATTERNS = (
-    "a", "^a", "a$", "^a$", "^$", "$", "(&|^)channel_id=([^&]*)", r"(\d+)-(\d+)", r"^\d{4}-\d{2}$", "[^/]+$", r"\s$",
+    "a", "aa", "^a", "a$", "^a$", "^$", "$", "(&|^)channel_id=([^&]*)", r"(\d+)-(\d+)", r"^\d{4}-\d{2}$", "[^/]+$", r"\s$",
     r"^\s$", "(?i)ab+", "(?i)[^a]", "(?i)k", "(?s)a.b", "a.b", "(a|ab)(c|bcd)?", "a*?b", "(a+?)(a*)", "[a-cA-C_-]+", r"\.",
     r"[\d.]+", r"\S+", r"\W", r"\D$", "(?:a|b){2,3}", "(a)|(b)", "x|$", r"\$", r"a\r$", r"[^x]$", r".\n", "a{2,}", "ä|ß", ".",
     r"[\u0041-\u0043]", r"\x41", ".+$", "(a|$)", r"(\w+)@(\w+)\.com", "(.*)-(.*)", "(.*?)-(.*)", "a?b?$",
@@ -145,6 +147,24 @@ def test_a_pattern_that_may_be_empty_is_not_replaced_here() -> None:
     assert compiled("REGEXP_REPLACE(s, 'a*', 'x')") is None
     assert compiled("REGEXP_REPLACE(s, '^', 'x')") is None
     assert compiled("REGEXP_REPLACE(s, 'a|', 'x')") is None
+
+
+@pytest.mark.parametrize("text", ["a", "aa", ".", "a-b$", "ß\U0001f986", "\n", "[]"])
+def test_a_pattern_of_characters_is_searched_for_as_their_text(text: str) -> None:
+    """With the same result as the pattern has, whose matches do not overlap either."""
+    read = read_pattern("".join(f"\\u{ord(c):04x}" if c.isascii() else c for c in text))
+    texts = pa.array(["", text, f"aa{text}{text}a{text[:1]}", "aaa", "A", None])
+
+    assert literal(read.re2) == text
+    assert pc.replace_substring(texts, text, "<$1>") == pc.replace_substring_regex(
+        texts, read.re2, "<$1>"
+    )
+
+
+@pytest.mark.parametrize("pattern", [".", "[ab]", "a|b", "(?i)a", "a+", "^a", "a$", "(a)", r"\d"])
+def test_other_patterns_are_no_text(pattern: str) -> None:
+    """They match one text or another, or a place."""
+    assert literal(read_pattern(pattern).re2) is None
 
 
 def test_a_group_that_is_not_there_is_left_to_spark() -> None:
