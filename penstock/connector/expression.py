@@ -195,23 +195,29 @@ class PartialResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialAggregate:
-    """The first phase of an aggregation by windows.
+    """The first phase of an aggregation.
 
-    Rows are grouped by the start of their pane and by `keys`. A pane has `pane_ms`, counted from `offset_ms`: all rows
-    of one have the same windows. `time` is the rowtime, and becomes the pane's start. Rows for which the `condition` is
-    not TRUE are no part of a result; they have a group of each pane, without keys, as late ones of them are counted.
+    Rows are grouped by `keys` and, of an aggregation by windows, by the start of their pane. A pane has `pane_ms`,
+    counted from `offset_ms`: all rows of one have the same windows. `time` is the rowtime, and becomes the pane's
+    start; None: there are no windows. Rows for which the `condition` is not TRUE are no part of a result; they have a
+    group of each pane, without keys, as late ones of them are counted.
     """
 
-    time: NamedExpression
-    pane_ms: int
-    offset_ms: int
     keys: tuple[NamedExpression, ...]
     results: tuple[PartialResult, ...]
+    time: NamedExpression | None = None
+    pane_ms: int = 0
+    offset_ms: int = 0
     condition: Expression | None = None
+
+    @property
+    def grouped_by(self) -> tuple[NamedExpression, ...]:
+        """The columns that groups differ by."""
+        return self.keys if self.time is None else (self.time, *self.keys)
 
     def expressions(self) -> Iterator[Expression]:
         """Iterate over what is computed of the rows."""
-        yield from (column.value for column in (self.time, *self.keys))
+        yield from (column.value for column in self.grouped_by)
         for result in self.results:
             yield from (e for e in (result.argument, result.condition) if e is not None)
         if self.condition is not None:
@@ -219,7 +225,7 @@ class PartialAggregate:
 
     def typed_columns(self) -> Iterator[tuple[str, LogicalType]]:
         """Iterate over names and types of the columns that Spark gets."""
-        for column in (self.time, *self.keys):
+        for column in self.grouped_by:
             yield column.name, column.value.type
         for result in self.results:
             yield result.name, result.type
@@ -231,7 +237,7 @@ class PartialAggregate:
 def aggregate_to_json(aggregate: PartialAggregate) -> dict[str, Any]:
     """Write a first phase as JSON values; `aggregate_from_json` is the inverse."""
     return {
-        "time": _named_to_json(aggregate.time),
+        "time": None if aggregate.time is None else _named_to_json(aggregate.time),
         "pane_ms": aggregate.pane_ms,
         "offset_ms": aggregate.offset_ms,
         "keys": [_named_to_json(key) for key in aggregate.keys],
@@ -252,7 +258,7 @@ def aggregate_to_json(aggregate: PartialAggregate) -> dict[str, Any]:
 def aggregate_from_json(value: dict[str, Any]) -> PartialAggregate:
     """Read what `aggregate_to_json` wrote."""
     return PartialAggregate(
-        time=_named_from_json(value["time"]),
+        time=None if value["time"] is None else _named_from_json(value["time"]),
         pane_ms=value["pane_ms"],
         offset_ms=value["offset_ms"],
         keys=tuple(map(_named_from_json, value["keys"])),

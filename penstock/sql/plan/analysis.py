@@ -32,6 +32,7 @@ from penstock.sql.plan.lookup_keys import check_lookups
 from penstock.sql.plan.placement.blocks import IncrementalPlan
 from penstock.sql.plan.placement.place import PhysicalPlan, PlacementOptions, choose_engines
 from penstock.sql.plan.placement.spark import SparkTraits
+from penstock.sql.plan.rules.flow import OperatorKind
 from penstock.sql.plan.rules.inline import TableReference, is_stateful
 from penstock.sql.plan.rules.prune_columns import (
     Paths,
@@ -187,15 +188,15 @@ def _streamed(read: QuerySyntax, placed: PhysicalPlan, *, appends: bool) -> Anal
         for leaf, wanted in zip(read.leaves, read.wanted, strict=True)
     ]
     fragments = _fragments(read, placed, query)
+    scans = [
+        _analyse_leaf(leaf, source, wanted, stateful=stateful)
+        for leaf, source, wanted in zip(read.leaves, read.sources, columns, strict=True)
+    ]
     # what is shown has the names that Spark gives its columns
-    phases = _two_phases(read, placed, fragments) if waits and appends else {}
+    phases = _two_phases(read, placed, scans, fragments) if appends else {}
     leaves = tuple(
         replace(
-            _with_fields(
-                _analyse_leaf(leaf, source, wanted, stateful=stateful),
-                source,
-                {} if wanted is None else read.paths,
-            ),
+            _with_fields(scan, source, {} if wanted is None else read.paths),
             looked_up=index in written.looked_up | read.lookups
             or source.kind is SourceKind.SNAPSHOT,
             marked=waits,
@@ -203,8 +204,8 @@ def _streamed(read: QuerySyntax, placed: PhysicalPlan, *, appends: bool) -> Anal
             two_phases=phases.get(index),
             in_two_phases=index in phases and phases[index].by_tasks,
         )
-        for index, (leaf, source, wanted) in enumerate(
-            zip(read.leaves, read.sources, columns, strict=True)
+        for index, (scan, source, wanted) in enumerate(
+            zip(scans, read.sources, columns, strict=True)
         )
     )
     check_lookups(query, leaves, read.sources)
@@ -225,11 +226,24 @@ def _fragments(read: QuerySyntax, placed: PhysicalPlan, query: exp.Expr) -> Mapp
 
 
 def _two_phases(
-    read: QuerySyntax, placed: PhysicalPlan, tables: Collection[int]
+    read: QuerySyntax, placed: PhysicalPlan, scans: Sequence[TableScan], tables: Collection[int]
 ) -> Mapping[int, TwoPhases]:
-    """Return how aggregations run in two phases, over tables of which reading tasks may compute something."""
-    found = find_two_phases(placed.plan, [leaf.table.schema for leaf in read.leaves])
-    return {index: phases for index, phases in found.items() if index in tables}
+    """Return how aggregations run in two phases, over tables of which reading tasks may compute something.
+
+    Tasks group no rows of an aligned table without windows: these groups would have no event times.
+    """
+    mechanism = placed.flow.mechanism
+    if mechanism is not None and mechanism.way is not OperatorKind.AGGREGATE:
+        return {}
+    schemas = [leaf.table.schema for leaf in read.leaves]
+    found = find_two_phases(placed.plan, schemas, updates=mechanism is not None)
+    return {
+        index: phases
+        if phases.windowed or scans[index].rowtime is None
+        else replace(phases, by_tasks=False)
+        for index, phases in found.items()
+        if index in tables
+    }
 
 
 def _still_named(

@@ -112,7 +112,10 @@ def test_windows_with_ties_open_go_on_in_both_earlier_forms(tmp_path: Path) -> N
 
 def test_a_query_that_numbers_no_rows_has_one_form(tmp_path: Path) -> None:
     """Nor does one whose checkpoint says the same as ever."""
-    assert analysed(tmp_path, "INSERT INTO k SELECT MAX(a), b FROM src GROUP BY b").earlier == ()
+    assert (
+        analysed(tmp_path, "INSERT INTO k SELECT COUNT(DISTINCT a), b FROM src GROUP BY b").earlier
+        == ()
+    )
 
 
 def test_old_checkpoints_of_several_inserts_are_told_apart_by_their_earlier_shapes() -> None:

@@ -79,7 +79,7 @@ class FirstPhase:
     def _columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return pane, keys and arguments of rows."""
         aggregate = self._aggregate
-        columns = {aggregate.time.name: self._panes(batch)}
+        columns = self._panes(batch)
         columns |= {key.name: evaluate(key.value, batch) for key in aggregate.keys}
         for result in aggregate.results:
             if not _counts_rows(result):
@@ -92,21 +92,23 @@ class FirstPhase:
         """Return the panes of rows that are no part of a result."""
         like = self._columns(batch.slice(0, 0)).schema
         columns = {field.name: pa.nulls(batch.num_rows, field.type) for field in like}
-        columns[self._aggregate.time.name] = self._panes(batch)
+        columns |= self._panes(batch)
         columns[COUNTED] = pa.repeat(pa.scalar(False), batch.num_rows)
         return pa.RecordBatch.from_pydict(columns, schema=like)
 
-    def _panes(self, batch: pa.RecordBatch) -> pa.Array:
-        time = self._aggregate.time.value
-        return pane_starts(
-            evaluate(time, batch), self._aggregate.pane_ms, self._aggregate.offset_ms
-        )
+    def _panes(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        """Return the column with the starts of panes, of an aggregation by windows."""
+        aggregate = self._aggregate
+        if aggregate.time is None:
+            return {}
+        times = evaluate(aggregate.time.value, batch)
+        return {aggregate.time.name: pane_starts(times, aggregate.pane_ms, aggregate.offset_ms)}
 
     # --- groups ---
 
     def _keys(self) -> list[str]:
         aggregate = self._aggregate
-        keys = [aggregate.time.name, *(key.name for key in aggregate.keys)]
+        keys = [key.name for key in aggregate.grouped_by]
         return keys if aggregate.condition is None else [*keys, COUNTED]
 
     def _is_exact(self, table: pa.Table) -> bool:

@@ -94,7 +94,7 @@ def _loaded(
 
 
 def _of_groups(frame: DataFrame, aggregate: PartialAggregate) -> DataFrame:
-    time = aggregate.time.name
+    time = None if aggregate.time is None else aggregate.time.name
     names = [name for name, _ in aggregate.typed_columns()]
     names += [name for name in (WATERMARK_BEFORE,) if name in frame.columns]
     return frame.select(

@@ -45,7 +45,7 @@ from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.lookup_keys import KeyLookup, lookup_strategy, lookups_in, write_lookup
 from penstock.sql.plan.rules.inline import inline_ctes
 from penstock.sql.plan.spark_text.changes import keep_distinct_of_streams
-from penstock.sql.plan.spark_text.two_phases import write_second_phase
+from penstock.sql.plan.spark_text.second_phase import write_second_phase
 from penstock.sql.settings import TIME_ZONE
 from penstock.sql.syntax.nodes import ScanTable
 

@@ -1,7 +1,7 @@
-"""Aggregations by windows in two phases: reading tasks group the rows, and Spark puts the groups together.
+"""Aggregations in two phases: reading tasks group the rows, and Spark puts the groups together.
 
-Found in a plan for TUMBLE, HOP and CUMULATE over one table that is read once, where every key and argument is in the
-set of `expressions/fragments.py`. The second phase is written in the SELECT that Spark runs, in place of the calls.
+Found in a plan for TUMBLE, HOP and CUMULATE, and for GROUP BY whose results are updated, over one table that is read
+once, where every key and argument is in the set of `expressions/fragments.py`; `second_phase.py` writes the SELECT.
 State of a query in two phases is other state: a checkpoint of one needs them for good. So Spark makes both phases where
 a condition or the rowtime is one that tasks do not compute.
 """
@@ -16,7 +16,6 @@ from sqlglot import exp
 from penstock.catalog.model import types as t
 from penstock.catalog.model.table import Schema
 from penstock.connector.expression import (
-    COUNTED,
     Constant,
     Expression,
     NamedExpression,
@@ -24,17 +23,15 @@ from penstock.connector.expression import (
     PartialFunction,
     PartialResult,
 )
-from penstock.sql.dialect import WindowKind, to_spark_query, to_text
+from penstock.sql.dialect import WindowKind
 from penstock.sql.dialect.spark.aggregates import AVERAGE_SCALE
 from penstock.sql.dialect.spark.types import (
-    FRACTIONS,
     INTEGERS,
     TYPES,
     decimal_of,
-    kind_of,
     number_kind,
 )
-from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS, is_windowing
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
 from penstock.sql.expressions.value_types import WHOLE
 from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.plan import Plan, walk
@@ -48,8 +45,6 @@ from penstock.sql.plan.rules.push_filters import (
     read_once,
     rows_of_operators,
 )
-from penstock.sql.syntax.nodes import ScanTable
-from penstock.sql.syntax.traversal import find_nodes
 
 _KINDS = (WindowKind.TUMBLE, WindowKind.HOP, WindowKind.CUMULATE)
 _COMPARED = (
@@ -78,7 +73,7 @@ class MergedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoPhases:
-    """How an aggregation by windows over one table runs in two phases.
+    """How an aggregation over one table runs in two phases.
 
     `by_tasks`: the reading tasks make the first one, else Spark does. `keys` are the keys that are no bounds of
     windows, and the columns that groups have in their place.
@@ -89,15 +84,26 @@ class TwoPhases:
     keys: tuple[tuple[exp.Expr, str], ...]
     calls: tuple[MergedCall, ...]
 
+    @property
+    def windowed(self) -> bool:
+        """Whether it is one by windows."""
+        return self.aggregate.time is not None
 
-def find_two_phases(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, TwoPhases]:
-    """Return the aggregations that run in two phases, by the number of their table in `schemas`."""
+
+def find_two_phases(
+    plan: Plan, schemas: Sequence[Schema], *, updates: bool
+) -> Mapping[int, TwoPhases]:
+    """Return the aggregations that run in two phases, by the number of their table in `schemas`.
+
+    `updates`: those whose results are updated, which have no windows; else those by windows.
+    """
     every = rows_of_operators(plan, schemas)
     once = read_once(plan)
     found: dict[int, TwoPhases] = {}
     for node in walk(plan.root):
         if isinstance(node, nodes.Aggregate):
-            scan, phases = _of_aggregate(node, every, schemas)
+            of = _of_groups(node, every) if updates else _of_windows(node, every, schemas)
+            scan, phases = of
             if phases is not None and scan in once:
                 found[scan] = phases
     return found
@@ -106,7 +112,36 @@ def find_two_phases(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, TwoPh
 _NONE = (-1, None)
 
 
-def _of_aggregate(
+def _of_groups(
+    node: nodes.Aggregate, every: Mapping[int, KnownRows]
+) -> tuple[int, TwoPhases | None]:
+    """Return how an aggregation runs whose results are updated; rows are grouped behind all conditions below it."""
+    rows = every.get(id(node.input))
+    if rows is None or node.windowed or not _is_plain(node):
+        return _NONE
+    names = RowNames(rows, node.block.relations)
+    keys, calls = _keys(node, names), _calls(node.block.select, names)
+    if not keys or calls is None or not _is_covered(node.block.select, keys, calls):
+        return _NONE
+    aggregate = PartialAggregate(keys=_named_keys(keys), results=_parts(calls))
+    phases = TwoPhases(
+        aggregate=aggregate,
+        by_tasks=not rows.open,
+        keys=tuple((key, name) for key, name, _ in keys),
+        calls=calls,
+    )
+    return rows.scan, phases
+
+
+def _named_keys(keys: Sequence[tuple[exp.Expr, str, Expression]]) -> tuple[NamedExpression, ...]:
+    return tuple(NamedExpression(name=name, value=value) for _, name, value in keys)
+
+
+def _parts(calls: Sequence[MergedCall]) -> tuple[PartialResult, ...]:
+    return tuple(dict.fromkeys(part for call in calls for part in call.parts))
+
+
+def _of_windows(
     node: nodes.Aggregate, every: Mapping[int, KnownRows], schemas: Sequence[Schema]
 ) -> tuple[int, TwoPhases | None]:
     window, condition = _window_below(node)
@@ -123,13 +158,12 @@ def _of_aggregate(
     if keys is None or calls is None or not _is_covered(node.block.select, keys, calls):
         return _NONE
     checked = _checked(condition, names)
-    parts = dict.fromkeys(part for call in calls for part in call.parts)
     aggregate = PartialAggregate(
         time=NamedExpression(name=window.time_column, value=time),
         pane_ms=window.slide_ms or window.step_ms or window.size_ms,
         offset_ms=window.offset_ms,
-        keys=tuple(NamedExpression(name=name, value=value) for _, name, value in keys),
-        results=tuple(parts),
+        keys=_named_keys(keys),
+        results=_parts(calls),
         condition=checked,
     )
     phases = TwoPhases(
@@ -362,9 +396,6 @@ _FUNCTIONS: Mapping[type[exp.Expr], Callable[[exp.Expr, Expression], _Merged]] =
 }
 
 
-# --- the SELECT that Spark runs ---
-
-
 def _is_covered(
     select: exp.Select,
     keys: Sequence[tuple[exp.Expr, str, Expression]],
@@ -382,86 +413,3 @@ def _is_covered(
             return False
         pending += [child for child in node.iter_expressions() if isinstance(child, exp.Expr)]
     return True
-
-
-def write_second_phase(query: exp.Expr, scan: int, phases: TwoPhases) -> None:
-    """Write the aggregation over a table as one of groups, in place; the query has no WITH.
-
-    Where tasks make the first phase, the windowing function reads the table, which is then one of groups.
-    """
-    (table,) = (node for node in find_nodes(query, ScanTable) if node.scan == scan)
-    path = [*_ancestors(table)]
-    call = next(i for i, node in enumerate(path) if is_windowing(node.parent or node))
-    select = next(node for node in path[call:] if isinstance(node, exp.Select))
-    _write_calls(select, phases)
-    if not phases.by_tasks:
-        return
-    counts = phases.aggregate.condition is not None
-    select.set("where", exp.Where(this=exp.column(COUNTED, quoted=True)) if counts else None)
-    read = table.copy()
-    read.set("counts_late", True)
-    # an argument may be given by its name
-    argument = path[call - 2] if isinstance(path[call - 1], exp.Kwarg) else path[call - 1]
-    argument.replace(read)
-
-
-def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
-    found: exp.Expr | None = node
-    while found is not None:
-        yield found
-        found = found.parent
-
-
-def _write_calls(select: exp.Select, phases: TwoPhases) -> None:
-    merged = {call.call: call for call in phases.calls}
-    keys = dict(phases.keys) if phases.by_tasks else {}
-    items = [_named(item) for item in select.expressions]
-    select.set("expressions", items)
-    roots = [
-        *items,
-        *(part for n in ("group", "having") if (part := select.args.get(n)) is not None),
-    ]
-    pending: list[exp.Expr] = list(roots)
-    while pending:
-        node = pending.pop()
-        if node in merged:
-            node.replace(_second(node, merged[node], by_tasks=phases.by_tasks))
-        elif node in keys:
-            column = exp.column(keys[node], quoted=True)
-            column.type = node.type
-            node.replace(column)
-        else:
-            pending += [child for child in node.iter_expressions() if isinstance(child, exp.Expr)]
-
-
-def _named(item: exp.Expr) -> exp.Expr:
-    """Return a value of a SELECT under the name that it has by itself, or its text."""
-    if isinstance(item, exp.Alias):
-        return item
-    return exp.alias_(item.copy(), item.output_name or to_text(item), quoted=True)
-
-
-def _second(node: exp.Expr, call: MergedCall, *, by_tasks: bool) -> exp.Expr:
-    core, condition = without_filter(node)
-    parts = [
-        f"`{part.name}`" if by_tasks else _of_row(part, core, condition) for part in call.parts
-    ]
-    text = exp.Var(this=call.text.format(*parts))
-    # what is computed of it is written by its type
-    known = number_kind(node) if kind_of(node) in FRACTIONS else kind_of(node)
-    if known != exp.DType.UNKNOWN:
-        text.type = node.type
-    return text
-
-
-def _of_row(part: PartialResult, core: exp.Expr, condition: exp.Expr | None) -> str:
-    """Write the partial result of one row."""
-    tests = [] if condition is None else [f"({to_spark_query(condition.copy())})"]
-    if part.function is _Function.COUNT:
-        if part.argument is not None:
-            tests.append(f"{to_spark_query(core.this.copy())} IS NOT NULL")
-        return f"CASE WHEN {' AND '.join(tests)} THEN 1 ELSE 0 END" if tests else "1"
-    value = to_spark_query(core.this.copy())
-    if tests:
-        value = f"CASE WHEN {tests[0]} THEN {value} END"
-    return f"CAST({value} AS {part.type})" if part.function is _Function.SUM else value

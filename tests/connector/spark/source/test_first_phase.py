@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -194,6 +195,47 @@ def test_partial_results_are_those_of_all_rows(
         )
         assert len(found) + fewer == len(rows)
     assert merges > 0
+
+
+BY_DUCKDB = """
+SELECT {key} AS key, {all} AS "all", {some} AS "some", {there} AS there, {total}::BIGINT AS total, {positive}::BIGINT AS positive,
+  {exact} AS exact, min({least}) AS least, max({last}) AS last, max({latest}) AS latest
+FROM given GROUP BY 1 ORDER BY 1 NULLS FIRST
+"""
+OF_ROWS = {
+    "key": "k", "all": "count(*)", "some": "count(*) FILTER (i > 0)", "there": "count(k)", "total": "sum(n)",
+    "positive": "sum(i) FILTER (i > 0)", "exact": "sum(p)", "least": "n", "last": "k", "latest": "CASE WHEN i > 0 THEN d END",
+}  # fmt: skip
+OF_GROUPS = {
+    "key": "key", **{name: f'coalesce(sum("{name}"), 0)::BIGINT' for name in ("all", "some", "there")},
+    "total": "sum(total)", "positive": "sum(positive)", "exact": "sum(exact)", "least": "least", "last": "last",
+    "latest": "latest",
+}  # fmt: skip
+
+
+def test_groups_without_windows_are_those_of_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put together by sums and bounds, whatever the batches; rows without a time count as any."""
+    keys = (NamedExpression(name="key", value=column("k")),)
+    plan, chance, merges = PartialAggregate(keys=keys, results=RESULTS), random.Random(11), 0
+    for _ in range(30):
+        monkeypatch.setattr(first_phase, "ROWS_AT_ONCE", chance.choice([1, 20, 1000]))
+        batches = [random_rows(chance, 1 + chance.randrange(40), large=False) for _ in range(4)]
+        groups, fewer = partials(plan, batches)
+        merges += fewer
+        answers = []
+        schema = arrow_schema(plan.typed_columns())
+        for texts, given in (
+            (OF_ROWS, pa.Table.from_pylist([row for rows in batches for row in rows], SCHEMA)),
+            (OF_GROUPS, pa.Table.from_pylist(groups, schema)),
+        ):
+            with duckdb.connect() as connection:
+                connection.register("given", given)
+                answers.append(connection.execute(BY_DUCKDB.format(**texts)).fetchall())
+
+        assert answers[0] == answers[1]
+        assert sum(row[ROWS] for row in groups) == sum(map(len, batches))
+    assert merges > 0
+    assert aggregate_from_json(aggregate_to_json(plan)) == plan
 
 
 def test_rows_without_the_condition_are_counted_by_pane_alone() -> None:

@@ -10,6 +10,7 @@ SELECT k, n FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) WHERE n > 1
 --       Filter n > 1 [spark update mode] [I,UA,D]
 --         Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
 --         - key: k
+--         - first phase in the reading tasks
 --         - state: COUNT(*), for each key that was ever seen
 --         - bound: none
 --           Scan events (kafka) [spark] [I]
@@ -20,6 +21,7 @@ SELECT k, n FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) WHERE n > 1
 --     SELECT k, n, CASE WHEN n > 1 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT k, COUNT(*) AS n FROM events AS `events` GROUP BY k)
 --   checkpoint: events
 --     GROUP BY k COMPUTE COUNT(*) FROM events AS `events`
+--     TWO PHASES OVER default_catalog.default_database.events
 --   digest: e97adc1bc4cbbae4
 -- [2] sink: append
 --   error:

@@ -8,6 +8,7 @@ SELECT k, 1 / (COUNT(*) - 1) AS s FROM events GROUP BY k HAVING COUNT(*) > 1
 --   plan:
 --     Aggregate by k: COUNT(*), having COUNT(*) > 1 [spark update mode] [I,UA,D]
 --     - key: k
+--     - first phase in the reading tasks
 --     - state: COUNT(*), for each key that was ever seen
 --     - bound: none
 --       Scan events (kafka) [spark] [I]
@@ -18,6 +19,7 @@ SELECT k, 1 / (COUNT(*) - 1) AS s FROM events GROUP BY k HAVING COUNT(*) > 1
 --     SELECT k, CASE WHEN (COUNT(*) > 1) THEN 1 / (COUNT(*) - 1) END AS s, CASE WHEN (COUNT(*) > 1) THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM events AS `events` GROUP BY k
 --   checkpoint: events
 --     GROUP BY k COMPUTE COUNT(*) FROM events AS `events`
+--     TWO PHASES OVER default_catalog.default_database.events
 --   digest: 94ff092d806a8ede
 -- [2] sink: append
 --   error:

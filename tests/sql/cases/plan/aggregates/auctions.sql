@@ -132,6 +132,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --   plan:
 --     Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
 --     - key: auction
+--     - first phase in the reading tasks
 --     - state: COUNT(*), for each key that was ever seen
 --     - bound: none
 --       Scan bid (kafka) [spark] [I]
@@ -142,6 +143,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction
 --   checkpoint: bid
 --     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: b0ca4111d69d6531
 -- [2] sink: append
 --   error:
@@ -421,6 +423,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       Filter c > 3 [spark update mode] [I,UA,D]
 --         Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
 --         - key: auction
+--         - first phase in the reading tasks
 --         - state: COUNT(*), for each key that was ever seen
 --         - bound: none
 --           Scan bid (kafka) [spark] [I]
@@ -431,6 +434,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     SELECT auction, c, CASE WHEN c > 3 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction)
 --   checkpoint: bid
 --     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: 59cb8124ed860bf0
 -- [25] sink: append
 --   error:
@@ -523,6 +527,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --   plan:
 --     Aggregate by k: COUNT(*), having COUNT(*) > 3 [spark update mode] [I,UA,D]
 --     - key: k
+--     - first phase in the reading tasks
 --     - state: COUNT(*), for each key that was ever seen
 --     - bound: none
 --       Scan nowm (kafka) [spark] [I]
@@ -533,6 +538,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     SELECT k, COUNT(*) AS c, CASE WHEN (COUNT(*) > 3) THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM nowm AS `nowm` GROUP BY k
 --   checkpoint: nowm
 --     GROUP BY k COMPUTE COUNT(*) FROM nowm AS `nowm`
+--     TWO PHASES OVER default_catalog.default_database.nowm
 --   digest: 28e6ba159f0404fd
 -- [33] sink: append
 --   error:
@@ -684,6 +690,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --   plan:
 --     Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
 --     - key: k
+--     - first phase in the reading tasks
 --     - state: COUNT(*), for each key that was ever seen
 --     - bound: none
 --       Scan nowm (kafka) [spark] [I]
@@ -694,6 +701,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     SELECT k, RAND() AS r, COUNT(*) AS c FROM nowm AS `nowm` GROUP BY k
 --   checkpoint: nowm
 --     GROUP BY k COMPUTE COUNT(*) FROM nowm AS `nowm`
+--     TWO PHASES OVER default_catalog.default_database.nowm
 --   digest: d8819054c5bfbca6
 -- [46] sink: append
 --   error:
@@ -808,6 +816,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --         SubqueryAlias w [spark update mode] [I,UA,D]
 --           Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
 --           - key: auction
+--           - first phase in the reading tasks
 --           - state: COUNT(*), for each key that was ever seen
 --           - bound: none
 --             Scan bid (kafka) [spark] [I]
@@ -818,6 +827,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     SELECT auction, c, CASE WHEN c > 1 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction) AS `w`
 --   checkpoint: bid
 --     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: ff20731085b1337d
 -- [56] sink: append
 --   error:
@@ -970,6 +980,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     Project * [spark update mode] [I,UA,D]
 --       Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
 --       - key: auction
+--       - first phase in the reading tasks
 --       - state: COUNT(*), for each key that was ever seen
 --       - bound: none
 --         Scan bid (kafka) [spark] [I]
@@ -980,6 +991,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     SELECT * FROM (SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction)
 --   checkpoint: bid
 --     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: 4f79f89943a31b08
 -- [67] sink: append
 --   error:
@@ -1146,6 +1158,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --   plan:
 --     Aggregate by a1: COUNT(*) [spark update mode] [I,UA,D]
 --     - key: a1
+--     - first phase in the reading tasks
 --     - state: COUNT(*), for each key that was ever seen
 --     - bound: none
 --       SubqueryAlias b (a1, a2, a3, a4, a5) [spark] [I]
@@ -1157,6 +1170,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     SELECT a1, COUNT(*) FROM bid AS b(a1, a2, a3, a4, a5) GROUP BY a1
 --   checkpoint: bid
 --     GROUP BY a1 COMPUTE COUNT(*) FROM bid AS b(a1, a2, a3, a4, a5)
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: c45b73954dfe161b
 -- [82] sink: append
 --   error:
@@ -1228,6 +1242,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       Filter c <> 0 [spark update mode] [I,UA,D]
 --         Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
 --         - key: auction
+--         - first phase in the reading tasks
 --         - state: COUNT(*), for each key that was ever seen
 --         - bound: none
 --           Scan bid (kafka) [spark] [I]
@@ -1238,6 +1253,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     SELECT auction, CASE WHEN c <> 0 THEN c / 0 END AS q, CASE WHEN c <> 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT auction, COUNT(*) AS c FROM bid AS `bid` GROUP BY auction)
 --   checkpoint: bid
 --     GROUP BY auction COMPUTE COUNT(*) FROM bid AS `bid`
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: b3a0b31834d0b0c0
 -- [87] sink: append
 --   error:

@@ -60,6 +60,7 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --         SubqueryAlias busy [spark update mode] [I,UA,D]
 --           Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
 --           - key: auction
+--           - first phase in the reading tasks
 --           - state: COUNT(*), for each key that was ever seen
 --           - bound: none
 --             Scan bid (kafka) [spark] [I]
@@ -70,6 +71,7 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     SELECT auction, c, CASE WHEN c > 2 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT auction, COUNT(*) AS c FROM `default_catalog`.`default_database`.`bid` AS `bid` GROUP BY auction) AS `busy`
 --   checkpoint: bid
 --     GROUP BY auction COMPUTE COUNT(*) FROM `default_catalog`.`default_database`.`bid` AS `bid`
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: 9ff9e1800f95dfb7
 -- [2] sink: append
 --   error:
@@ -512,6 +514,7 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --   plan:
 --     Aggregate by auction % 3: COUNT(*) [spark update mode] [I,UA,D]
 --     - key: r
+--     - first phase in the reading tasks
 --     - state: COUNT(*), for each key that was ever seen
 --     - bound: none
 --       Scan bid (kafka) [spark] [I]
@@ -522,6 +525,7 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     SELECT auction % 3 AS r, COUNT(*) AS n FROM bid AS `bid` GROUP BY auction % 3
 --   checkpoint: bid
 --     GROUP BY auction % 3 COMPUTE COUNT(*) FROM bid AS `bid`
+--     TWO PHASES OVER default_catalog.default_database.bid
 --   digest: 413d944680a5f9ae
 -- [38] sink: append
 --   error:

@@ -159,6 +159,7 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --   plan:
 --     Aggregate by k, x [spark update mode] [I,UA,D]
 --     - key: k, x
+--     - first phase in the reading tasks
 --     - state: that it was there, for each key that was ever seen
 --     - bound: none
 --       Scan events (kafka) [spark] [I]
@@ -169,6 +170,7 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --     SELECT k, x FROM events AS `events` GROUP BY k, x
 --   checkpoint: events
 --     GROUP BY k, x COMPUTE  FROM events AS `events`
+--     TWO PHASES OVER default_catalog.default_database.events
 --   digest: 13eb99b70bcd1156
 -- [11] sink: append
 --   error:

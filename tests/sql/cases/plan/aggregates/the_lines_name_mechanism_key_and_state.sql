@@ -8,6 +8,7 @@ SELECT k, COUNT(*) AS n FROM events GROUP BY k
 --   plan:
 --     Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
 --     - key: k
+--     - first phase in the reading tasks
 --     - state: COUNT(*), for each key that was ever seen
 --     - bound: none
 --       Scan events (kafka) [spark] [I]
@@ -18,6 +19,7 @@ SELECT k, COUNT(*) AS n FROM events GROUP BY k
 --     SELECT k, COUNT(*) AS n FROM events AS `events` GROUP BY k
 --   checkpoint: events
 --     GROUP BY k COMPUTE COUNT(*) FROM events AS `events`
+--     TWO PHASES OVER default_catalog.default_database.events
 --   digest: 6b52ab861aef4ff0
 -- [2] sink: append
 --   error:

@@ -457,6 +457,7 @@ SELECT 1 AS one FROM stock
 --   plan:
 --     Aggregate by visit.page: COUNT(*) [spark update mode] [I,UA,D]
 --     - key: page
+--     - first phase in the reading tasks
 --     - state: COUNT(*), for each key that was ever seen
 --     - bound: none
 --       Scan visits (kafka) [spark] [I]
@@ -467,6 +468,7 @@ SELECT 1 AS one FROM stock
 --     SELECT visit.page, COUNT(*) AS n FROM visits AS `visits` GROUP BY visit.page
 --   checkpoint: visits
 --     GROUP BY visit.page COMPUTE COUNT(*) FROM visits AS `visits`
+--     TWO PHASES OVER default_catalog.default_database.visits
 --   digest: 916d9e63d30e776d
 -- [30] sink: append
 --   error:

@@ -773,6 +773,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   plan:
 --     Aggregate by auction: COUNT(*), MAX(price) [spark update mode] [I,UA,D]
 --     - key: auction
+--     - first phase in the reading tasks
 --     - state: COUNT(*), MAX(price), for each key that was ever seen
 --     - bound: none
 --       Scan bids (kafka) [spark] [I]
@@ -783,6 +784,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT auction, COUNT(*) AS bids, MAX(price) AS best FROM bids AS `bids` GROUP BY auction
 --   checkpoint: bids
 --     GROUP BY auction COMPUTE COUNT(*), MAX(price) FROM bids AS `bids`
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 9fb4a5db895ac804
 -- [39] sink: append
 --   error:
@@ -852,6 +854,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   plan:
 --     Aggregate by auction: COUNT(*), having COUNT(*) > 2 [spark update mode] [I,UA,D]
 --     - key: auction
+--     - first phase in the reading tasks
 --     - state: COUNT(*), for each key that was ever seen
 --     - bound: none
 --       Scan bids (kafka) [spark] [I]
@@ -862,6 +865,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT auction, COUNT(*) AS n, CASE WHEN (COUNT(*) > 2) THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM bids AS `bids` GROUP BY auction
 --   checkpoint: bids
 --     GROUP BY auction COMPUTE COUNT(*) FROM bids AS `bids`
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: db76fef3efd9af66
 -- [45] sink: append
 --   error:
@@ -893,6 +897,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   plan:
 --     Aggregate by auction: COUNT(*) [spark update mode] [I,UA,D]
 --     - key: auction
+--     - first phase in the reading tasks
 --     - state: COUNT(*), for each key that was ever seen
 --     - bound: none
 --       Scan bids (kafka) [spark] [I]
@@ -903,6 +908,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     SELECT auction, COUNT(*) FILTER(WHERE price > 9) AS n FROM bids AS `bids` GROUP BY auction
 --   checkpoint: bids
 --     GROUP BY auction COMPUTE COUNT(*) FROM bids AS `bids`
+--     TWO PHASES OVER default_catalog.default_database.bids
 --   digest: 86c3527b36f5754a
 -- [48] sink: append
 --   error:

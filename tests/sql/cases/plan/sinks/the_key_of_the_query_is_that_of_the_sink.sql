@@ -23,6 +23,7 @@ SELECT id, x FROM events
 --   plan:
 --     Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
 --     - key: k
+--     - first phase in the reading tasks
 --     - state: COUNT(*), for each key that was ever seen
 --     - bound: none
 --       Scan events (kafka) [spark] [I]
@@ -33,6 +34,7 @@ SELECT id, x FROM events
 --     SELECT k, COUNT(*) AS n FROM events AS `events` GROUP BY k
 --   checkpoint: events
 --     GROUP BY k COMPUTE COUNT(*) FROM events AS `events`
+--     TWO PHASES OVER default_catalog.default_database.events
 --   digest: 6b52ab861aef4ff0
 -- [2] sink: append
 --   error:

@@ -57,6 +57,7 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --   plan:
 --     Aggregate by k: COUNT(*) [spark update mode] [I,UA,D]
 --     - key: k
+--     - first phase in the reading tasks
 --     - state: COUNT(*), for each key that was ever seen
 --     - bound: none
 --       Scan events AS e (kafka) [spark] [I]
@@ -67,6 +68,7 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --     SELECT k, COUNT(*) FROM events AS e GROUP BY k
 --   checkpoint: events
 --     GROUP BY k COMPUTE COUNT(*) FROM events AS e
+--     TWO PHASES OVER default_catalog.default_database.events
 --   digest: cd6192690e4f8885
 -- [4] sink: append
 --   error:
