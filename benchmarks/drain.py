@@ -4,7 +4,8 @@
 
 One broker, one topic of JSON bids; all take turns in one process, a warm-up and then the rounds that count. CPU time is
 that of the whole process, librdkafka's threads included: other work on the machine counts less than in wall-clock time.
-"librdkafka alone" passes each record to the library, which copies none. Medians go to `results/drain.md`.
+The allocators have the variables of Spark's Python workers. "librdkafka alone" passes each record to the library, which
+copies none. Medians go to `results/drain.md`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from penstock.connector.scan import Scan
 from penstock.connector.spark.source.columns import FILE_ROWS, scan_schema
 from penstock.connector.spark.source.offsets import TaskPartition
 from penstock.connector.spark.source.task import read_partition
+from penstock.sql.spark_process.python_processes import ALLOCATORS
 
 RESULTS = Path(__file__).resolve().parent / "results"
 TOPIC = "bids"
@@ -277,6 +279,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--beside", default="", help="what else ran on the machine, for the result")
     options = parser.parse_args()
+    if missing := {n: value for n, value in ALLOCATORS.items() if n not in os.environ}:
+        command = [sys.executable, "-m", "benchmarks.drain", *sys.argv[1:]]
+        os.execve(sys.executable, command, os.environ | missing)
     found = find_native()
     if found.package is None:
         print(f"error: {found.text}; `make native` builds it", file=sys.stderr)

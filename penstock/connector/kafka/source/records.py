@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import methodcaller
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -87,13 +87,13 @@ class Records:
 
     def values(self) -> Sequence[bytes | None]:
         """Return the values."""
-        values: Any = list(map(Message.value, self.messages))  # the stubs say text as well
-        return list(values)
+        values: Any = list(map(Message.value, self.messages))
+        return cast("list[bytes | None]", values)  # the stubs say text as well
 
     def keys(self) -> Sequence[bytes | None]:
         """Return the keys."""
         keys: Any = list(map(Message.key, self.messages))
-        return list(keys)
+        return cast("list[bytes | None]", keys)
 
     def offsets(self) -> pa.Array:
         """Return the offsets."""
