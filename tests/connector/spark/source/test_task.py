@@ -42,9 +42,10 @@ def run(
     bound: bool = True,
     condition: Expression | None = None,
     reports: ReportFolder | None = None,
+    apart: bool = False,
     **options: Any,
 ) -> list[dict[str, Any]]:
-    """The rows of one task over all files of a folder."""
+    """The rows of one task over all files of a folder; `apart`: of a task for each file."""
     given = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     given = {"scan.dead-letter.path": "letters"} | given
     table = file_table(folder / "in", given, columns={"id": "BIGINT", "ts": "TIMESTAMP(3)"})
@@ -60,17 +61,20 @@ def run(
     )
     source = FilesystemConnector(project=folder).source(table)
     planner = planning(source)
-    splits: list[Split] = [planner.split(i, *at) for i, at in planned(planner).items()]
-    partition = TaskPartition(
-        splits=tuple(splits),
-        watermarks=BatchWatermarks(now_ms=0, before_ms=0),
-        heartbeat=False,
-        not_after_ms=BOUND_MS if bound else None,
-        reports=reports,
-    )
+    splits: list[Split] = [planner.split(i, *at) for i, at in sorted(planned(planner).items())]
+    partitions = [
+        TaskPartition(
+            splits=tuple(of_task),
+            watermarks=BatchWatermarks(now_ms=0, before_ms=0),
+            heartbeat=False,
+            not_after_ms=BOUND_MS if bound else None,
+            reports=reports,
+        )
+        for of_task in ([[split] for split in splits] if apart else [splits])
+    ]
     counts = source.skips_bad_records or filters_future_rows(scan, source.watermark)
     schema = scan_schema(scan, counts_skipped=counts)
-    found = read_partition(partition, scan, source, schema)
+    found = [b for partition in partitions for b in read_partition(partition, scan, source, schema)]
     return [row for batch in found for row in batch.to_pylist()]
 
 
@@ -117,6 +121,35 @@ def test_dead_letters_are_written_once_however_often_the_task_runs(folder: Path)
     assert runs[0] == runs[1]
     assert runs[0][-1][SKIPPED] == 1
     assert (letter["split"], letter["position"], letter["value"]) == ("a", 36, LINES[1])
+
+
+def test_a_task_of_several_splits_gives_what_a_task_for_each_gives(tmp_path: Path) -> None:
+    """Rows in the order of each split, one sum of what was left out, event times and dead letters by split."""
+    given: list[tuple[Any, ...]] = []
+    for apart in (True, False):
+        home = tmp_path / str(apart)
+        for name, lines in (("a", LINES), ("b", LINES[::-1]), ("c", LINES[:1])):
+            write(home / "in" / name, "\n".join(lines))
+        reported = home / "reports"
+        reported.mkdir()
+        (reported / MARK).touch()
+        rows = run(
+            home,
+            ("id", "ts"),
+            reports=ReportFolder(folder=str(reported), batch="b"),
+            apart=apart,
+            json__ignore_parse_errors="true",
+            scan__watermark__on_future="dead-letter",
+        )
+        letters = {path.name: path.read_text() for path in (home / "letters").rglob("*.jsonl")}
+        times = sorted(path.name for path in (reported / "b").iterdir())
+        markers = [row[SKIPPED] for row in rows if row[SKIPPED] is not None]
+        ids = [row["id"] for row in rows if row[SKIPPED] is None]
+        given.append((ids, sum(markers), letters, times))
+
+    assert given[0] == given[1]
+    ids, left_out, letters, times = given[1]
+    assert (ids, left_out, len(letters), len(times)) == ([1, 3, 3, 1, 1], 4, 2, 3)
 
 
 def above(number: int) -> Expression:
