@@ -229,8 +229,8 @@ class RecordProducer(KafkaClient):
         if self._failed:
             raise self._refused(*self._failed[0])
 
-    def commit(self, group: str, partition: TopicPartition, commit: Commit) -> None:
-        """Commit the transaction together with an offset of `group`."""
+    def add_marker(self, group: str, partition: TopicPartition, commit: Commit) -> None:
+        """Add an offset of `group` to the transaction; nothing is committed yet."""
         offset, metadata = commit
         marker = [ClientPartition(partition.topic, partition.partition, offset, metadata)]
         with CommittedOffsets(self.connection, group) as consumer:
@@ -240,6 +240,9 @@ class RecordProducer(KafkaClient):
             self._producer.send_offsets_to_transaction(marker, member, timeout_s)
 
         self._patiently("the marker of a transaction", with_marker)
+
+    def commit(self) -> None:
+        """Commit the transaction; after an error nobody knows whether it is."""
         self._patiently("the commit of a transaction", self._producer.commit_transaction)
 
     def abort(self) -> None:

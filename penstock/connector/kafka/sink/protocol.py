@@ -264,8 +264,8 @@ class SlotWriter:
     def write(self, chunks: Iterator[pa.RecordBatch], destination: Destination) -> int | None:
         """Write the rows and the marker; returns the rows written, None when they were there already.
 
-        Raises StateMismatchError, SinkError, BrokerUnavailableError; what was sent by then is aborted by the next
-        attempt.
+        Raises StateMismatchError, SinkError, BrokerUnavailableError; what was sent by then is aborted, at once where
+        that is possible, else by the next attempt.
         """
         attempt = SlotAttempt(self)
         try:
@@ -274,6 +274,7 @@ class SlotWriter:
             attempt.send(chunks, destination)
             return attempt.commit()
         finally:
+            attempt.abort()
             attempt.drop()
 
 
@@ -310,9 +311,11 @@ class SlotAttempt:
         producer.flush()
         reach("produced")
         marker = Marker(next_batch=claim.batch_id + 1, rows=self._rows, digest=claim.digest)
+        offset = (marker.next_batch, marker.metadata)
+        producer.add_marker(claim.slot, self._writer.partition, offset)
         # from here on nobody knows whether it is committed until the broker says so
         self._open = False
-        producer.commit(claim.slot, self._writer.partition, (marker.next_batch, marker.metadata))
+        producer.commit()
         reach("transaction-committed")
         return self._rows
 

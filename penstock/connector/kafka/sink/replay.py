@@ -61,7 +61,8 @@ def replay_records(replay: ClusterReplay, records: Iterable[RawRecord]) -> int |
         producer.begin()
         count = _send(producer, records, replay.target)
         producer.flush()
-        producer.commit(replay.name, partition, (count, "penstock dlq replay"))
+        producer.add_marker(replay.name, partition, (count, "penstock dlq replay"))
+        producer.commit()
         return count
     finally:
         producer.drop()

@@ -208,7 +208,8 @@ def set_marker(connection: Connection, admin: SinkAdmin, slot: KnownSlot, follow
         if found is None:
             found = Marker(next_batch=following)
             producer.begin()
-            producer.commit(slot.name, slot.partition, (following, BY_HAND))
+            producer.add_marker(slot.name, slot.partition, (following, BY_HAND))
+            producer.commit()
         return found
     finally:
         producer.drop()

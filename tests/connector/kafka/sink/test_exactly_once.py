@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from tests.connector.kafka.sink.writing import (
     sink_into,
     values,
 )
+from tests.integration.pipeline import wait_until
 from tests.sql.cli.command_runner import CommandRunner
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def test_what_a_dead_attempt_left_open_does_not_outlive_the_next(
     assert written == 1
     assert [message.value() for message in committed(kafka, name)] == [b"kept"]
     with pytest.raises(SinkError, match="dead is fenced"):
-        dead.commit(slot, TopicPartition(name, 0), (1, ""))
+        dead.add_marker(slot, TopicPartition(name, 0), (1, ""))
     dead.drop()
 
 
@@ -243,6 +244,31 @@ def test_rows_of_a_query_that_a_replay_may_change_are_staged_though_the_batch_do
     once(kafka, topic(partitions=2)).write_batch(rows(spark, 0, 5), batch)
 
     assert [path.name for path in tmp_path.rglob("staged/*") if path.is_dir()] == ["0"]
+
+
+def test_a_write_that_fails_leaves_no_transaction_open(
+    kafka: KafkaServer, topic: Callable[..., str]
+) -> None:
+    """Readers of committed records would wait for its timeout, five minutes, where nobody tries again."""
+    name, slot = topic(), "failing-0"
+    admin = SinkAdmin(Connection.of({"bootstrap.servers": kafka.bootstrap}))
+    # so that it is not the broker that ends it
+    writer = replace(slot_writer(kafka, name, slot, 0), timeout_ms=600_000)
+
+    def fails() -> Iterator[pa.RecordBatch]:
+        yield from records(*(str(number) for number in range(1000)))
+        # so that the broker has some of them, in an open transaction
+        wait_until(
+            lambda: bool(blocked_partitions(admin, [name])), seconds=60, what="a transaction"
+        )
+        raise ValueError("the rows of this batch cannot be computed")
+
+    with pytest.raises(ValueError, match="cannot be computed"):
+        writer.write(fails(), Destination(topic=name, fixed=None))
+
+    # the broker ends a transaction behind its answer
+    wait_until(lambda: not blocked_partitions(admin, [name]), seconds=60, what="its end")
+    assert values(kafka, name) == []
 
 
 def test_open_transactions_are_listed_and_ended(
