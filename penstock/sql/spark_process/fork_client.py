@@ -10,11 +10,11 @@ import _socket
 import os
 import sys
 
-ANSWER_TIMEOUT_S = 4.0
-"""Spark waits ten seconds for a process; an interpreter that starts after this has the rest."""
+SERVED = {"pyspark.daemon": 60.0, "pyspark.sql.streaming.python_streaming_source_runner": 5.0}
+"""Modules that Spark starts, and the seconds to wait for the server, which may still import at the first daemon.
 
-SERVED = ("pyspark.daemon", "pyspark.sql.streaming.python_streaming_source_runner")
-"""Modules that Spark starts; others are no process of Spark's."""
+Spark waits for a daemon as long as it lives, and ten seconds for the other: its own start has half of them.
+"""
 
 SERVER = "PENSTOCK_FORK_SERVER"
 """The variable that has the path of the fork server's socket."""
@@ -27,17 +27,17 @@ def main() -> None:
     python, arguments = sys.argv[1], sys.argv[2:]
     path = os.environ.get(SERVER)
     if path and arguments[:1] == ["-m"] and arguments[1:2] and arguments[1] in SERVED:
-        status = forked(path, arguments[1:])
+        status = forked(path, arguments[1:], SERVED[arguments[1]])
         if status is not None:
             os._exit(status)
     os.execv(python, [python, *arguments])  # noqa: S606  as Spark asked
 
 
-def forked(path: str, arguments: list[str]) -> int | None:
+def forked(path: str, arguments: list[str], timeout_s: float) -> int | None:
     """Have a process forked that takes this one's files, and wait for its end; None where there is none."""
     server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        server.settimeout(ANSWER_TIMEOUT_S)
+        server.settimeout(timeout_s)
         server.connect(path)
         files = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
         server.sendmsg([ASKED], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])

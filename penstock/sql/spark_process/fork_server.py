@@ -36,7 +36,7 @@ MODULES = (
 )
 """What every query's processes import."""
 
-REQUEST_TIMEOUT_S = 2.0
+REQUEST_TIMEOUT_S = 5.0
 """For the rest of a request that has begun."""
 
 MAX_REQUEST_BYTES = 4 << 20
