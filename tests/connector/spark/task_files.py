@@ -48,7 +48,7 @@ def _writing(
         framer = RowFramer(StructType(list(FILES)), None)
         with closing(TaskFiles(output)) as file:
             for batch in batches:
-                file.takes(batch.rename_columns(list(names)))
+                file.write(batch.rename_columns(list(names)))
             for written in file.files():
                 yield framer.file(written)
 
