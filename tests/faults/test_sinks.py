@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -60,6 +61,47 @@ def test_a_runner_that_is_paused_between_two_files_loses_no_row(
     assert before == list(range(300))
     assert status != 0
     assert ids(project / "out") == list(range(300))
+
+
+PARQUET = """
+CREATE TABLE IF NOT EXISTS numbers (id BIGINT) WITH (
+  'connector' = 'filesystem', 'path' = 'in', 'format' = 'json', 'source.monitor-interval' = '1 s',
+  'source.max-bytes-per-batch' = '4 kb');
+CREATE TABLE IF NOT EXISTS kept (id BIGINT, part BIGINT) PARTITIONED BY (part) WITH (
+  'connector' = 'filesystem', 'path' = 'kept', 'format' = 'parquet', 'sink.partition-commit.policy.kind' = 'success-file');
+INSERT INTO kept SELECT id, MOD(id, 3) FROM numbers;
+"""
+
+
+def kept(folder: Path) -> list[int]:
+    """The ids in the Parquet files that readers see, sorted."""
+    files = folder.glob("part=*/part-*.parquet")
+    return sorted(each for file in files for each in pq.ParquetFile(file).read()["id"].to_pylist())
+
+
+@pytest.mark.faults
+def test_killed_between_the_files_of_tasks_and_their_places(pipeline: Make, project: Path) -> None:
+    """Tasks have staged the files of a batch; then the manifest has some of them: each row comes once all the same."""
+    (project / "in").mkdir()
+    for start in range(0, 1_000, 100):
+        lines = "".join(f'{{"id": {n}}}\n' for n in range(start, start + 100))
+        (project / "in" / f"{start:04}.json").write_text(lines)
+    job, out = pipeline(PARQUET, "--available-now"), project / "kept"
+    job.hold_at("files-written", visit=2)
+    before, staged = kept(out), len(list((out / "_penstock").rglob("*.parquet")))
+    job.kill()
+    job.hold_at("moving", visit=2)
+    meanwhile = kept(out)
+    job.kill()
+    job.catch_up()
+
+    assert 0 < len(before) < 1_000
+    assert staged > 0
+    assert len(before) < len(meanwhile) < 1_000
+    assert kept(out) == list(range(1_000))
+    assert list((out / "_penstock").rglob("*.parquet")) == []
+    assert "arrow" in pq.ParquetFile(next(out.glob("part=*/*.parquet"))).metadata.created_by
+    assert all((folder / "_SUCCESS").exists() for folder in out.glob("part=*"))
 
 
 @pytest.mark.faults
