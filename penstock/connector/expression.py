@@ -201,6 +201,7 @@ class PartialAggregate:
     counted from `offset_ms`: all rows of one have the same windows. `time` is the rowtime, and becomes the pane's
     start; None: there are no windows. Rows for which the `condition` is not TRUE are no part of a result; they have a
     group of each pane, without keys, as late ones of them are counted.
+    With an `unnesting` results are of the rows of arrays, and late rows are those that have the arrays.
     """
 
     keys: tuple[NamedExpression, ...]
@@ -209,6 +210,18 @@ class PartialAggregate:
     pane_ms: int = 0
     offset_ms: int = 0
     condition: Expression | None = None
+    unnesting: Unnesting | None = None
+
+    @property
+    def counts_others(self) -> bool:
+        """Whether there are groups of rows that are no part of a result, which COUNTED tells."""
+        return self.condition is not None or self.unnesting is not None
+
+    def inputs(self) -> Iterator[Expression]:
+        """Iterate over what is read of the rows, their arrays too."""
+        yield from self.expressions()
+        if self.unnesting is not None:
+            yield from (unnested.field for unnested in self.unnesting.fields)
 
     @property
     def grouped_by(self) -> tuple[NamedExpression, ...]:
@@ -216,7 +229,7 @@ class PartialAggregate:
         return self.keys if self.time is None else (self.time, *self.keys)
 
     def expressions(self) -> Iterator[Expression]:
-        """Iterate over what is computed of the rows."""
+        """Iterate over what is computed of the rows, or of the rows of their arrays."""
         yield from (column.value for column in self.grouped_by)
         for result in self.results:
             yield from (e for e in (result.argument, result.condition) if e is not None)
@@ -230,7 +243,7 @@ class PartialAggregate:
         for result in self.results:
             yield result.name, result.type
         yield ROWS, BigIntType()
-        if self.condition is not None:
+        if self.counts_others:
             yield COUNTED, BooleanType()
 
 
@@ -252,6 +265,9 @@ def aggregate_to_json(aggregate: PartialAggregate) -> dict[str, Any]:
             for result in aggregate.results
         ],
         "condition": _optional_to_json(aggregate.condition),
+        "unnesting": None
+        if aggregate.unnesting is None
+        else unnesting_to_json(aggregate.unnesting),
     }
 
 
@@ -273,6 +289,7 @@ def aggregate_from_json(value: dict[str, Any]) -> PartialAggregate:
             for result in value["results"]
         ),
         condition=_optional_from_json(value["condition"]),
+        unnesting=None if value["unnesting"] is None else unnesting_from_json(value["unnesting"]),
     )
 
 

@@ -165,3 +165,59 @@ def test_updated_results_are_those_of_rows(
     found = [(p.rows_in, p.rows_dropped, p.bad_records) for p in (first, second, third)]
     assert found == [(7, 0, 1), (7, 0, 1), (2, 0, 1)]
     assert ("TWO PHASES" in state(project)) is (before == "two phases")
+
+
+ARRAYS = """
+CREATE TEMPORARY TABLE bids (k STRING, parts ARRAY<BIGINT>, at TIMESTAMP(3), WATERMARK FOR at AS at)
+WITH ('connector' = 'filesystem', 'path' = 'in', 'format' = 'json', 'source.monitor-interval' = '1 s');
+CREATE TEMPORARY TABLE counts (k STRING, n BIGINT, total BIGINT) WITH (
+  'connector' = 'delta', 'path' = 'counts', 'auto-compaction' = 'false');
+INSERT INTO counts SELECT k, COUNT(*), SUM(part) FROM {rows} GROUP BY window_start, window_end, k;
+"""
+WINDOW = "TABLE(TUMBLE({}, DESCRIPTOR(at), INTERVAL '10' SECOND))"
+UNNEST = "CROSS JOIN UNNEST(parts) AS t (part)"
+PARTS: list[list[tuple[str, int | None, list[int]]]] = [
+    [("a", 1, [1, 2]), ("b", 2, []), ("a", 11, [3])],
+    # the first three are late: of a window that closed, or of none
+    [("a", 3, [5, 6, 7]), ("b", 4, []), ("z", None, [9]), ("a", 12, [4]), ("b", 25, [1, 1])],
+    [("a", 45, [])],
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "late", "before"),
+    [
+        (f"{WINDOW.format('TABLE bids')} AS w {UNNEST}", 3, "two phases"),
+        (f"{WINDOW.format('TABLE bids')} AS w {UNNEST}", 3, "one phase"),
+        (WINDOW.format(f"(SELECT k, at, part FROM bids {UNNEST})"), 4, "two phases"),
+    ],
+)
+def test_late_rows_of_arrays_are_those_that_windows_get(
+    spark: SparkSession,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: str,
+    late: int,
+    before: str,
+) -> None:
+    """Records where UNNEST is behind the window, elements where it is in front of it; rows in are records."""
+    (project / "in").mkdir()
+    (project / "job.sql").write_text(ARRAYS.format(rows=rows), encoding="utf-8")
+    found = []
+    for number, bids in enumerate(PARTS):
+        lines = []
+        for key, second, parts in bids:
+            at = None if second is None else f"2026-03-02 10:00:{second:02}"
+            lines.append(json.dumps({"k": key, "parts": parts, "at": at}))
+        (project / "in" / f"{number}.json").write_text("\n".join(lines), encoding="utf-8")
+        with monkeypatch.context() as patched:
+            if number == 0 and before == "one phase":
+                patched.setattr(analysis, "find_two_phases", lambda *_, **__: {})
+            with penstock.connect(spark) as session:
+                (job,) = session.run_file(project / "job.sql", available_now=True)
+            assert job.exception is None
+            found.append((job.progress.rows_in, job.progress.rows_dropped))
+        assert ("TWO PHASES" in state(project)) is (before == "two phases")
+
+    assert results(spark, project) == Counter([("a", 2, 3), ("a", 2, 7), ("b", 2, 2)])
+    assert found == [(3, 0), (5, late), (1, 0)]

@@ -6,7 +6,7 @@ NaN among them, is left to Spark, which gets each row of those as a group of its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ from penstock.connector.expression import (
     PartialResult,
 )
 from penstock.connector.fragments import evaluate
+from penstock.connector.spark.source.unnesting import RowUnnester
 
 ROWS_AT_ONCE = 65_536
 """Rows that are grouped together: as many as a processor's cache holds of some columns."""
@@ -39,14 +40,18 @@ class FirstPhase:
         self._groups = True
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
+        self._unnester = None
+        if aggregate.unnesting is not None:
+            self._unnester = RowUnnester(aggregate.unnesting, [*aggregate.expressions()])
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Take rows; yields groups when there are enough rows for them."""
-        if batch.num_rows:
-            self._waiting += self._inputs(batch)
-            self._rows += batch.num_rows
-        if self._rows >= ROWS_AT_ONCE:
-            yield from self.finish()
+        self.merged += batch.num_rows
+        for rows in self._inputs(batch) if batch.num_rows else ():
+            self._waiting.append(rows)
+            self._rows += rows.num_rows
+            if self._rows >= ROWS_AT_ONCE:
+                yield from self.finish()
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Yield the groups of the rows that wait."""
@@ -59,12 +64,21 @@ class FirstPhase:
             found = self._each(table)
         elif found.num_rows * 2 > table.num_rows:
             self._groups = False
-        self.merged += table.num_rows - found.num_rows
+        self.merged -= found.num_rows
         yield from found.combine_chunks().to_batches()
 
     # --- what is grouped ---
 
     def _inputs(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if self._unnester is None:
+            yield from self._checked(batch, others=True)
+            return
+        yield self._left_out(batch)
+        for rows in self._unnester.rows(batch):
+            yield from self._checked(rows, others=False)
+
+    def _checked(self, batch: pa.RecordBatch, *, others: bool) -> Iterator[pa.RecordBatch]:
+        """Yield rows for which the condition holds, and the `others` where they are asked for."""
         condition = self._aggregate.condition
         if condition is None:
             yield self._columns(batch)
@@ -73,7 +87,7 @@ class FirstPhase:
         passed = batch.filter(holds)
         if passed.num_rows:
             yield self._columns(passed)
-        if passed.num_rows < batch.num_rows:
+        if others and passed.num_rows < batch.num_rows:
             yield self._left_out(batch.filter(pc.invert(holds)))
 
     def _columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -84,13 +98,14 @@ class FirstPhase:
         for result in aggregate.results:
             if not _counts_rows(result):
                 columns[result.name] = _argument(result, batch)
-        if aggregate.condition is not None:
+        if aggregate.counts_others:
             columns[COUNTED] = pa.repeat(pa.scalar(True), batch.num_rows)
         return pa.RecordBatch.from_pydict(columns)
 
     def _left_out(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the panes of rows that are no part of a result."""
-        like = self._columns(batch.slice(0, 0)).schema
+        none = batch.slice(0, 0)
+        like = self._columns(none if self._unnester is None else self._unnester.empty(none)).schema
         columns = {field.name: pa.nulls(batch.num_rows, field.type) for field in like}
         columns |= self._panes(batch)
         columns[COUNTED] = pa.repeat(pa.scalar(False), batch.num_rows)
@@ -109,7 +124,7 @@ class FirstPhase:
     def _keys(self) -> list[str]:
         aggregate = self._aggregate
         keys = [key.name for key in aggregate.grouped_by]
-        return keys if aggregate.condition is None else [*keys, COUNTED]
+        return [*keys, COUNTED] if aggregate.counts_others else keys
 
     def _is_exact(self, table: pa.Table) -> bool:
         """Return whether Arrow's results are Spark's for these rows."""
@@ -139,7 +154,7 @@ class FirstPhase:
             name = f"{result.name}_{result.function.value}"
             found = rows if _counts_rows(result) else groups.column(name)
             columns[result.name] = found.cast(arrow_type(result.type))
-        return pa.table({**columns, ROWS: rows})
+        return pa.table({**columns, ROWS: self._read(columns, rows)})
 
     def _each(self, table: pa.Table) -> pa.Table:
         """Return each row as a group of its own."""
@@ -153,7 +168,13 @@ class FirstPhase:
             if result.function is PartialFunction.COUNT:
                 value = pc.is_valid(value)
             columns[result.name] = value.cast(arrow_type(result.type))
-        return pa.table({**columns, ROWS: ones})
+        return pa.table({**columns, ROWS: self._read(columns, ones)})
+
+    def _read(
+        self, columns: Mapping[str, pa.ChunkedArray], rows: pa.ChunkedArray
+    ) -> pa.ChunkedArray:
+        """Return how many rows that were read groups stand for: rows of arrays are none of these."""
+        return rows if self._unnester is None else pc.if_else(columns[COUNTED], 0, rows)
 
 
 def _counts_rows(result: PartialResult) -> bool:

@@ -147,7 +147,7 @@ def _unnester(scan: Scan) -> RowUnnester:
     if scan.output is not None:
         used += [column.source for column in scan.output.filled]
     if scan.aggregate is not None:
-        used += scan.aggregate.expressions()
+        used += scan.aggregate.inputs()
     return RowUnnester(scan.unnesting, used)
 
 

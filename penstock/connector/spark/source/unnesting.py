@@ -48,6 +48,10 @@ class RowUnnester:
             if passed.num_rows:
                 yield passed
 
+    def empty(self, none: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch of the columns that rows have, for one without rows."""
+        return next(self._made(none, self._fields))
+
     def _made(
         self, batch: pa.RecordBatch, fields: Sequence[UnnestedField]
     ) -> Iterator[pa.RecordBatch]:
@@ -74,7 +78,7 @@ def _unnested(
     repeated = {name: batch.column(name) for name in batch.schema.names if name in names}
     of_elements = {n: values for n, values in _values(array, unnested).items() if n in names}
     size = _rows_at_once(repeated, batch.num_rows)
-    for start in range(0, len(parents), size):
+    for start in range(0, max(len(parents), 1), size):
         piece = slice(start, start + size)
         of, number = parents[piece], within[piece]
         missing = (lengths == 0)[of] if unnested.outer else None

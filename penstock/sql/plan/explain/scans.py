@@ -82,8 +82,8 @@ def explain_scan(
     if leaf.fragment is not None and leaf.fragment.parts:
         parts = " AND ".join(map(_part, leaf.fragment.parts))
         facts["filter"] = [f"{parts}, by the tasks that read"]
-    if leaf.grouped is not None and (calls := unnested_text(leaf)):
-        facts["unnest"] = [f"{calls}, by the tasks that read"]
+    if leaf.two_phases is not None and leaf.grouped is not None and leaf.two_phases.unnested:
+        facts["unnest"] = [f"{unnested_text(leaf.two_phases.unnested)}, by the tasks that read"]
     watermark: dict[str, str | bool] | None = None
     if (declared := table.schema.watermark) is not None:
         followed = leaf.rowtime is not None
@@ -110,9 +110,8 @@ def explain_scan(
     )
 
 
-def unnested_text(leaf: TableScan) -> str:
-    """Return the UNNESTs that reading tasks compute where they write or group the rows; empty for none."""
-    calls = () if leaf.fragment is None else leaf.fragment.calls
+def unnested_text(calls: Sequence[exp.Expr]) -> str:
+    """Return the calls of UNNEST that reading tasks compute; empty for none."""
     return ", ".join(unnest_text(call, call.alias, call.alias_column_names) for call in calls)
 
 

@@ -229,5 +229,5 @@ def table_writer(insert: AnalysedInsert, *, shared: bool) -> str | None:
             return f"Spark: {reason}"
         case FileOutput() | RecordOutput():
             (leaf,) = insert.query.leaves
-            calls = unnested_text(leaf)
+            calls = "" if leaf.fragment is None else unnested_text(leaf.fragment.calls)
             return f"the reading tasks, behind {calls}" if calls else "the reading tasks"

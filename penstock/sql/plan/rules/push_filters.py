@@ -94,6 +94,11 @@ class KnownRows:
         fields = tuple(field for _, field in self.unnested)
         return Unnesting(fields=fields, condition=all_of(self.behind))
 
+    def unnested_behind(self, rows: KnownRows) -> Unnesting | None:
+        """Return how they come from other rows that they are made of; None where they are these."""
+        fields = tuple(field for _, field in self.unnested[len(rows.unnested) :])
+        return Unnesting(fields=fields) if fields else None
+
 
 def find_fragments(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, Fragment]:
     """Return what tasks compute of tables that are read once, by the number of the table in `schemas`."""
@@ -184,7 +189,7 @@ def with_unnested(rows: KnownRows, node: nodes.Unnest) -> KnownRows | None:
     below, call = node.input, node.call
     if isinstance(below, nodes.SubqueryAlias):
         rows = replace(rows, owners=(below.alias,) * len(rows.columns))
-    if not isinstance(call, exp.Unnest) or not rows.owners or node.block is None or rows.open:
+    if not isinstance(call, exp.Unnest) or not rows.owners or node.block is None:
         return None
     if len(call.expressions) != 1 or any(name.startswith(_UNNESTED) for name, _ in rows.table):
         return None

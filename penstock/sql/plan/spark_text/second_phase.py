@@ -37,8 +37,10 @@ def write_second_phase(query: exp.Expr, scan: int, phases: TwoPhases) -> None:
     _write_calls(select, phases)
     if not phases.by_tasks:
         return
-    counts = phases.aggregate.condition is not None
+    counts = phases.aggregate.counts_others
     select.set("where", exp.Where(this=exp.column(COUNTED, quoted=True)) if counts else None)
+    if phases.aggregate.unnesting is not None:
+        select.set("joins", None)
     read = table.copy()
     read.set("counts_late", True)
     # an argument may be given by its name

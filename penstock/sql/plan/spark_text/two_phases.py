@@ -1,9 +1,9 @@
 """Aggregations in two phases: reading tasks group the rows, and Spark puts the groups together.
 
 Found in a plan for TUMBLE, HOP and CUMULATE, and for GROUP BY whose results are updated, over one table that is read
-once, where every key and argument is in the set of `expressions/fragments.py`; `second_phase.py` writes the SELECT.
-State of a query in two phases is other state: a checkpoint of one needs them for good. So Spark makes both phases where
-a condition or the rowtime is one that tasks do not compute.
+once, or over rows of its arrays, where every key and argument is in the set of `expressions/fragments.py`;
+`second_phase.py` writes the SELECT. State of a query in two phases is other state: a checkpoint of one needs them for
+good. So Spark makes both phases where a condition or the rowtime is one that tasks do not compute.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from penstock.sql.plan.rules.push_filters import (
     is_sure,
     read_once,
     rows_of_operators,
+    with_unnested,
 )
 
 _KINDS = (WindowKind.TUMBLE, WindowKind.HOP, WindowKind.CUMULATE)
@@ -76,13 +77,14 @@ class TwoPhases:
     """How an aggregation over one table runs in two phases.
 
     `by_tasks`: the reading tasks make the first one, else Spark does. `keys` are the keys that are no bounds of
-    windows, and the columns that groups have in their place.
+    windows, and the columns that groups have in their place. `unnested` are the calls of UNNEST below the aggregation.
     """
 
     aggregate: PartialAggregate
     by_tasks: bool
     keys: tuple[tuple[exp.Expr, str], ...]
     calls: tuple[MergedCall, ...]
+    unnested: tuple[exp.Expr, ...] = ()
 
     @property
     def windowed(self) -> bool:
@@ -117,7 +119,7 @@ def _of_groups(
 ) -> tuple[int, TwoPhases | None]:
     """Return how an aggregation runs whose results are updated; rows are grouped behind all conditions below it."""
     rows = every.get(id(node.input))
-    if rows is None or node.windowed or not _is_plain(node):
+    if rows is None or node.windowed or not _is_plain(node, 0):
         return _NONE
     names = RowNames(rows, node.block.relations)
     keys, calls = _keys(node, names), _calls(node.block.select, names)
@@ -129,6 +131,7 @@ def _of_groups(
         by_tasks=not rows.open,
         keys=tuple((key, name) for key, name, _ in keys),
         calls=calls,
+        unnested=tuple(call for call, _ in rows.unnested),
     )
     return rows.scan, phases
 
@@ -144,16 +147,19 @@ def _parts(calls: Sequence[MergedCall]) -> tuple[PartialResult, ...]:
 def _of_windows(
     node: nodes.Aggregate, every: Mapping[int, KnownRows], schemas: Sequence[Schema]
 ) -> tuple[int, TwoPhases | None]:
-    window, condition = _window_below(node)
+    window, unnests, condition = _window_below(node)
     rows = None if window is None else every.get(id(window.input))
-    if window is None or rows is None or not node.windowed or not _is_plain(node):
+    if window is None or rows is None or not node.windowed or not _is_plain(node, len(unnests)):
         return _NONE
     schema = schemas[rows.scan]
     time = _rowtime(rows, window, schema)
     if time is None:
         return _NONE
     columns = (*rows.columns, *((name, None) for name in WINDOW_COLUMNS))
-    names = RowNames(replace(rows, columns=columns), node.block.relations)
+    unfolded = _unfolded(replace(rows, columns=columns), unnests)
+    if unfolded is None:
+        return _NONE
+    names = RowNames(unfolded, node.block.relations)
     keys, calls = _keys(node, names), _calls(node.block.select, names)
     if keys is None or calls is None or not _is_covered(node.block.select, keys, calls):
         return _NONE
@@ -165,6 +171,7 @@ def _of_windows(
         keys=_named_keys(keys),
         results=_parts(calls),
         condition=checked,
+        unnesting=unfolded.unnested_behind(rows),
     )
     phases = TwoPhases(
         aggregate=aggregate,
@@ -172,35 +179,52 @@ def _of_windows(
         by_tasks=not rows.open and is_sure(time) and (checked is not None or condition is None),
         keys=tuple((key, name) for key, name, _ in keys),
         calls=calls,
+        unnested=tuple(call for call, _ in unfolded.unnested),
     )
     return rows.scan, phases
 
 
-def _window_below(node: nodes.Aggregate) -> tuple[nodes.WindowAssign | None, exp.Expr | None]:
-    """Return the windowing function that an aggregation reads, and the condition in between."""
+def _window_below(
+    node: nodes.Aggregate,
+) -> tuple[nodes.WindowAssign | None, Sequence[nodes.Unnest], exp.Expr | None]:
+    """Return the windowing function that an aggregation reads, UNNESTs in between and the condition behind them."""
     below: nodes.Node = node.input
     condition: exp.Expr | None = None
+    unnests: list[nodes.Unnest] = []
     if isinstance(below, nodes.Filter) and below.clause is nodes.Clause.WHERE:
         condition, below = below.condition, below.input
+    while isinstance(below, nodes.Unnest):
+        unnests.insert(0, below)
+        below = below.input
     if isinstance(below, nodes.SubqueryAlias) and not below.names:
         below = below.input
     if isinstance(below, nodes.WindowAssign) and below.kind in _KINDS:
-        return below, condition
-    return None, None
+        return below, unnests, condition
+    return None, (), None
 
 
-def _is_plain(node: nodes.Aggregate) -> bool:
-    """Return whether a SELECT has keys, aggregates and what is computed of them, and nothing else."""
+def _unfolded(rows: KnownRows, unnests: Sequence[nodes.Unnest]) -> KnownRows | None:
+    """Return the rows behind UNNESTs; None where tasks do not make them."""
+    found: KnownRows | None = rows
+    for unnest in unnests:
+        if found is None or set(unnest.names) & set(WINDOW_COLUMNS):
+            return None
+        found = with_unnested(found, unnest)
+    return found
+
+
+def _is_plain(node: nodes.Aggregate, unnests: int) -> bool:
+    """Return whether a SELECT has keys, aggregates, what is computed of them and so many UNNESTs, and nothing else."""
     select = node.block.select
     group = select.args.get("group")
     clauses = {name for name, value in select.args.items() if value}
     if (
         group is None
-        or not clauses <= _CLAUSES
+        or not clauses <= (_CLAUSES | {"joins"} if unnests else _CLAUSES)
         or {k for k, v in group.args.items() if v} != {"expressions"}
     ):
         return False
-    if node.grouping_sets is not None or node.star or len(node.block.relations) != 1:
+    if node.grouping_sets is not None or node.star or len(node.block.relations) != 1 + unnests:
         return False
     parts = [*select.expressions, *group.expressions]
     parts += [part for name in ("where", "having") if (part := select.args.get(name)) is not None]

@@ -109,7 +109,7 @@ def test_other_conditions_are_checked_by_spark(query: str, parts: list[str]) -> 
         ("SELECT id, tag FROM clicks CROSS JOIN UNNEST(tags) AS t (tag) WHERE INITCAP(tag) = 'X' AND id = 1", [], 0),
         ("SELECT id, tag FROM clicks CROSS JOIN UNNEST(bag) AS t (tag) WHERE id = 1", [], None),
         ("SELECT q.id, tag FROM (SELECT id, tags FROM clicks WHERE INITCAP(url) = 'X') AS q "
-         "CROSS JOIN UNNEST(q.tags) AS t (tag) WHERE id = 1", [], None),
+         "CROSS JOIN UNNEST(q.tags) AS t (tag) WHERE id = 1", [], 0),
         ("SELECT id, CAST(part AS STRING) FROM (SELECT c.id, i.parts AS p FROM clicks AS c CROSS JOIN UNNEST(items) AS i (id, parts) "
          "WHERE i.id = 3) AS q CROSS JOIN UNNEST(q.p) AS t (part) WHERE part = 1", [], 2),
     ],
