@@ -93,10 +93,9 @@ def check_lease(lost_lease: LostLease | None) -> None:
 class MicroBatch:
     """One batch of a streaming query, the same values each time that it is run.
 
-    `spark` is the query's own session: settings made there do not reach other queries. `query_id` is the UUID that
-    the checkpoint carries; it outlives restarts and differs between checkpoints. `sink` tells the sinks of a query
-    that has several apart, empty where it has one. `differences` says why a replay of the query may give other rows,
-    which cannot be seen of the frame of one batch.
+    `spark` is the query's own session: settings made there do not reach other queries. `query_id` is the UUID of the
+    checkpoint. `sink` tells the sinks of a query that has several apart. `ends`: the query reads what is there, and
+    ends. `differences` says why a replay may give other rows, which cannot be seen of the frame of one batch.
     """
 
     spark: SparkSession = field(repr=False, compare=False)
@@ -105,6 +104,7 @@ class MicroBatch:
     batch_id: int
     plan: str = field(default="", repr=False)
     sink: str = ""
+    ends: bool = field(default=False, compare=False)
     differences: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
     lost_lease: LostLease | None = field(default=None, repr=False, compare=False)
 

@@ -39,6 +39,7 @@ FAILPOINTS: Mapping[str, str] = {
     "taking-back": "command: the file sink is about to remove the manifest of an INSERT OVERWRITE that lost its lease",
     "moving": "command: the file sink is about to rename one of a batch's files into its place",
     "files-written": "command: tasks have written the files of a batch, no commit or manifest names them yet",
+    "put-together": "command: small files of a Delta table are written again as one, no commit names it yet",
     "maintained": "command: the state of a maintained query has the batch, the sink has not",
     "written": "command: the sink has the batch, nothing that follows it has run",
     "committed": "command: what follows the sink has run too, the checkpoint does not know of it yet",

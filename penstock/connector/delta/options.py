@@ -84,13 +84,16 @@ class FileMaintenance:
     def stream_settings(self) -> dict[str, str]:
         """Return the settings of a session that writes batch after batch.
 
-        Delta compacts after each 50 small files (AutoCompact), and at a process's first commit into a table whose files
-        it does not know (`writer.count_for_compaction`).
+        Where compaction is Delta's own (`compaction.py`), it compacts after each 50 small files (AutoCompact), and at
+        a process's first commit into a table whose files it does not know (`writer.count_for_compaction`). The list
+        of a table's files is in no checksum of a commit: Delta would compute it by jobs of Spark in each batch behind
+        a compaction.
         """
+        settings = self.settings | {f"{_PREFIX}.allFilesInCrc.enabled": "false"}
         if self.auto_compaction is None:
-            return self.settings
+            return settings
         enabled = str(self.auto_compaction).lower()
-        return self.settings | {f"{_PREFIX}.autoCompact.enabled": enabled}
+        return settings | {f"{_PREFIX}.autoCompact.enabled": enabled}
 
 
 CONNECTOR: Option[str | None] = Option(
@@ -172,9 +175,10 @@ AUTO_COMPACTION: Option[bool] = Option(
     key="auto-compaction",
     type=BOOLEAN,
     default=True,
-    doc="Whether a streaming query puts small files together as they come: after each commit that makes 50 of them in "
-    "a partition, and after its first one where the table is partitioned or has 50 files already (Delta's auto "
-    "compaction). 'delta.autoOptimize.autoCompact' has the last word.",
+    doc="Whether a streaming query puts small files together when 50 of them are in a partition: beside its batches, "
+    "without a job of Spark. Delta's auto compaction does it, in the batch, where rows are merged by a PRIMARY KEY, "
+    "'sink.target-file-size' is set, or the table has what only Spark's writer keeps (docs/exactly-once.md). "
+    "'delta.autoOptimize.autoCompact' has the last word.",
     scope=OptionScope.SINK,
     flink=None,
 )
@@ -226,6 +230,13 @@ MIN_FILE_SIZE = 1 << 20
 APPEND_ONLY = "delta.appendonly"
 
 AUTO_COMPACT = "delta.autooptimize.autocompact"
+
+CHECKPOINT_INTERVAL = "delta.checkpointinterval"
+
+COMMITS_TO_CHECKPOINT = "100"
+"""Commits between two checkpoints of the log of a table that is made here and does not say. By Delta's 10 a stream
+would write one every few seconds, which costs as much as ten batches; readers read up to so many small files more.
+"""
 
 FORGETFUL = "delta.setTransactionRetentionDuration"
 """Lets a table forget which batches of a query it holds, and so takes a replayed batch twice."""

@@ -30,7 +30,12 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.model.identifier import quote
 from penstock.catalog.model.table import Table
-from penstock.connector.delta.options import FORGETFUL, DeltaTarget
+from penstock.connector.delta.options import (
+    CHECKPOINT_INTERVAL,
+    COMMITS_TO_CHECKPOINT,
+    FORGETFUL,
+    DeltaTarget,
+)
 from penstock.connector.spark.types import spark_schema
 
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
@@ -149,6 +154,8 @@ def create(target: DeltaTarget, spark: SparkSession) -> None:
         builder = builder.clusterBy(*target.clustering)
     if target.table.comment is not None:
         builder = builder.comment(target.table.comment)
+    if not any(key.lower() == CHECKPOINT_INTERVAL for key in target.properties):
+        builder = builder.property("delta.checkpointInterval", COMMITS_TO_CHECKPOINT)
     for key, value in target.properties.items():
         builder = builder.property(key, value)
     with translate_errors(target.shown):

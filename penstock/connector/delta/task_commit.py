@@ -30,7 +30,7 @@ from penstock.connector.delta.log import LogForm
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.delta.table import translate_errors
 from penstock.connector.delta.task_output import task_output
-from penstock.connector.delta.transaction import Transaction
+from penstock.connector.delta.transaction import BehindCommits, Transaction
 from penstock.connector.file_output import FileOutput, WrittenByEngine, WrittenFile
 from penstock.connector.spark.internals import jvm_of
 from penstock.connector.spark.sink import task_files
@@ -76,7 +76,11 @@ class UncommittedFiles:
 
 
 def commit_files(
-    target: DeltaTarget, written: UncommittedFiles, batch: MicroBatch, note: str
+    target: DeltaTarget,
+    written: UncommittedFiles,
+    batch: MicroBatch,
+    note: str,
+    behind: BehindCommits,
 ) -> bool:
     """Commit files and `txn`; nothing where the table has the batch. False: the files are not what the table asks for.
 
@@ -92,12 +96,14 @@ def commit_files(
         if written.table_id not in (None, form.metadata["id"]):
             raise replaced_table(target)
         _check_there(target, written)
-        if _differ(task_output(target, form, output.filled), output):
+        if differ(task_output(target, form, output.filled), output):
             return False
         if files:
-            transaction.compact_behind()
+            transaction.compact_in_commit(True)
+        behind.prepare(transaction)
         actions = transaction.parsed(_actions(written, batch.spark))
-        transaction.commit(actions, _counts(files), note)
+        version = transaction.commit(actions, _counts(files), note)
+    behind.done(transaction, version, len(files))
     return True
 
 
@@ -155,8 +161,8 @@ def remove_files(written: UncommittedFiles) -> None:
             log.warning("the file %s is left for VACUUM: %s", file.path, error)
 
 
-def _differ(found: FileOutput | WrittenByEngine, output: FileOutput) -> bool:
-    """Whether files that are written by `output` are not what a table asks for."""
+def differ(found: FileOutput | WrittenByEngine, output: FileOutput) -> bool:
+    """Tell whether files that are written by `output` are not what a table asks for."""
     if isinstance(found, WrittenByEngine):
         return True
     found = replace(found, compression=output.compression, shown=output.shown)

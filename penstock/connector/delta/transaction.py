@@ -1,7 +1,8 @@
-"""A transaction of Delta for one micro-batch: what the table has of the query, what the table is, the commit.
+"""Transactions of Delta: that of a micro-batch, which knows what the table has of the query, and that of a compaction.
 
-Used by `task_commit.py` for files of tasks, and by `writer.py` for rows that Spark writes. The batches of a table are
-read from its checksum: Delta's `txnVersion` computes the state of the table by three jobs of Spark for each commit.
+Used by `task_commit.py` for files of tasks, by `writer.py` for rows that Spark writes, by `compaction.py` for files
+that are put together. The batches of a table are read from its checksum: Delta's `txnVersion` computes the state of
+the table by three jobs of Spark for each commit.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -47,22 +48,51 @@ def written_batch(spark: SparkSession, snapshot: Any, application: str) -> int:
     return int(version.get()) if version.isDefined() else NONE_WRITTEN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
-    """A transaction of Delta that has begun. Driver side, on the thread of the batch."""
+def begin(spark: SparkSession, location: str) -> Any:
+    """Begin a transaction of Delta on the newest version of a table; gives Java's OptimisticTransaction."""
+    session = java_session(spark)
+    # what runs behind a commit takes its settings from there
+    java_class(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session)
+    log = java_class(spark, f"{_DELTA}.DeltaLog").forTable(session, location)
+    none = java_class(spark, "scala.Option").empty()
+    return log.startTransaction(none, none)
 
-    batch: MicroBatch
+
+class BehindCommits(Protocol):
+    """What has to do with a table beside the commits of a query. The batch's thread calls it around each."""
+
+    def prepare(self, transaction: Transaction) -> None:
+        """Take from a commit what is done behind it; called when nothing more is written."""
+
+    def done(self, transaction: Transaction, version: int, new_files: int) -> None:
+        """Have done what is due after a commit."""
+
+
+def last_checkpoint(spark: SparkSession, location: str) -> tuple[int, int]:
+    """Return the newest version of a table, and that of the newest checkpoint of its log; -1 without one."""
+    snapshot = begin(spark, location).snapshot()
+    return int(snapshot.version()), int(snapshot.checkpointProvider().version())
+
+
+def checkpoint_log(spark: SparkSession, location: str) -> int:
+    """Write a checkpoint of the newest version of a table, by jobs of Spark, as Delta does; returns the version."""
+    snapshot = begin(spark, location).snapshot()
+    none = java_class(spark, "scala.Option").empty()
+    snapshot.deltaLog().checkpoint(snapshot, none)
+    return int(snapshot.version())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTransaction:
+    """A transaction of Delta that has begun, on the thread that began it."""
+
+    spark: SparkSession
     java: Any
 
-    @classmethod
-    def begin(cls, target: DeltaTarget, batch: MicroBatch) -> Self:
-        """Begin one on the newest version of a table."""
-        spark, session = batch.spark, java_session(batch.spark)
-        # what runs behind a commit takes its settings from there
-        java_class(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session)
-        log = java_class(spark, f"{_DELTA}.DeltaLog").forTable(session, target.location)
-        none = java_class(spark, "scala.Option").empty()
-        return cls(batch=batch, java=log.startTransaction(none, none))
+    @property
+    def version(self) -> int:
+        """The version of the table that it began on."""
+        return int(self.java.snapshot().version())
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -74,12 +104,69 @@ class Transaction:
         """The table's protocol, as the log has it."""
         return _fields(self.java.protocol(), "protocol")
 
+    def parsed(self, actions: Iterable[Mapping[str, Any]]) -> Any:
+        """Return actions of the log's form as a Seq of Delta's."""
+        parse = scala_object(self.spark, f"{_DELTA}.actions.Action").fromJson
+        made = java_class(self.spark, "java.util.ArrayList")()
+        for action in actions:
+            made.add(parse(json.dumps(action)))
+        return java_class(self.spark, _CONVERTERS).asScala(made).toSeq()
+
+    def compact_in_commit(self, wanted: bool) -> None:
+        """Let Delta's auto compaction look at the table behind the commit, before `commit` returns, or not."""
+        hook = self._hook("AutoCompact")
+        if wanted:
+            self.java.registerPostCommitHook(hook)
+        else:
+            self.java.postCommitHooks().subtractOne(hook)
+
+    def leave_checkpoint(self) -> None:
+        """Have the commit write no checkpoint of the log where one is due."""
+        self.java.postCommitHooks().subtractOne(self._hook("CheckpointHook"))
+
+    def compacts_by_settings(self) -> bool:
+        """Tell whether session or table ask for auto compaction."""
+        conf = java_session(self.spark).sessionState().conf()
+        found = self._hook("AutoCompact").getAutoCompactType(conf, self.java.metadata())
+        return bool(found.isDefined())
+
+    def _hook(self, name: str) -> Any:
+        return scala_object(self.spark, f"{_DELTA}.hooks.{name}")
+
+    def compact(self, actions: Iterable[Mapping[str, Any]], counts: Mapping[str, int]) -> int:
+        """Commit files that take the place of others, as OPTIMIZE does, and return the version.
+
+        Raises Delta's errors for commits of others that conflict.
+        """
+        spark = self.spark
+        self.java.registerSQLMetrics(java_session(spark), _metrics(spark, counts))
+        nothing = java_class(spark, "java.util.ArrayList")()
+        none = java_class(spark, _CONVERTERS).asScala(nothing).toSeq()
+        option = java_class(spark, "scala.Option").empty()
+        operation = java_class(spark, f"{_DELTA}.DeltaOperations$Optimize")(
+            none, none, True, option, False
+        )
+        return int(self.java.commit(self.parsed(actions), operation))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction(TableTransaction):
+    """The transaction of a micro-batch. Driver side, on the thread of the batch."""
+
+    batch: MicroBatch
+
+    @classmethod
+    def begin(cls, target: DeltaTarget, batch: MicroBatch) -> Self:
+        """Begin one on the newest version of a table."""
+        java = begin(batch.spark, target.location)
+        return cls(spark=batch.spark, batch=batch, java=java)
+
     def has_batch(self) -> bool:
         """Tell whether the table has the batch; a commit of the same query from now on is a conflict."""
         application = self.batch.application_id
         # as `txnVersion` does: Delta looks for it in the commits that came in between
         self.java.readTxn().addOne(application)
-        written = written_batch(self.batch.spark, self.java.snapshot(), application)
+        written = written_batch(self.spark, self.java.snapshot(), application)
         return written >= self.batch.batch_id
 
     def takes(self, frame: DataFrame) -> bool:
@@ -100,26 +187,13 @@ class Transaction:
         """Write the rows of a frame as files of the table, by one job of Spark; gives their actions, a Seq."""
         return self.java.writeFiles(java_frame(frame))
 
-    def parsed(self, actions: Iterable[Mapping[str, Any]]) -> Any:
-        """Return actions of the log's form as a Seq of Delta's."""
-        spark = self.batch.spark
-        parse = scala_object(spark, f"{_DELTA}.actions.Action").fromJson
-        made = java_class(spark, "java.util.ArrayList")()
-        for action in actions:
-            made.add(parse(json.dumps(action)))
-        return java_class(spark, _CONVERTERS).asScala(made).toSeq()
+    def commit(self, files: Any, counts: Mapping[str, int], note: str) -> int:
+        """Commit the actions of files, the batch and its note, and return the version.
 
-    def compact_behind(self) -> None:
-        """Let Delta's auto compaction look at the table behind the commit, as it does where Spark writes files."""
-        hook = scala_object(self.batch.spark, f"{_DELTA}.hooks.AutoCompact")
-        self.java.registerPostCommitHook(hook)
-
-    def commit(self, files: Any, counts: Mapping[str, int], note: str) -> None:
-        """Commit the actions of files, the batch and its note. `counts` are what the table's history shows of it.
-
-        Raises Delta's errors for commits of others that conflict.
+        `counts` are what the table's history shows of it. Raises Delta's errors for commits of others that
+        conflict.
         """
-        spark = self.batch.spark
+        spark = self.spark
         self.java.registerSQLMetrics(java_session(spark), _metrics(spark, counts))
         written = {
             "appId": self.batch.application_id,
@@ -132,7 +206,7 @@ class Transaction:
             self.batch.batch_id,
             java_class(spark, "scala.Option").apply(note),
         )
-        self.java.commit(self.parsed([{"txn": written}]).appendedAll(files), operation)
+        return int(self.java.commit(self.parsed([{"txn": written}]).appendedAll(files), operation))
 
 
 def _fields(action: Any, name: str) -> dict[str, Any]:

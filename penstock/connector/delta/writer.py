@@ -37,6 +37,7 @@ from penstock.connector.delta.checkpoint_check import (
     note_path,
     read_note,
 )
+from penstock.connector.delta.compaction import UpkeepBehind
 from penstock.connector.delta.merge import Merge
 from penstock.connector.delta.options import DeltaTarget, FileMaintenance
 from penstock.connector.delta.table import (
@@ -284,6 +285,11 @@ class DeltaWriter:
     _optimizer: Optimizer = field(default_factory=Optimizer, compare=False, repr=False)
     _written: CommittedBatches = field(default_factory=CommittedBatches, compare=False, repr=False)
     _changed: set[str] = field(default_factory=set, compare=False, repr=False)
+    behind: UpkeepBehind = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Begin without anything to do behind batches."""
+        object.__setattr__(self, "behind", UpkeepBehind(target=self.target))
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Create the table, or check that the existing one accepts rows of `schema`. Raises InputError, SinkError."""
@@ -369,7 +375,7 @@ class DeltaWriter:
     def _write_files(self, written: UncommittedFiles, batch: MicroBatch, note: str) -> None:
         reach("files-written")
         batch.check_lease()
-        if commit_files(self.target, written, batch, note):
+        if commit_files(self.target, written, batch, note, self.behind):
             return
         if batch.application_id not in self._changed:
             self._changed.add(batch.application_id)
@@ -409,8 +415,11 @@ class DeltaWriter:
                 return
             if transaction.takes(frame):
                 files = transaction.write(frame)
-                counts = {"numAddedFiles": files.size(), "numRemovedFiles": 0}
-                transaction.commit(files, counts, note)
+                added = files.size()
+                self.behind.prepare(transaction)
+                counts = {"numAddedFiles": added, "numRemovedFiles": 0}
+                version = transaction.commit(files, counts, note)
+                self.behind.done(transaction, version, added)
                 return
             writer = frame.write.format("delta").mode("append").option("userMetadata", note)
             writer = writer.option("txnAppId", batch.application_id)

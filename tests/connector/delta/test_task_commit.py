@@ -538,20 +538,22 @@ def test_optimize_and_vacuum_meanwhile_cost_nothing(written: Written) -> None:
 
 
 def test_small_files_are_put_together_behind_a_commit(spark: SparkSession, tmp_path: Path) -> None:
-    """By Delta's auto compaction, as behind Spark's own commits; a deletion by vectors goes on from there."""
+    """A deletion by vectors goes on from there."""
     options = {"delta.enableDeletionVectors": "true"}
     written = Written(spark, tmp_path, delta_table(columns=IDS, options=options))
     with configured(spark, {"spark.databricks.delta.autoCompact.minNumFiles": "5"}):
         written.write(0, numbers(spark, 0, 8, tasks=4))
         written.write(1, numbers(spark, 8, 12))
+    assert isinstance(written.sink, DeltaSink)
+    assert written.sink.writer.behind.wait(120)
     written.sql("DELETE FROM {t} WHERE id = 9")
     operations = [a["commitInfo"]["operation"] for a in written.commits() if "commitInfo" in a]
 
     assert operations == [
         "CREATE TABLE",
         "STREAMING UPDATE",
-        "OPTIMIZE",
         "STREAMING UPDATE",
+        "OPTIMIZE",
         "DELETE",
     ]
     assert written.ids() == [each for each in range(12) if each != 9]

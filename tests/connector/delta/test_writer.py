@@ -126,7 +126,7 @@ def test_streams_compact_small_files_unless_told_otherwise(
     for start in range(3):
         spark.range(start, start + 1, 1, 1).write.format("delta").mode("append").save(str(source))
     frame = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(str(source))
-    with configured(spark, {"spark.databricks.delta.autoCompact.minNumFiles": "4"}):
+    with configured(spark, {"spark.databricks.delta.autoCompact.minNumFiles": "3"}):
         sink.start(frame, run_to_end(tmp_path / "checkpoint")).awaitTermination()
 
     assert operations(tmp_path / "orders").count("OPTIMIZE") == compactions

@@ -104,6 +104,7 @@ def micro_batch_query(
             query_id=_query_id(rows.sparkSession),
             batch_id=batch_id,
             plan=settings.plan,
+            ends=isinstance(settings.trigger, AvailableNow),
             differences=differing,
             lost_lease=settings.lost_lease,
         )

@@ -1,0 +1,481 @@
+"""What a Delta table needs beside its commits, behind the batches of a query: files put together, log checkpoints.
+
+The argument for compaction: files get names that nobody else has; Delta commits them in place of the others only if
+these are still of the table, by the transaction that read which files there are. No rows change (`dataChange` is
+false), so nothing of a batch depends on it: what is not committed is left for VACUUM, and a lost race is tried again.
+It is Arrow on one thread of the driver, without a job of Spark. A table that has more than the tasks' writer knows
+(`task_output.py`), and one that rows are merged into, keep Delta's own compaction, in the batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Condition, Thread
+from typing import Any
+from urllib.parse import unquote
+from uuid import uuid4
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyarrow import parquet
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from penstock.catalog.errors import PenstockError, SinkError
+from penstock.connector.arrow import arrow_type
+from penstock.connector.contract import LostLease
+from penstock.connector.delta.log import LogForm
+from penstock.connector.delta.options import CHECKPOINT_INTERVAL, DeltaTarget
+from penstock.connector.delta.small_files import (
+    CompactionLimits,
+    LogGapError,
+    SmallFile,
+    SmallFiles,
+)
+from penstock.connector.delta.task_commit import differ, for_session
+from penstock.connector.delta.task_output import task_output
+from penstock.connector.delta.transaction import (
+    TableTransaction,
+    Transaction,
+    begin,
+    checkpoint_log,
+    last_checkpoint,
+)
+from penstock.connector.failpoints import reach
+from penstock.connector.file_output import FileOutput, WrittenByEngine, WrittenFile
+from penstock.connector.spark.durable_files import sync_below, umask_of_folder
+from penstock.connector.spark.files.parquet_file import ROW_GROUP_ROWS, SUFFIXES, ParquetFile
+from penstock.connector.spark.internals import clone_session, running_context
+from penstock.connector.storage import open_folder
+
+log = logging.getLogger(__name__)
+
+_USUAL_INTERVAL = 10
+"""Delta's commits between two checkpoints of the log, where the table does not say."""
+HELD_BYTES = 64 << 20
+"""What is held in memory until a row group is written."""
+IDLE_S = 60
+"""The thread ends when nothing was due for so long."""
+
+_AUTO = "spark.databricks.delta.autoCompact"
+_REBASED = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+"""Keys in the footer of a file with times of the Julian calendar."""
+
+_FAILURES = (PySparkException, Py4JError, PenstockError, LogGapError, OSError, pa.ArrowException)
+"""What reading, writing and committing raise, with ValueError and KeyError for a log of an odd form."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upkeep:
+    """What is done behind a query's batches, decided by the table's metadata and protocol, and the session's settings.
+
+    `output`: how files are written; None where compaction is off, or Delta's own.
+    """
+
+    output: FileOutput | None
+    limits: CompactionLimits
+    checkpoint_interval: int
+
+
+@dataclass(slots=True, kw_only=True)
+class UpkeepBehind:
+    """Does the upkeep of one table behind the batches of this process's queries: by a thread of its own, which lives
+    while there is something to do; on the batch's thread where the query ends with what is there.
+
+    `prepare` and `done` are called by the thread of the batch, around its commit.
+    """
+
+    target: DeltaTarget
+    _known: tuple[str, Upkeep] | None = field(default=None, init=False)
+    _work: Condition = field(default_factory=Condition, init=False)
+    _due: _Work | None = field(default=None, init=False)
+    _thread: Thread | None = field(default=None, init=False)
+    _files: SmallFiles | None = field(default=None, init=False)
+    _table: str = field(default="", init=False)
+    _session: SparkSession | None = field(default=None, init=False)
+    _new_files: int = field(default=0, init=False)
+    _checkpointed: int | None = field(default=None, init=False)
+    failures: int = field(default=0, init=False)
+
+    def prepare(self, transaction: Transaction) -> None:
+        """Take from a commit what is done behind it. Again after each write of files, which asks for it."""
+        upkeep = self._upkeep(transaction)
+        if upkeep.output is not None:
+            transaction.compact_in_commit(False)
+        if not transaction.batch.ends:
+            transaction.leave_checkpoint()
+
+    def done(self, transaction: Transaction, version: int, new_files: int) -> None:
+        """Have done what is due after a commit."""
+        upkeep, batch = self._upkeep(transaction), transaction.batch
+        if self._checkpointed is None:
+            self._begin(transaction, upkeep.limits)
+        self._new_files += new_files
+        compacts = upkeep.output is not None and self._new_files >= upkeep.limits.enough
+        since = version - (self._checkpointed or 0)
+        checkpoints = not batch.ends and since >= upkeep.checkpoint_interval
+        if not compacts and not checkpoints:
+            return
+        if compacts:
+            self._new_files = 0
+        if checkpoints:
+            # one that fails is tried again an interval later
+            self._checkpointed = version
+        work = _Work(
+            spark=batch.spark if batch.ends else self._session_beside(batch.spark),
+            upkeep=upkeep,
+            lost_lease=batch.lost_lease,
+            compacts=compacts,
+            checkpoints=checkpoints,
+        )
+        if batch.ends:
+            self._do(work)
+        else:
+            self._hand_over(work)
+
+    def _session_beside(self, spark: SparkSession) -> SparkSession:
+        """Return a session for the thread: with the settings that the batch's has while it writes, and keeps not."""
+        if self._session is None:
+            self._session = clone_session(spark)
+        return self._session
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until nothing is left to do; False where something is."""
+        with self._work:
+            return self._work.wait_for(lambda: self._due is None, seconds)
+
+    def _begin(self, transaction: Transaction, limits: CompactionLimits) -> None:
+        """Take what was there before the first commit of this process for new."""
+        snapshot = transaction.java.snapshot()
+        self._checkpointed = max(0, int(snapshot.checkpointProvider().version()))
+        known = snapshot.numOfFilesIfKnown()
+        # without a checksum the log is looked at
+        self._new_files = int(known.get()) if known.isDefined() else limits.enough
+
+    def _upkeep(self, transaction: Transaction) -> Upkeep:
+        metadata, protocol = transaction.metadata, transaction.protocol
+        text = f"{metadata}{protocol}"
+        if self._known is None or self._known[0] != text:
+            form = LogForm(metadata=metadata, protocol=protocol)
+            self._known = (text, decide_upkeep(transaction, self.target, form))
+        return self._known[1]
+
+    # --- the thread ---
+
+    def _hand_over(self, work: _Work) -> None:
+        with self._work:
+            self._due = work if self._due is None else self._due.joined(work)
+            self._work.notify_all()
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="penstock upkeep", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._work:
+                self._work.wait_for(lambda: self._due is not None, IDLE_S)
+                work = self._due
+                if work is None:
+                    self._thread = None
+                    return
+            self._do(work)
+            with self._work:
+                if self._due is work:
+                    self._due = None
+                    self._work.notify_all()
+
+    def _do(self, work: _Work) -> None:
+        """Do what is due; an error is told and counted, and never one of the query."""
+        if work.compacts:
+            self._attempt("compaction", self._compact, work)
+        if work.checkpoints:
+            self._attempt("checkpoint of the log", self._checkpoint, work)
+
+    def _attempt(self, what: str, action: Callable[[_Work], None], work: _Work) -> None:
+        try:
+            action(work)
+        except (*_FAILURES, ValueError, KeyError) as error:
+            text = str(error).strip().split("\n", 1)[0] or type(error).__name__
+            if _stopped():
+                log.info("%s of the Delta table at %s is left undone", what, self.target.shown)
+                return
+            self.failures += 1
+            log.warning(
+                "%s of the Delta table at %s failed (%d so far), and is tried again later: %s",
+                what,
+                self.target.shown,
+                self.failures,
+                text,
+            )
+
+    def _compact(self, work: _Work) -> None:
+        assert work.upkeep.output is not None, "asked before"
+        while True:
+            transaction = TableTransaction(
+                spark=work.spark, java=begin(work.spark, self.target.location)
+            )
+            form = LogForm(metadata=transaction.metadata, protocol=transaction.protocol)
+            if differ(task_output(self.target, form, ()), work.upkeep.output):
+                return
+            files = self._followed(form, transaction.version, work.upkeep.limits)
+            if not (due := files.due()):
+                return
+            if not compact(transaction, files, due, work):
+                return
+
+    def _followed(self, form: LogForm, version: int, limits: CompactionLimits) -> SmallFiles:
+        if self._files is None or (self._table, self._files.limits) != (
+            form.metadata["id"],
+            limits,
+        ):
+            self._files, self._table = SmallFiles(limits=limits), form.metadata["id"]
+        self._files.follow(open_folder(self.target.location, shown=self.target.shown), version)
+        return self._files
+
+    def _checkpoint(self, work: _Work) -> None:
+        spark = work.spark
+        spark.sparkContext.setJobGroup(
+            "penstock upkeep", f"checkpoint of the log of the Delta table at {self.target.shown}"
+        )
+        version, last = last_checkpoint(spark, self.target.location)
+        if version - last >= work.upkeep.checkpoint_interval:
+            last = checkpoint_log(spark, self.target.location)
+        self._checkpointed = last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What is due behind a batch."""
+
+    spark: SparkSession
+    upkeep: Upkeep
+    lost_lease: LostLease | None
+    compacts: bool
+    checkpoints: bool
+
+    def joined(self, later: _Work) -> _Work:
+        """Return what is due now, with what was due before and is not begun."""
+        return _Work(
+            spark=later.spark,
+            upkeep=later.upkeep,
+            lost_lease=later.lost_lease,
+            compacts=self.compacts or later.compacts,
+            checkpoints=self.checkpoints or later.checkpoints,
+        )
+
+
+def decide_upkeep(transaction: TableTransaction, target: DeltaTarget, form: LogForm) -> Upkeep:
+    """Decide by a table's form, and by the settings of the session, which the caller has made those of a stream."""
+    spark = transaction.spark
+    properties: Mapping[str, str] = form.metadata.get("configuration") or {}
+    by_key = {key.lower(): value for key, value in properties.items()}
+    output: FileOutput | WrittenByEngine = WrittenByEngine(reason="compaction is off")
+    if transaction.compacts_by_settings():
+        output = task_output(target, form, ())
+    if isinstance(output, FileOutput):
+        output = for_session(spark, target, output)
+    return Upkeep(
+        output=output if isinstance(output, FileOutput) else None,
+        limits=_limits(spark),
+        checkpoint_interval=int(by_key.get(CHECKPOINT_INTERVAL, _USUAL_INTERVAL)),
+    )
+
+
+def _limits(spark: SparkSession) -> CompactionLimits:
+    """Read Delta's settings of auto compaction."""
+    usual = CompactionLimits()
+    file_bytes = int(spark.conf.get(f"{_AUTO}.maxFileSize", None) or usual.file_bytes)
+    return CompactionLimits(
+        enough=max(2, int(spark.conf.get(f"{_AUTO}.minNumFiles", None) or usual.enough)),
+        small_bytes=int(spark.conf.get(f"{_AUTO}.minFileSize", None) or file_bytes // 2),
+        file_bytes=file_bytes,
+    )
+
+
+def _stopped() -> bool:
+    """Tell whether Spark has ended."""
+    return running_context()[0] is None
+
+
+# --- one compaction ---
+
+
+def compact(
+    transaction: TableTransaction, known: SmallFiles, due: list[SmallFile], work: _Work
+) -> bool:
+    """Put files together and commit that, in a transaction that began before it was known which files there are.
+
+    False where nothing was committed. Raises what reading, writing and the commit raise.
+    """
+    output = work.upkeep.output
+    assert output is not None, "asked before"
+    rewriting = _Rewriting(output=output)
+    try:
+        written = rewriting.run(due)
+    finally:
+        known.pass_over(rewriting.left_out)
+    if written is None:
+        return bool(rewriting.left_out)
+    reach("put-together")
+    if work.lost_lease is not None and work.lost_lease() is not None:
+        _remove(output, written)
+        return False
+    if (Path(output.folder) / unquote(written.path)).stat().st_size != written.size_bytes:
+        raise SinkError(f"the file {written.path} was changed before it was committed")
+    # whatever becomes of the commit, the file stays: one that the log names must not go
+    transaction.leave_checkpoint()
+    transaction.compact(_actions(rewriting.used, written), _counts(rewriting.used, written))
+    return True
+
+
+@dataclass(slots=True, kw_only=True)
+class _Rewriting:
+    """Reads files and writes their rows as one. `left_out` cannot be read as the table's rows, or are not."""
+
+    output: FileOutput
+    used: list[SmallFile] = field(default_factory=list)
+    left_out: list[SmallFile] = field(default_factory=list)
+
+    def run(self, files: list[SmallFile]) -> WrittenFile | None:
+        """Return the new file, whose path is as the log has it; None where fewer than two files can be joined."""
+        output, folder = self.output, Path(self.output.folder)
+        columns = output.in_files
+        schema = pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
+        above = files[0].path.rpartition("/")[0]
+        name = f"part-00000-{uuid4()}-c000{SUFFIXES[output.compression]}.parquet"
+        path = f"{above}/{name}" if above else name
+        writer = ParquetFile(
+            folder,
+            unquote(path),
+            columns,
+            compression=output.compression,
+            mode=0o666 & ~umask_of_folder(folder / "file"),
+        )
+        rows = 0
+        try:
+            for group in _row_groups(self._read(files, schema)):
+                writer.write(group)
+                rows += group.num_rows
+            if len(self.used) < 2:
+                writer.discard()
+                return None
+            written = writer.finish()
+        except BaseException:
+            writer.discard()
+            raise
+        assert written.rows == rows, "each row once"
+        sync_below(folder, [written.path])
+        return WrittenFile(
+            path=path, size_bytes=written.size_bytes, rows=rows, statistics=written.statistics
+        )
+
+    def _read(self, files: list[SmallFile], schema: pa.Schema) -> Iterator[pa.Table]:
+        for file in files:
+            path = Path(self.output.folder) / unquote(file.path)
+            if path.stat().st_size != file.size_bytes:
+                self.left_out.append(file)
+                continue
+            with parquet.ParquetFile(path, coerce_int96_timestamp_unit="us") as opened:
+                table = None
+                if not any(key in _REBASED for key in opened.schema_arrow.metadata or {}):
+                    found = opened.read(use_threads=False)
+                    # Delta writes the values of partitions into files, too
+                    kept = [n for n in found.column_names if n not in self.output.partitions]
+                    table = fitted(found.select(kept), schema)
+            if table is None:
+                self.left_out.append(file)
+            else:
+                self.used.append(file)
+                yield table
+
+
+def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Join rows into groups of bounded size."""
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        rows = sum(one.num_rows for one in held)
+        if rows >= ROW_GROUP_ROWS or sum(one.nbytes for one in held) >= HELD_BYTES:
+            yield pa.concat_tables(held)
+            held = []
+    if held:
+        yield pa.concat_tables(held)
+
+
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table | None:
+    """Return rows in the columns of a schema; None where a column is of another type, or there is one more.
+
+    A file that was written before a column was added lacks it. Spark writes instants without their zone (INT96), and
+    has other names for the elements of collections.
+    """
+    if set(table.column_names) - set(schema.names):
+        return None
+    arrays = []
+    for wanted in schema:
+        if wanted.name not in table.column_names:
+            arrays.append(pa.nulls(table.num_rows, wanted.type))
+            continue
+        column = table.column(wanted.name)
+        if not _alike(column.type, wanted.type):
+            return None
+        arrays.append(column if column.type == wanted.type else column.cast(wanted.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _alike(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether a type of a file is one of the table's."""
+    if found == wanted:
+        return True
+    if pa.types.is_list(found) and pa.types.is_list(wanted):
+        return _alike(found.value_type, wanted.value_type)
+    if pa.types.is_map(found) and pa.types.is_map(wanted):
+        return _alike(found.key_type, wanted.key_type) and _alike(found.item_type, wanted.item_type)
+    if pa.types.is_struct(found) and pa.types.is_struct(wanted):
+        return [part.name for part in found] == [part.name for part in wanted] and all(
+            _alike(one.type, other.type) for one, other in zip(found, wanted, strict=True)
+        )
+    instant = pa.types.is_timestamp(wanted) and wanted.tz is not None
+    return bool(instant and pa.types.is_timestamp(found) and found.unit == "us")
+
+
+def _actions(used: list[SmallFile], written: WrittenFile) -> Iterator[dict[str, Any]]:
+    now_ms = time.time_ns() // 1_000_000
+    for file in used:
+        yield {
+            "remove": {
+                "path": file.path,
+                "deletionTimestamp": now_ms,
+                "dataChange": False,
+                "extendedFileMetadata": True,
+                "partitionValues": dict(file.partition),
+                "size": file.size_bytes,
+            }
+        }
+    yield {
+        "add": {
+            "path": written.path,
+            "partitionValues": dict(used[0].partition),
+            "size": written.size_bytes,
+            "modificationTime": now_ms,
+            "dataChange": False,
+            "stats": written.statistics,
+        }
+    }
+
+
+def _counts(used: list[SmallFile], written: WrittenFile) -> dict[str, int]:
+    """Count what the history of the table shows of the commit."""
+    return {
+        "numAddedFiles": 1,
+        "numRemovedFiles": len(used),
+        "numAddedBytes": written.size_bytes,
+        "numRemovedBytes": sum(file.size_bytes for file in used),
+    }
+
+
+def _remove(output: FileOutput, written: WrittenFile) -> None:
+    (Path(output.folder) / unquote(written.path)).unlink(missing_ok=True)

@@ -1,0 +1,181 @@
+"""The small files of a Delta table, known by its log, and which of them are put together next. No engine, no clock.
+
+`compaction.py` asks it behind the batches of a query. What is known is of one version of the table, and follows the
+log from there: a look reads the commits that came since the look before.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from penstock.connector.delta.log import LOG
+from penstock.connector.storage import Folder
+
+MOST_KNOWN = 100_000
+"""Files that are held in memory, some 300 bytes each; of a table with more small files the others wait."""
+MOST_FILES = 1_000
+"""Files that one compaction puts together: it ends within seconds."""
+
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_COMMIT = re.compile(r"(\d{20})\.json")
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+_LARGER = 2
+"""A file that is larger than so many times all that are taken before it is not written again for their sake."""
+
+
+class LogGapError(Exception):
+    """The log lacks a commit that is needed to know which files a table has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallFile:
+    """A file of a table without deletion vector. `path` and `partition` are as the log has them."""
+
+    path: str
+    size_bytes: int
+    partition: Mapping[str, str | None]
+
+    @property
+    def group(self) -> tuple[tuple[str, str | None], ...]:
+        """What files have in common that may become one."""
+        return tuple(sorted(self.partition.items()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionLimits:
+    """When files are put together: `enough` files below `small_bytes` in a partition, into ones of `file_bytes`."""
+
+    enough: int = 50
+    small_bytes: int = 64 << 20
+    file_bytes: int = 128 << 20
+
+
+@dataclass(slots=True, kw_only=True)
+class SmallFiles:
+    """The small files of one table. One thread.
+
+    Files of a checkpoint in parts, or with sidecars, are not known: they wait for OPTIMIZE.
+    """
+
+    limits: CompactionLimits
+    _version: int = field(default=-1, init=False)
+    _files: dict[str, SmallFile] = field(default_factory=dict, init=False)
+
+    def follow(self, table: Folder, version: int) -> None:
+        """Read the log up to a version. Raises LogGapError, OSError and what the forms of its files raise."""
+        log = table.below(LOG)
+        if self._version > version:
+            self._version, self._files = -1, {}
+        if self._version < 0 or not self._advance(log, version):
+            self._begin(log, version)
+            if not self._advance(log, version):
+                raise LogGapError(f"commit {self._version + 1} is missing")
+
+    def due(self) -> list[SmallFile]:
+        """Return the files that are to become one, at least two of one partition, in the order they came in."""
+        groups: dict[tuple[tuple[str, str | None], ...], list[SmallFile]] = {}
+        for file in self._files.values():
+            groups.setdefault(file.group, []).append(file)
+        for files in groups.values():
+            if len(files) >= self.limits.enough:
+                chosen = choose(files, self.limits)
+                if len(chosen) > 1:
+                    return chosen
+        return []
+
+    def pass_over(self, files: Sequence[SmallFile]) -> None:
+        """Forget files that cannot be put together."""
+        for file in files:
+            self._files.pop(file.path, None)
+
+    def _begin(self, log: Folder, version: int) -> None:
+        """Begin at the last whole checkpoint up to a version; without one at the first commit there is."""
+        names = log.names()
+        checkpoints = [int(found[1]) for name in names if (found := _CHECKPOINT.fullmatch(name))]
+        start = max((one for one in checkpoints if one <= version), default=None)
+        self._files = {}
+        if start is None:
+            commits = [int(found[1]) for name in names if (found := _COMMIT.fullmatch(name))]
+            self._version = min(commits, default=0) - 1
+            return
+        for file in _of_checkpoint(log, f"{start:020}.checkpoint.parquet", self.limits.small_bytes):
+            if len(self._files) < MOST_KNOWN:
+                self._files[file.path] = file
+        self._version = start
+
+    def _advance(self, log: Folder, version: int) -> bool:
+        while self._version < version:
+            text = log.text(f"{self._version + 1:020}.json")
+            if text is None:
+                return False
+            self._apply(text)
+            self._version += 1
+        return True
+
+    def _apply(self, commit: str) -> None:
+        added = []
+        for line in commit.split("\n"):
+            if '"add"' not in line and '"remove"' not in line:
+                continue
+            action = json.loads(line)
+            if (gone := action.get("remove") or action.get("add")) is not None:
+                # added again: with a deletion vector, or with other statistics
+                self._files.pop(gone["path"], None)
+            if action.get("add") is not None:
+                added.append(action["add"])
+        for add in added:
+            file = _small_file(add, self.limits.small_bytes)
+            if file is not None and len(self._files) < MOST_KNOWN:
+                self._files[file.path] = file
+
+
+def choose(files: Sequence[SmallFile], limits: CompactionLimits) -> list[SmallFile]:
+    """Choose those of a partition that become one file: the smallest half, and what is not much larger than these.
+
+    So each row is written again a number of times that grows with the logarithm of the file's size.
+    """
+    chosen: set[str] = set()
+    total = 0
+    for file in sorted(files, key=lambda one: one.size_bytes):
+        beyond = len(chosen) >= limits.enough // 2 and file.size_bytes > _LARGER * total
+        full = chosen and total + file.size_bytes > limits.file_bytes
+        if beyond or full or len(chosen) >= MOST_FILES:
+            break
+        chosen.add(file.path)
+        total += file.size_bytes
+    return [file for file in files if file.path in chosen]
+
+
+def _small_file(add: Mapping[str, Any], small_bytes: int) -> SmallFile | None:
+    """Read an `add`; None for a file that stays as it is, or that lies elsewhere (a clone's)."""
+    if add.get("deletionVector") or add.get("clusteringProvider") or _ABSOLUTE.match(add["path"]):
+        return None
+    if int(add["size"]) >= small_bytes:
+        return None
+    return SmallFile(
+        path=add["path"],
+        size_bytes=int(add["size"]),
+        partition=dict(add.get("partitionValues") or {}),
+    )
+
+
+def _of_checkpoint(log: Folder, name: str, small_bytes: int) -> Iterator[SmallFile]:
+    with parquet.ParquetFile(log.system.open_input_file(f"{log.path}/{name}")) as file:
+        kind = file.schema_arrow.field("add").type
+        there = {part.name for part in kind}
+        odd = there & {"deletionVector", "clusteringProvider"}
+        wanted = [f"add.{part}" for part in ("path", "size", "partitionValues", *sorted(odd))]
+        for batch in file.iter_batches(columns=wanted):
+            adds = batch.column("add").drop_null()
+            small = adds.filter(pc.less(pc.struct_field(adds, "size"), small_bytes))
+            for add in small.to_pylist():
+                found = _small_file(add, small_bytes)
+                if found is not None:
+                    yield found

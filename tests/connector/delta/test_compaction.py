@@ -1,0 +1,263 @@
+"""Small files that are put together behind the batches of a query, and checkpoints of the log."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.catalog.errors import QueryFailedError
+from penstock.catalog.model.table import Table
+from penstock.connector.contract import LostLease
+from penstock.connector.delta import compaction
+from penstock.connector.delta.compaction import fitted
+from penstock.connector.delta.connector import DeltaSink
+from penstock.connector.spark.internals import java_class, java_session
+from penstock.connector.spark.session import configured
+from tests.connector.delta.tables import delta_table, rows
+from tests.connector.delta.test_connector import prepared
+from tests.connector.delta.test_writer import operations
+from tests.connector.spark.micro_batches import micro_batch
+
+IDS = {"id": "BIGINT", "name": "STRING"}
+THREE = {"spark.databricks.delta.autoCompact.minNumFiles": "3"}
+WAIT_S = 120
+
+
+class Stream:
+    """A Delta table, and batches that go into it: by a query that goes on, or by one that ends."""
+
+    def __init__(self, spark: SparkSession, folder: Path, table: Table) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.path = folder / "orders"
+        sink = prepared(spark, table, folder)
+        assert isinstance(sink, DeltaSink)
+        self.writer = sink.writer
+        self.number = 0
+
+    def write(
+        self, frame: DataFrame, *, ends: bool = False, meanwhile: LostLease | None = None
+    ) -> None:
+        """Write a batch, and wait for what comes behind; `meanwhile` happens before a compaction is committed."""
+        batch = micro_batch(self.spark, self.folder / "checkpoint", self.number)
+        self.number += 1
+        with configured(self.spark, THREE):
+            self.writer.write_batch(frame, replace(batch, ends=ends, lost_lease=meanwhile))
+            assert self.writer.behind.wait(WAIT_S)
+
+    def write_ids(self, *ids: int, **how: Any) -> None:
+        """Write a file for each id."""
+        for each in ids:
+            frame = self.spark.range(each, each + 1, 1, 1)
+            self.write(frame.selectExpr("id", "concat('n', id) AS name"), **how)
+
+    def ids(self) -> list[int]:
+        """What readers see."""
+        return [row[0] for row in rows(self.spark, self.path)]
+
+    def sql(self, text: str) -> None:
+        """Change the table by SQL of Spark, in which it is {t}."""
+        self.spark.sql(text.format(t=f"delta.`{self.path}`"))
+
+    def data_files(self) -> int:
+        """Count the files beside the log."""
+        return len(list(self.path.glob("*.parquet")))
+
+    def live_files(self) -> int:
+        """Count the files of the newest version."""
+        return len(self.spark.read.format("delta").load(str(self.path)).inputFiles())
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    """A plain table."""
+    return Stream(spark, tmp_path, delta_table(columns=IDS))
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_small_files_become_one_without_a_job(stream: Stream, ends: bool) -> None:
+    """In a commit of its own that changes no row; by a thread, or before a query that ends is over."""
+    stream.write_ids(0, 1, ends=ends)
+    jobs = java_session(stream.spark).sparkContext().dagScheduler()
+    before = jobs.numTotalJobs()
+    stream.write_ids(2, ends=ends)
+    last = stream.spark.sql(f"DESCRIBE HISTORY delta.`{stream.path}` LIMIT 1").collect()[0]
+
+    # the job is the batch
+    assert jobs.numTotalJobs() - before <= 1 + 1, "and that of the history"
+    assert last["operation"] == "OPTIMIZE"
+    assert last["operationParameters"]["auto"] == "true"
+    assert last["operationMetrics"]["numRemovedFiles"] == "3"
+    assert (stream.live_files(), stream.ids()) == (1, [0, 1, 2])
+    assert stream.writer.behind.failures == 0
+
+
+def test_rows_that_are_deleted_meanwhile_stay_deleted(stream: Stream) -> None:
+    """The compaction loses the race, leaves its file to VACUUM, and is done behind a later batch."""
+    stream.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    stream.write_ids(0, 1)
+
+    def delete() -> None:
+        if 1 in stream.ids():
+            stream.sql("DELETE FROM {t} WHERE id = 1")
+
+    stream.write_ids(2, meanwhile=delete)
+    lost = operations(stream.path).count("OPTIMIZE")
+    stream.write_ids(3, 4, 5)
+
+    assert lost == 0
+    assert operations(stream.path).count("OPTIMIZE") == 1
+    assert stream.ids() == [0, 2, 3, 4, 5]
+
+
+def test_batches_that_come_meanwhile_do_not_disturb(stream: Stream) -> None:
+    """An append by another writer between the files of a compaction and its commit: both are there."""
+    stream.write_ids(0, 1)
+    other = "INSERT INTO {t} VALUES (10, 'other')"
+    stream.write_ids(2, meanwhile=lambda: stream.sql(other))
+
+    assert operations(stream.path).count("OPTIMIZE") == 1
+    assert stream.ids() == [0, 1, 2, 10]
+
+
+def test_a_compaction_that_fails_is_told_and_costs_nothing(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its file is no part of the table; the next one is behind a later batch."""
+
+    def fail(point: str) -> None:
+        if point == "put-together":
+            raise QueryFailedError("no more", hint="none")
+
+    stream.write_ids(0, 1)
+    with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
+        patched.setattr(compaction, "reach", fail)
+        stream.write_ids(2)
+    told = [record.getMessage() for record in caplog.records if "compaction" in record.getMessage()]
+    after = (stream.data_files(), stream.live_files(), stream.ids())
+    stream.write_ids(3, 4, 5)
+
+    assert len(told) == 1
+    assert "failed (1 so far), and is tried again later: no more" in told[0]
+    assert after == (4, 3, [0, 1, 2])
+    assert (stream.live_files(), stream.ids()) == (1, list(range(6)))
+
+
+def test_a_runner_that_lost_its_lease_commits_no_compaction(stream: Stream) -> None:
+    """And removes the file that it wrote."""
+    stream.write_ids(0, 1)
+    stream.write_ids(2, meanwhile=lambda: QueryFailedError("another runs", hint="none"))
+
+    assert operations(stream.path).count("OPTIMIZE") == 0
+    assert stream.data_files() == 3
+
+
+def test_files_of_partitions_and_of_all_types_stay_what_they_are(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Written by Spark, with instants in INT96, by partitions whose folders have escaped names."""
+    columns = {
+        "p": "STRING",
+        "at": "TIMESTAMP_LTZ(6)",
+        "local": "TIMESTAMP(6)",
+        "amount": "DECIMAL(20, 3)",
+        "tags": "ARRAY<STRING>",
+        "counts": "MAP<STRING, INT>",
+        "place": "ROW<x DOUBLE, y ROW<z FLOAT>>",
+        "day": "DATE",
+        "bytes": "BYTES",
+        "small": "TINYINT",
+    }
+    table = delta_table(columns=columns, partition_keys=("p",))
+    stream = Stream(spark, tmp_path, table)
+    frames = [
+        spark.sql(
+            f"SELECT IF({n} % 2 = 0, 'a b:c%', NULL) AS p, TIMESTAMP_MICROS({n} - 3000000000000000) AS at, "
+            f"TIMESTAMP_NTZ '1500-02-0{n + 1} 00:00:00.123456' AS local, CAST({n}.125 AS DECIMAL(20, 3)) AS amount, "
+            f"IF({n} = 1, NULL, ARRAY('t{n}', NULL)) AS tags, MAP('k{n}', {n}) AS counts, "
+            f"NAMED_STRUCT('x', IF({n} = 2, DOUBLE('NaN'), {n}.5D), 'y', NAMED_STRUCT('z', {n}.25F)) AS place, "
+            f"DATE '000{n + 1}-01-01' AS day, CAST('b{n}' AS BINARY) AS bytes, CAST({n} AS TINYINT) AS small"
+        )
+        for n in range(6)
+    ]
+    # Spark's types of literals are those of the table but for NULL in them
+    for frame in frames[:-1]:
+        stream.write(frame)
+    text = "CAST(struct(*) AS STRING) AS row"
+    stream.write(frames[-1])
+    found = spark.read.format("delta").load(str(stream.path))
+    wanted = frames[0]
+    for frame in frames[1:]:
+        wanted = wanted.unionByName(frame)
+
+    assert operations(stream.path).count("OPTIMIZE") == 2
+    assert stream.live_files() == 2
+    assert sorted(found.selectExpr(text).collect()) == sorted(wanted.selectExpr(text).collect())
+    assert found.where("p = 'a b:c%' AND small = 4").count() == 1
+    assert found.where("p IS NULL AND small = 3").count() == 1
+
+
+def test_a_column_that_was_added_is_null_in_older_rows(stream: Stream) -> None:
+    """Their files lack it."""
+    stream.write_ids(0, 1)
+    stream.sql("ALTER TABLE {t} ADD COLUMN more INT")
+    stream.write_ids(2)
+
+    assert stream.live_files() == 1
+    assert [row[2] for row in rows(stream.spark, stream.path)] == [None] * 3
+
+
+def test_tables_that_have_more_keep_deltas_own_compaction(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Here columns under other names in the files."""
+    stream = Stream(
+        spark, tmp_path, delta_table(columns=IDS, options={"delta.columnMapping.mode": "name"})
+    )
+    stream.write_ids(0, 1, 2, 3)
+
+    assert "OPTIMIZE" in operations(stream.path)
+    assert stream.ids() == [0, 1, 2, 3]
+
+
+def test_checkpoints_of_the_log_are_written_behind_batches(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As often as the table says, and no more of them in the batch; they have what the table has."""
+    options = {"auto-compaction": "false", "delta.checkpointInterval": "3"}
+    stream = Stream(spark, tmp_path, delta_table(columns=IDS, options=options))
+    stream.write_ids(*range(6))
+    logs = stream.path / "_delta_log"
+    written = sorted(int(file.name[:20]) for file in logs.glob("*.checkpoint.parquet"))
+    for commit in logs.glob("0*.json"):
+        if int(commit.stem) < 6:
+            commit.unlink()
+    forget(spark, stream.path)
+
+    assert written == [3, 6]
+    assert stream.ids() == list(range(6))
+
+
+def forget(spark: SparkSession, path: Path) -> None:
+    """Have Delta read a table anew."""
+    java_class(spark, "org.apache.spark.sql.delta.DeltaLog").invalidateCache(
+        java_session(spark), java_class(spark, "org.apache.hadoop.fs.Path")(str(path))
+    )
+
+
+def test_a_file_of_another_form_is_left_as_it_is() -> None:
+    """A type that is not the table's, or a column that the table has not."""
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    naive = pa.table({"id": [1], "at": pa.array([7], pa.timestamp("us"))})
+
+    assert fitted(naive, schema) == pa.table(
+        {"id": [1], "at": pa.array([7], pa.timestamp("us", "UTC"))}
+    )
+    assert fitted(pa.table({"id": pa.array([1], pa.int32())}), schema) is None
+    assert fitted(pa.table({"id": [1], "more": [2]}), schema) is None
