@@ -95,6 +95,25 @@ def test_killed_between_the_files_and_the_commit(pipeline: Make, workload: Workl
 
 
 @pytest.mark.faults
+def test_killed_before_files_that_are_put_together_are_committed(
+    pipeline: Make, workload: Workload
+) -> None:
+    """The new file is no part of the table, the others are: the next run puts files together again."""
+    workload.write(EACH)
+    few = ("--conf", "spark.databricks.delta.autoCompact.minNumFiles=4")
+    job = pipeline(workload.script(COPY), *NOW, *few)
+    table = job.project / "copied"
+    job.hold_at("put-together")
+    lost, live = unnamed_files(table), named_files(table)
+    job.kill()
+
+    assert (len(lost), live) == (1, 4)
+    caught_up(job, workload)
+    assert unnamed_files(table) == lost
+    assert named_files(table) < 4
+
+
+@pytest.mark.faults
 def test_optimize_and_vacuum_beside_a_run_cost_nothing(pipeline: Make, workload: Workload) -> None:
     """Another program compacts the table and removes what is no part of it, again and again, through two kills."""
     workload.write(4 * EACH)

@@ -85,8 +85,7 @@ def test_a_stage_is_run_again_for_shuffle_files_that_are_lost(
     """Case 12: a map task's output vanishes before it is fetched: its range is read again, and counted once."""
     workload.write(EACH)
     blocks = project / "blocks"
-    two_tasks = f"{BOUNDED}, 'scan.parallelism' = '2'"
-    job = pipeline(workload.script(COUNT, options=two_tasks), "--conf", f"spark.local.dir={blocks}")
+    job = pipeline(workload.script(COUNT, options=BOUNDED), "--conf", f"spark.local.dir={blocks}")
     job.hold_at("read", visit=3)
     offsets = job.checkpoint("counted") / "offsets" / str(job.logged("counted", "offsets")[-1])
     began_s = offsets.stat().st_mtime

@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS events (
 ) WITH (
   'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
   'properties.group.id' = '{topic}-readers', 'scan.startup.mode' = 'earliest-offset',
-  'scan.max-records-per-batch' = '{batch}', 'format' = 'json'{options}
+  'scan.max-records-per-batch' = '{batch}', 'scan.parallelism' = '{tasks}', 'format' = 'json'{options}
 );
 """
 COPY = """
@@ -135,6 +135,7 @@ class Workload:
             topic=self.topic,
             bootstrap=self.kafka.bootstrap,
             batch=batch,
+            tasks=self.partitions,
             options=options,
         )
 

@@ -48,7 +48,12 @@ from penstock.connector.delta.transaction import (
 from penstock.connector.failpoints import reach
 from penstock.connector.file_output import FileOutput, WrittenByEngine, WrittenFile
 from penstock.connector.spark.durable_files import sync_below, umask_of_folder
-from penstock.connector.spark.files.parquet_file import ROW_GROUP_ROWS, SUFFIXES, ParquetFile
+from penstock.connector.spark.files.parquet_file import (
+    ROW_GROUP_ROWS,
+    SUFFIXES,
+    ParquetFile,
+    fitted,
+)
 from penstock.connector.spark.internals import clone_session, running_context
 from penstock.connector.storage import open_folder
 
@@ -90,7 +95,7 @@ class UpkeepBehind:
     """
 
     target: DeltaTarget
-    _known: tuple[str, Upkeep] | None = field(default=None, init=False)
+    _known: tuple[str, Upkeep | None] | None = field(default=None, init=False)
     _work: Condition = field(default_factory=Condition, init=False)
     _due: _Work | None = field(default=None, init=False)
     _thread: Thread | None = field(default=None, init=False)
@@ -102,16 +107,26 @@ class UpkeepBehind:
     failures: int = field(default=0, init=False)
 
     def prepare(self, transaction: Transaction) -> None:
-        """Take from a commit what is done behind it. Again after each write of files, which asks for it."""
+        """Take from a commit what is done behind it. Again after each write of files, which asks for it.
+
+        Where it cannot be decided what that is, Delta's commit keeps it all.
+        """
         upkeep = self._upkeep(transaction)
+        if upkeep is None:
+            return
         if upkeep.output is not None:
             transaction.compact_in_commit(False)
         if not transaction.batch.ends:
             transaction.leave_checkpoint()
 
     def done(self, transaction: Transaction, version: int, new_files: int) -> None:
-        """Have done what is due after a commit."""
-        upkeep, batch = self._upkeep(transaction), transaction.batch
+        """Have done what is due after a commit. No error of it is one of the batch, which is committed."""
+        upkeep = self._upkeep(transaction)
+        if upkeep is not None:
+            self._attempt("upkeep", lambda: self._plan(upkeep, transaction, version, new_files))
+
+    def _plan(self, upkeep: Upkeep, transaction: Transaction, version: int, new_files: int) -> None:
+        batch = transaction.batch
         if self._checkpointed is None:
             self._begin(transaction, upkeep.limits)
         self._new_files += new_files
@@ -156,13 +171,18 @@ class UpkeepBehind:
         # without a checksum the log is looked at
         self._new_files = int(known.get()) if known.isDefined() else limits.enough
 
-    def _upkeep(self, transaction: Transaction) -> Upkeep:
+    def _upkeep(self, transaction: Transaction) -> Upkeep | None:
+        """Return what is done for a table of this form; None where that cannot be decided, which is told once."""
         metadata, protocol = transaction.metadata, transaction.protocol
         text = f"{metadata}{protocol}"
         if self._known is None or self._known[0] != text:
+            self._known = (text, None)
             form = LogForm(metadata=metadata, protocol=protocol)
-            self._known = (text, decide_upkeep(transaction, self.target, form))
+            self._attempt("upkeep", lambda: self._decide(text, transaction, form))
         return self._known[1]
+
+    def _decide(self, text: str, transaction: Transaction, form: LogForm) -> None:
+        self._known = (text, decide_upkeep(transaction, self.target, form))
 
     # --- the thread ---
 
@@ -191,13 +211,13 @@ class UpkeepBehind:
     def _do(self, work: _Work) -> None:
         """Do what is due; an error is told and counted, and never one of the query."""
         if work.compacts:
-            self._attempt("compaction", self._compact, work)
+            self._attempt("compaction", lambda: self._compact(work))
         if work.checkpoints:
-            self._attempt("checkpoint of the log", self._checkpoint, work)
+            self._attempt("checkpoint of the log", lambda: self._checkpoint(work))
 
-    def _attempt(self, what: str, action: Callable[[_Work], None], work: _Work) -> None:
+    def _attempt(self, what: str, action: Callable[[], None]) -> None:
         try:
-            action(work)
+            action()
         except (*_FAILURES, ValueError, KeyError) as error:
             text = str(error).strip().split("\n", 1)[0] or type(error).__name__
             if _stopped():
@@ -404,42 +424,6 @@ def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
             held = []
     if held:
         yield pa.concat_tables(held)
-
-
-def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table | None:
-    """Return rows in the columns of a schema; None where a column is of another type, or there is one more.
-
-    A file that was written before a column was added lacks it. Spark writes instants without their zone (INT96), and
-    has other names for the elements of collections.
-    """
-    if set(table.column_names) - set(schema.names):
-        return None
-    arrays = []
-    for wanted in schema:
-        if wanted.name not in table.column_names:
-            arrays.append(pa.nulls(table.num_rows, wanted.type))
-            continue
-        column = table.column(wanted.name)
-        if not _alike(column.type, wanted.type):
-            return None
-        arrays.append(column if column.type == wanted.type else column.cast(wanted.type))
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _alike(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Tell whether a type of a file is one of the table's."""
-    if found == wanted:
-        return True
-    if pa.types.is_list(found) and pa.types.is_list(wanted):
-        return _alike(found.value_type, wanted.value_type)
-    if pa.types.is_map(found) and pa.types.is_map(wanted):
-        return _alike(found.key_type, wanted.key_type) and _alike(found.item_type, wanted.item_type)
-    if pa.types.is_struct(found) and pa.types.is_struct(wanted):
-        return [part.name for part in found] == [part.name for part in wanted] and all(
-            _alike(one.type, other.type) for one, other in zip(found, wanted, strict=True)
-        )
-    instant = pa.types.is_timestamp(wanted) and wanted.tz is not None
-    return bool(instant and pa.types.is_timestamp(found) and found.unit == "us")
 
 
 def _actions(used: list[SmallFile], written: WrittenFile) -> Iterator[dict[str, Any]]:

@@ -15,8 +15,8 @@ from penstock.catalog.errors import QueryFailedError
 from penstock.catalog.model.table import Table
 from penstock.connector.contract import LostLease
 from penstock.connector.delta import compaction
-from penstock.connector.delta.compaction import fitted
 from penstock.connector.delta.connector import DeltaSink
+from penstock.connector.spark.files.parquet_file import fitted
 from penstock.connector.spark.internals import java_class, java_session
 from penstock.connector.spark.session import configured
 from tests.connector.delta.tables import delta_table, rows
@@ -147,6 +147,24 @@ def test_a_compaction_that_fails_is_told_and_costs_nothing(
     assert "failed (1 so far), and is tried again later: no more" in told[0]
     assert after == (4, 3, [0, 1, 2])
     assert (stream.live_files(), stream.ids()) == (1, list(range(6)))
+
+
+@pytest.mark.parametrize("part", ["decide_upkeep", "clone_session"])
+def test_errors_around_a_commit_cost_no_batch(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, part: str
+) -> None:
+    """They are told; where nothing can be decided, Delta compacts in the batch."""
+
+    def fail(*_: object) -> None:
+        raise QueryFailedError("no more", hint="none")
+
+    monkeypatch.setattr(compaction, part, fail)
+    with caplog.at_level(logging.WARNING):
+        stream.write_ids(0, 1, 2)
+
+    assert stream.ids() == [0, 1, 2]
+    assert "upkeep of the Delta table" in caplog.text
+    assert ("OPTIMIZE" in operations(stream.path)) == (part == "decide_upkeep")
 
 
 def test_a_runner_that_lost_its_lease_commits_no_compaction(stream: Stream) -> None:

@@ -113,3 +113,39 @@ class ParquetFile:
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
         self._path.unlink(missing_ok=True)
+
+
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table | None:
+    """Return rows in the columns of a schema; None where a column is of another type, or there is one more.
+
+    A file that was written before a column was added lacks it. Spark writes instants without their zone (INT96), and
+    has other names for the elements of collections.
+    """
+    if set(table.column_names) - set(schema.names):
+        return None
+    arrays = []
+    for wanted in schema:
+        if wanted.name not in table.column_names:
+            arrays.append(pa.nulls(table.num_rows, wanted.type))
+            continue
+        column = table.column(wanted.name)
+        if not _alike(column.type, wanted.type):
+            return None
+        arrays.append(column if column.type == wanted.type else column.cast(wanted.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _alike(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether a type of a file is one of the table's."""
+    if found == wanted:
+        return True
+    if pa.types.is_list(found) and pa.types.is_list(wanted):
+        return _alike(found.value_type, wanted.value_type)
+    if pa.types.is_map(found) and pa.types.is_map(wanted):
+        return _alike(found.key_type, wanted.key_type) and _alike(found.item_type, wanted.item_type)
+    if pa.types.is_struct(found) and pa.types.is_struct(wanted):
+        return [part.name for part in found] == [part.name for part in wanted] and all(
+            _alike(one.type, other.type) for one, other in zip(found, wanted, strict=True)
+        )
+    instant = pa.types.is_timestamp(wanted) and wanted.tz is not None
+    return bool(instant and pa.types.is_timestamp(found) and found.unit == "us")
