@@ -39,6 +39,8 @@ def forked(path: str, arguments: list[str], timeout_s: float) -> int | None:
     try:
         server.settimeout(timeout_s)
         server.connect(path)
+        if _owner(server) != os.geteuid():
+            return None  # the folder was removed, as temporary ones are, and another account made it again
         files = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
         server.sendmsg([ASKED], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, files)])
         request = _request(arguments)
@@ -58,12 +60,22 @@ def forked(path: str, arguments: list[str], timeout_s: float) -> int | None:
     return status[0] if status else 1
 
 
+def _owner(server: _socket.socket) -> int:
+    """Return the account of the process that listens."""
+    of_process = server.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    return int.from_bytes(of_process[4:8], sys.byteorder)
+
+
 def _request(arguments: list[str]) -> bytes:
+    import resource  # not everywhere where this module is read
+
     umask = os.umask(0)
     os.umask(umask)
     environment = [name + b"=" + value for name, value in os.environb.items()]
     folder = os.getcwdb()  # noqa: PTH109  pathlib costs as much as all else in here
-    head = [folder, str(umask).encode(), str(len(arguments)).encode()]
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    numbers = (umask, open_files, len(arguments))
+    head = [folder, *(str(number).encode() for number in numbers)]
     return b"\0".join([*head, *map(os.fsencode, arguments), *environment])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import resource
 import runpy
 import select
 import shutil
@@ -63,10 +64,11 @@ ALLOCATOR = "JE_ARROW_MALLOC_CONF"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A process as Spark asked for it."""
+    """A process as Spark asked for it. `open_files` is how many it may have: Java raises its own limit."""
 
     folder: str
     umask: int
+    open_files: int
     arguments: tuple[str, ...]
     environment: dict[str, str]
 
@@ -180,6 +182,9 @@ def become(born: Born) -> None:
         os.dup2(file, number)
         os.close(file)
     os.umask(request.umask)
+    with suppress(OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (request.open_files, most))
     os.chdir(request.folder)
     os.environ.clear()
     os.environ.update(request.environment)
@@ -196,15 +201,17 @@ def main() -> None:
     """Serve at a path until a pipe is closed."""
     path, alive = sys.argv[1:]
     born = None
-    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(path)
-        listening.listen()
-        preload()
-        born = ForkServer(listening, int(alive)).serve()
+    try:
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+            listening.bind(path)
+            listening.listen()
+            preload()
+            born = ForkServer(listening, int(alive)).serve()
+    finally:
+        if born is None:
+            shutil.rmtree(Path(path).parent, ignore_errors=True)
     if born is not None:
         become(born)
-    else:
-        shutil.rmtree(Path(path).parent, ignore_errors=True)
 
 
 def preload() -> None:
@@ -229,11 +236,12 @@ def _read_request(client: socket.socket) -> Request:
     length = int.from_bytes(_read(client, 4), "big")
     if length > MAX_REQUEST_BYTES:
         raise ValueError("a request of no length that Linux allows")
-    folder, umask, count, *words = os.fsdecode(_read(client, length)).split("\0")
+    folder, umask, open_files, count, *words = os.fsdecode(_read(client, length)).split("\0")
     variables = (word.partition("=") for word in words[int(count) :])
     return Request(
         folder=folder,
         umask=int(umask),
+        open_files=int(open_files),
         arguments=tuple(words[: int(count)]),
         environment={name: value for name, _, value in variables},
     )

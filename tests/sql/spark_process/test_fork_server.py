@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -17,12 +18,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.sql.spark_process.fork_client import SERVER
+from penstock.sql.spark_process.fork_client import SERVER, forked
 from penstock.sql.spark_process.fork_server import fits
 from penstock.sql.spark_process.python_processes import (
     ALLOCATORS,
     OF_SPARK,
     SCRIPT,
+    SEARCH_PATH,
     SERVER_SCRIPT,
     STARTED,
 )
@@ -180,6 +182,54 @@ def test_the_server_ends_with_the_process_that_started_it(server: Running) -> No
 
     assert server.process.wait(TIMEOUT_S) == 0
     assert not server.folder.exists()
+
+
+def test_a_process_may_have_as_many_files_as_one_that_java_starts(server: Running) -> None:
+    """Java raises its limit, which its processes have; this one had less."""
+    few, most = 100, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (few, most))
+    with daemon(server.environment) as (process, really):
+        assert parent(really) == server.process.pid
+        of_java = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        assert of_java[0] != few
+        assert resource.prlimit(really, resource.RLIMIT_NOFILE) == of_java
+
+
+def test_a_socket_of_another_account_gets_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment may hold what is nobody else's; the name of the folder is seen in a list of processes."""
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        assert forked(str(path), ["pyspark.daemon"], timeout_s=TIMEOUT_S) is None
+        client, _ = listening.accept()
+        with client:
+            assert client.recv(1) == b""
+
+
+def test_a_server_that_cannot_import_leaves_no_folder(server: Running, tmp_path: Path) -> None:
+    """Processes start as before then."""
+    folder, broken = tmp_path / "broken", tmp_path / "modules"
+    folder.mkdir()
+    (broken / "pyspark").mkdir(parents=True)
+    (broken / "pyspark" / "__init__.py").write_text("raise ImportError", encoding="utf-8")
+    closed, alive = os.pipe()
+    done = subprocess.run(
+        [sys.executable, "-P", SERVER_SCRIPT, str(folder / "socket"), str(closed)],
+        env={**server.environment, SEARCH_PATH: str(broken)},
+        pass_fds=[closed],
+        stderr=subprocess.DEVNULL,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    os.close(closed)
+    os.close(alive)
+
+    assert done.returncode
+    assert not folder.exists()
 
 
 def test_a_folder_that_is_gone_ends_no_process(server: Running) -> None:
