@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 _LIMITS = {pa.int32(): 2**31, pa.int64(): 2**63}
+_DIGITS_OF_WHOLE = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
 _SPACE = r"[\x00-\x20\x7F]*"
 _JAVA_SPACE = r"[ \t\n\x0B\f\r]*"
 _PLAIN_NUMBER = r"\A-?[0-9]{1,18}\z"
@@ -40,6 +42,36 @@ def _stopped(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
     found = plain.cast(wide, safe=False)
     found = pc.if_else(high, pa.scalar(limit - 1, wide), found)
     return pc.if_else(low, pa.scalar(-limit, wide), found).cast(kind, safe=False)
+
+
+def _to_decimal(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Return whole numbers or DECIMALs as DECIMALs: rounded half away from zero, NULL where one does not fit."""
+    (value,) = values
+    if pa.types.is_integer(value.type):
+        value = value.cast(pa.decimal128(_DIGITS_OF_WHOLE[value.type], 0))
+    rounded = value.type.scale > kind.scale
+    if rounded:
+        # Arrow rounds a DECIMAL only where it has one more digit than is used
+        value = pc.round(
+            value.cast(pa.decimal128(38, value.type.scale)),
+            kind.scale,
+            round_mode="half_towards_infinity",
+        )
+    before = kind.precision - kind.scale
+    if value.type.precision - value.type.scale > before:
+        limit = pa.scalar(Decimal(10**before), value.type)
+        value = pc.if_else(pc.less(pc.abs(value), limit), value, pa.scalar(None, value.type))
+    return value.cast(kind, safe=not rounded)
+
+
+def _fraction_of_decimal(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Return the nearest fraction of a DECIMAL, which Arrow finds in its text, and not by its own cast."""
+    return values[0].cast(pa.string()).cast(kind)
+
+
+def _whole_of_decimal(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Return DECIMALs of up to 18 digits before the point without a fraction, cut to the bits of the type."""
+    return pc.trunc(values[0]).cast(pa.int64(), safe=False).cast(kind, safe=False)
 
 
 def _boolean_text(values: list[pa.Array], _: pa.DataType) -> pa.Array:
@@ -105,6 +137,9 @@ def _filled(text: pa.Array) -> pa.Array:
 
 CAST_FUNCTIONS: Mapping[str, Callable[[list[pa.Array], pa.DataType], pa.Array]] = {
     "stopped": _stopped,
+    "to_decimal": _to_decimal,
+    "fraction_of_decimal": _fraction_of_decimal,
+    "whole_of_decimal": _whole_of_decimal,
     "boolean_text": _boolean_text,
     "number_of_text": _number,
     "try_number_of_text": _try_number,

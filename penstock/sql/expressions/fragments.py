@@ -44,6 +44,8 @@ from penstock.sql.expressions.value_types import (
     aligned,
     chosen,
     may_fail,
+    of_decimal,
+    to_decimal,
 )
 
 Columns = Callable[[exp.Column], Expression | None]
@@ -180,9 +182,13 @@ def _cast_form(tree: exp.Expr, columns: Columns) -> Expression:
         return _cast_to_time(value, to)
     if to.this == exp.DType.VARCHAR and len(to.expressions) == 1:
         return _cut_text(value, to.expressions[0].this)
+    if to.this == exp.DType.DECIMAL:
+        return to_decimal(value, _decimal_type(to))
     kind = _TARGETS.get(to.this)
     if kind is None or to.expressions:
         raise OutsideError
+    if isinstance(value.type, t.DecimalType):
+        return of_decimal(value, kind)
     function = _CASTS.get((type(value.type), type(kind)))
     if function is not None:
         return FunctionCall(function=function, arguments=(value,), type=kind)
@@ -198,13 +204,20 @@ def _cast_form(tree: exp.Expr, columns: Columns) -> Expression:
 
 
 def _try_cast(tree: exp.Expr, columns: Columns) -> Expression:
-    """Return the number of a text; other casts do not fail, or are left to Spark."""
+    """Return the number of a text, or a number as a DECIMAL; other casts do not fail, or are left to Spark."""
     value, to = _compile(tree.this, columns), tree.args["to"]
+    if to.this == exp.DType.DECIMAL:
+        return to_decimal(value, _decimal_type(to))
     kind = _TARGETS.get(to.this)
     of_text = isinstance(value.type, t.VarCharType) and not isinstance(value, Constant)
     if not of_text or not isinstance(kind, (t.IntType, t.BigIntType)):
         raise OutsideError
     return FunctionCall(function="try_number_of_text", arguments=(value,), type=kind)
+
+
+def _decimal_type(to: exp.DataType) -> t.DecimalType:
+    sizes = [int(size.name) for size in to.expressions] or [10]
+    return t.DecimalType(precision=sizes[0], scale=sizes[1] if len(sizes) > 1 else 0)
 
 
 def _cut_text(value: Expression, length: exp.Expr) -> Expression:
@@ -233,6 +246,7 @@ _TARGETS: Mapping[exp.DType, t.LogicalType] = {
     exp.DType.SMALLINT: t.SmallIntType(),
     exp.DType.INT: t.IntType(),
     exp.DType.BIGINT: t.BigIntType(),
+    exp.DType.FLOAT: t.FloatType(),
     exp.DType.DOUBLE: DOUBLE,
     exp.DType.TEXT: STRING,
     exp.DType.DATE: t.DateType(),
@@ -244,11 +258,12 @@ _CASTS: Mapping[tuple[type, type], str] = {
 }
 """Casts that Arrow has otherwise, or not at all."""
 _WIDER: Mapping[type, tuple[type, ...]] = {
-    **dict.fromkeys(WHOLE, (*WHOLE, t.DoubleType, t.VarCharType)),
+    **dict.fromkeys(WHOLE, (*WHOLE, t.FloatType, t.DoubleType, t.VarCharType)),
+    t.DoubleType: (t.FloatType,),
     t.FloatType: (t.DoubleType,),
     t.TimestampType: (t.DateType,),
 }
-"""Types that each value of a type has one in, or is cut to, and which Spark finds so, too."""
+"""Types that each value of a type has one in, or is cut to, and which Spark finds so, too; a fraction is rounded."""
 
 
 def _typed_literal(tree: exp.Expr) -> Expression:

@@ -21,6 +21,7 @@ WHOLE: Mapping[type, tuple[int, int]] = {
 }
 """Bits of whole numbers, and the digits that Spark takes for them beside a DECIMAL."""
 MOST_DIGITS = 38
+_DIGITS_OF_64_BITS = 18
 _OTHERS = (t.BooleanType, t.VarCharType, t.DateType, t.TimestampType, t.TimestampLtzType)
 """Types whose values are compared with those of the same type alone. Not CHAR, which may be padded."""
 STRING = t.VarCharType(length=t.MAX_LENGTH)
@@ -147,9 +148,51 @@ _EXACT: Mapping[type, tuple[type, ...]] = {
 
 def converted(value: Expression, kind: t.LogicalType) -> Expression | None:
     """Return a value as a column of another type takes it, by Spark's CAST; None where tasks do not have that."""
+    if isinstance(kind, t.DecimalType):
+        before, scale = _digits(value.type)
+        fits = 0 <= before <= kind.precision - kind.scale and scale <= kind.scale
+        return FunctionCall(function="to_decimal", arguments=(value,), type=kind) if fits else None
     if type(kind) not in _EXACT.get(type(value.type), ()):
         return None
     return FunctionCall(function="cast", arguments=(value,), type=kind)
+
+
+def _digits(kind: t.LogicalType) -> tuple[int, int]:
+    """Return how many digits a number may have before and behind the point; (-1, 0) of another type."""
+    if isinstance(kind, t.DecimalType):
+        return kind.precision - kind.scale, kind.scale
+    # of a BIGINT Spark takes one more than there may be
+    return min(WHOLE.get(type(kind), (0, -1))[1], 19), 0
+
+
+def to_decimal(value: Expression, kind: t.DecimalType) -> Expression:
+    """Return a whole number or a DECIMAL as a DECIMAL, which is NULL where it does not fit."""
+    before, scale = _digits(value.type)
+    if before < 0 or (scale > kind.scale and before + scale >= MOST_DIGITS):
+        raise OutsideError
+    if before + (scale > kind.scale) > kind.precision - kind.scale:
+        _check_written_type(value)
+    return FunctionCall(function="to_decimal", arguments=(value,), type=kind)
+
+
+def of_decimal(value: Expression, kind: t.LogicalType) -> Expression:
+    """Return a DECIMAL as a fraction, or as a whole number that is cut to its bits."""
+    if isinstance(kind, (t.DoubleType, t.FloatType)):
+        return FunctionCall(function="fraction_of_decimal", arguments=(value,), type=kind)
+    if not isinstance(kind, tuple(WHOLE)) or _digits(value.type)[0] > _DIGITS_OF_64_BITS:
+        raise OutsideError
+    _check_written_type(value)
+    return FunctionCall(function="whole_of_decimal", arguments=(value,), type=kind)
+
+
+def _check_written_type(value: Expression) -> None:
+    """Raise OutsideError for a choice: where planning does not know its type, Spark's cast may fail."""
+    if not isinstance(value, FunctionCall):
+        return
+    if value.function in ("case", "coalesce", "greatest", "least"):
+        raise OutsideError
+    for argument in value.arguments:
+        _check_written_type(argument)
 
 
 def computed(function: str, left: Expression, right: Expression) -> Expression:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,7 @@ TYPES = {
     "d": "DOUBLE",
     "p": "DECIMAL(10, 2)",
     "q": "DECIMAL(20, 8)",
+    "w": "DECIMAL(37, 19)",
     "s": "STRING",
     "v": "VARCHAR(20)",
     "c": "CHAR(3)",
@@ -86,6 +87,9 @@ MOMENTS = tuple(
     datetime(1970, 1, 1) + timedelta(microseconds=micros)
     for micros in (0, 1, -1, 1_700_000_000_123_456, -62_135_596_800_000_000, 1_774_749_600_000_000)
 )
+SIZES = (1, 10, 17, 18, 19, 20, 21, 22, 24, 29, 37)
+"""Digits of a DECIMAL whose point is behind the 19th from the right."""
+WIDE = Context(prec=38)
 UNITS = ("MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 PAIRS = [
@@ -206,7 +210,21 @@ WRITTEN_TIMES = [
     "DATE_FORMAT(ts, 'HHmm-')", "DATE_FORMAT(ts, 'yyyy''''MM')", "DATE_FORMAT(ts, 'ss.S ss')", "CAST(ts AS STRING)", "CAST(day AS STRING)",
     "CAST(CAST(ts AS TIMESTAMP(0)) AS STRING)", "CAST(CAST(ts AS TIMESTAMP(6)) AS STRING)",
 ]  # fmt: skip
+NUMBER_CASTS = [
+    f"CAST({name} AS {kind})"
+    for name, kind in product(
+        ("t", "h", "i", "n", "p", "q", "w", "-5", "1.005"),
+        ("DECIMAL(3, 0)", "DECIMAL(5, 1)", "DECIMAL(10, 2)", "DECIMAL(19, 0)", "DECIMAL(20, 19)", "DECIMAL(38, 0)", "DECIMAL(38, 18)",
+         "DECIMAL(38, 38)", "DECIMAL", "FLOAT", "DOUBLE", "BIGINT", "INT", "TINYINT"),
+    )
+    if name not in ("-5", "1.005") or kind.startswith("DECIMAL")
+]  # fmt: skip
 VALUES = [
+    "CAST(d AS FLOAT)", "CAST(d * 1e10 AS FLOAT)", "CAST(r.n AS DECIMAL(3, 0))", "CAST(n * 3 + i AS DECIMAL(4, 1))",
+    "TRY_CAST(n AS DECIMAL(3, 1))", "TRY_CAST(q AS DECIMAL(5, 2))", "CAST(CAST(q AS DECIMAL(9, 4)) * p AS DECIMAL(12, 3))",
+    "CAST(n AS DECIMAL(12, 2)) + p", "COALESCE(CAST(n AS DECIMAL(3, 0)), 0)", "CAST(ABS(p) AS DECIMAL(4, 1))",
+    "CAST(-p AS INT)", "CAST(CHAR_LENGTH(s) AS DECIMAL(1, 0))", "CAST(p * p AS DOUBLE)",
+    *NUMBER_CASTS,
     "CAST(n AS INT)", "CAST(n AS SMALLINT)", "CAST(i AS TINYINT)", "CAST(n * 4294967297 AS INT)", "CAST(d AS INT)",
     "CAST(d AS BIGINT)", "CAST(d AS SMALLINT)", "CAST(d * 1e10 AS INT)", "CAST(d * 1e10 AS TINYINT)", "CAST(b AS STRING)",
     "CAST(s AS VARCHAR(2))", "CAST(v AS VARCHAR(20))", *READ_TEXTS,
@@ -302,6 +320,10 @@ def random_rows(seed: int, count: int) -> list[dict[str, Any]]:
     def one(values: Sequence[Any]) -> Any:
         return None if dice.random() < 0.15 else dice.choice(values)
 
+    def decimal(digits: int) -> Decimal:
+        edge = dice.choice((10**digits - 1, 10**digits // 2, dice.randint(0, 10**digits)))
+        return Decimal(dice.choice((-1, 1)) * min(edge, 10**37 - 1)).scaleb(-19, WIDE)
+
     def single(value: float | None) -> float | None:
         if value is None or abs(value) == 1e300:
             return None
@@ -335,6 +357,7 @@ def random_rows(seed: int, count: int) -> list[dict[str, Any]]:
                 "tz": None if moment is None else moment.replace(tzinfo=UTC),
                 "r": inner,
                 "a": one(([], [1], [None])),
+                "w": one([decimal(dice.choice(SIZES)) for _ in range(4)]),
             }
         )
     return rows
@@ -577,6 +600,13 @@ def test_an_expression_travels_as_json(text: str) -> None:
         "TRY_CAST(s AS DOUBLE) = 1",
         "CAST(s AS DOUBLE) = 1",
         "CAST(f AS INT) = 1",
+        "CAST(d AS DECIMAL(10, 2)) = 1",
+        "CAST(s AS DECIMAL(10, 2)) = 1",
+        "CAST(IF(b, 1, 0.5) AS DECIMAL(3, 1)) = 1",
+        "CAST(COALESCE(p, q) AS INT) = 1",
+        "CAST(CAST(n AS DECIMAL(19, 0)) AS INT) = 1",
+        "CAST(CAST(n AS DECIMAL(38, 1)) AS DECIMAL(38, 0)) = 1",
+        "CAST(p AS STRING) = '1'",
         "IF(b, CAST(s AS INT), 1) = 1",
         "TO_TIMESTAMP(s, 'yyyy') = ts",
         "CAST(d AS STRING) = '1'",

@@ -37,6 +37,7 @@ CREATE TABLE a (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 'a'
 CREATE TABLE keyed (id BIGINT, url STRING, PRIMARY KEY (id) NOT ENFORCED)
   WITH ('connector' = 'delta', 'path' = 'k');
 CREATE TABLE by_spark (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 'b', 'sink.writer' = 'spark');
+CREATE TABLE amounts (id DECIMAL(19, 0), price DECIMAL(12, 2)) WITH ('connector' = 'delta', 'path' = 'd');
 CREATE TABLE shown (id BIGINT, url STRING) WITH ('connector' = 'print');
 CREATE VIEW names AS SELECT url AS u, id FROM clicks;
 CREATE VIEW renamed (x, y) AS SELECT * FROM names;
@@ -154,6 +155,26 @@ def test_rows_of_arrays_are_written_where_they_are_read(query: str, calls: str) 
 def test_other_queries_are_written_by_spark(query: str, reason: str) -> None:
     """With the reason."""
     assert told(f"INSERT INTO a {query}") == f"Spark: {reason}"
+
+
+@pytest.mark.parametrize(
+    "values", ["id, r.n", "r.n, CAST(id AS DECIMAL(12, 2))", "r.n, CAST(r.n AS DECIMAL(5, 1))"]
+)
+def test_decimals_of_a_target_that_hold_all_numbers_are_written_there(values: str) -> None:
+    """The cast to the column cannot fail."""
+    assert told(f"INSERT INTO amounts SELECT {values} FROM clicks") == "the reading tasks"
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ("id, id", "column price is cast from BIGINT to DECIMAL(12, 2)"),
+        ("1.5 - 1, 7", "column id is cast from DECIMAL(3, 1) to DECIMAL(19, 0)"),
+    ],
+)
+def test_decimals_that_may_not_hold_a_number_are_written_by_spark(values: str, reason: str) -> None:
+    """It fails where the number does not fit, or rounds."""
+    assert told(f"INSERT INTO amounts SELECT {values} FROM clicks") == f"Spark: {reason}"
 
 
 def test_a_table_may_be_left_to_spark() -> None:
