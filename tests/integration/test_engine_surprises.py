@@ -261,7 +261,8 @@ def consumers_of_tasks() -> Iterator[tuple[int, int]]:
     """Name Kafka's clients in the workers of Spark, which its daemon forks: each client has one such thread."""
     for daemon in descendants(os.getpid()):
         with suppress(OSError):
-            if b"pyspark.daemon" not in Path(f"/proc/{daemon}/cmdline").read_bytes():
+            named = [Path(f"/proc/{daemon}/{name}").read_bytes() for name in ("comm", "cmdline")]
+            if b"pyspark.daemon" not in b"".join(named):
                 continue
             for thread in Path(f"/proc/{daemon}/task").iterdir():
                 if (thread / "comm").read_text().strip() == "rdk:main":

@@ -18,7 +18,7 @@ from penstock.connector.source.coordinator.phased import PhasedEnumerator
 from penstock.connector.source.coordinator.pull import PullingEnumerator
 from penstock.connector.source.enumerator import MakeEnumerator, SplitEnumerator
 from penstock.connector.source.records import RecordsWithSplitIds
-from penstock.connector.source.split import Discovery, Split, SplitOffsets
+from penstock.connector.source.split import Discovery, Split, SplitOffsets, TaskSize
 from tests.simulation.outside import Content, Outside
 from tests.simulation.scheduler import Violation
 
@@ -224,6 +224,7 @@ class ModelSource:
     watermark: WatermarkSettings = field(default_factory=WatermarkSettings)
     max_records_per_batch: int | None = None
     parallelism: int | None = None
+    task_size: TaskSize | None = None
     skips_bad_records: bool = False
     tolerates_loss: bool = False
     metadata_types: Mapping[str, LogicalType] = field(default_factory=dict)

@@ -192,6 +192,8 @@ def become(born: Born) -> None:
     if not os.environ.get("PYTHONSAFEPATH"):
         sys.path.insert(0, request.folder)
     module = request.arguments[0]
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(module, encoding="utf-8")  # what `ps` and `top` show
     sys.argv[:] = request.arguments
     sys.modules.pop(module, None)  # runs as __main__
     runpy.run_module(module, run_name="__main__", alter_sys=True)

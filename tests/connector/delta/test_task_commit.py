@@ -33,6 +33,7 @@ from tests.connector.delta.tables import delta_table, rows
 from tests.connector.spark.micro_batches import micro_batch
 from tests.connector.spark.task_files import files_of, filled_columns, output_of, write_by_tasks
 
+WAIT_S = 120
 IDS = {"id": "BIGINT", "name": "STRING"}
 
 
@@ -387,6 +388,8 @@ def test_a_log_with_a_checkpoint_says_the_same(spark: SparkSession, tmp_path: Pa
     before = written.output()
     for number in range(3):
         written.write(number, numbers(spark, number, number + 1, tasks=1))
+    assert isinstance(written.sink, DeltaSink)
+    assert written.sink.writer.behind.wait(WAIT_S)
     log = written.path / "_delta_log"
     (checkpoint,) = log.glob("*2.checkpoint*.parquet")
     for number in range(2):

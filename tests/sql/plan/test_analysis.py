@@ -179,7 +179,8 @@ def test_a_column_that_only_an_unused_part_of_a_view_names_is_not_read(tmp_path:
 
     assert insert.query.leaves[0].columns == ("k",)
     assert "(SELECT k FROM" in to_text(insert.query.executed)
-    (state,) = insert_fingerprint(insert).state
+    state, phases = insert_fingerprint(insert).state
+    assert phases == "TWO PHASES OVER default_catalog.default_database.events"
     assert state.startswith("GROUP BY k COMPUTE COUNT(*) FROM (SELECT id, k, ts FROM")
 
 

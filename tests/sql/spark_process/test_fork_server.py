@@ -115,6 +115,7 @@ def test_a_process_is_forked(server: Running) -> None:
     with daemon(server.environment) as (process, really):
         assert really != process.pid
         assert parent(really) == server.process.pid
+        assert Path(f"/proc/{really}/comm").read_text(encoding="utf-8") == "pyspark.daemon\n"
 
 
 def test_a_process_ends_when_spark_closes_its_input(server: Running) -> None:

@@ -154,7 +154,7 @@ def test_results_that_several_aggregates_need_are_computed_once() -> None:
         "GROUP BY window_start, window_end",
         "SELECT window_start, COUNT(*) FROM TABLE(SESSION(TABLE bids, DESCRIPTOR(at), INTERVAL '10' SECOND)) "
         "GROUP BY window_start, window_end",
-        f"SELECT window_start, COUNT(*) FROM {TUMBLE} AS w CROSS JOIN UNNEST(w.a) AS u (x) "
+        f"SELECT window_start, COUNT(*) FROM {TUMBLE} AS w CROSS JOIN UNNEST(ARRAY[w.id]) AS u (x) "
         "GROUP BY window_start, window_end",
         f"SELECT window_start, COUNT(*) {GROUPED} UNION ALL SELECT window_start, COUNT(*) {GROUPED}",
     ],
