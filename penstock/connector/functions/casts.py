@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from datetime import date
 from decimal import Decimal
 
 import pyarrow as pa
@@ -135,6 +137,58 @@ def _filled(text: pa.Array) -> pa.Array:
     return text
 
 
+# --- days ---
+
+
+_DAY_AND_TIME = rf"(?s)\A{_DAY}(?:[ T].*)?\z"
+_ODD_DAY = re.compile(
+    r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL
+)
+_AROUND = "".join(map(chr, range(33))) + "\x7f"
+"""Spaces and controls that Spark takes away around a day."""
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
+"""After so many years the calendar is the same, and so many days."""
+_FIRST_DAY = date(1970, 1, 1).toordinal()
+
+
+def _try_day(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Return the day of each text, behind which a time may stand; NULL where it has none."""
+    (text,) = values
+    plain = pc.match_substring_regex(text, _DAY_AND_TIME)
+    days = pc.utf8_slice_codeunits(pc.if_else(plain, text, pa.scalar(None, text.type)), 0, 10)
+    found = days.cast(kind)
+    if pc.all(plain, min_count=0).as_py():
+        return found
+    odd = pc.fill_null(pc.invert(plain), fill_value=False)
+    others = [_odd_day(each) for each in text.filter(odd).to_pylist()]
+    return pc.replace_with_mask(found, odd, pa.array(others, pa.int32()).cast(kind))
+
+
+def _odd_day(text: str) -> int | None:
+    """Return days since 1970 of a text with a longer year, or with one digit of a month or day, or none."""
+    match = _ODD_DAY.fullmatch(text.strip(_AROUND))
+    if match is None:
+        return None
+    year, month, day = (int(each or 1) for each in match.groups())
+    cycles = (year - 2_000) // _CYCLE_YEARS
+    try:
+        known = date(year - cycles * _CYCLE_YEARS, month, day)
+    except ValueError:
+        return None
+    days = known.toordinal() - _FIRST_DAY + cycles * _CYCLE_DAYS
+    return days if -(2**31) <= days < 2**31 else None
+
+
+def _day(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
+    """Return the day of each text. Raises ArrowInvalid where one has none."""
+    (text,) = values
+    found = _try_day(values, kind)
+    if found.null_count > text.null_count:
+        wrong = text.filter(pc.and_(pc.is_null(found), pc.is_valid(text)))[0].as_py()
+        raise pa.ArrowInvalid(f"{wrong!r} is no day")
+    return found
+
+
 CAST_FUNCTIONS: Mapping[str, Callable[[list[pa.Array], pa.DataType], pa.Array]] = {
     "stopped": _stopped,
     "to_decimal": _to_decimal,
@@ -144,4 +198,6 @@ CAST_FUNCTIONS: Mapping[str, Callable[[list[pa.Array], pa.DataType], pa.Array]] 
     "number_of_text": _number,
     "try_number_of_text": _try_number,
     "to_timestamp": _to_timestamp,
+    "day_of_text": _day,
+    "try_day_of_text": _try_day,
 }

@@ -210,6 +210,8 @@ def _try_cast(tree: exp.Expr, columns: Columns) -> Expression:
         return to_decimal(value, _decimal_type(to))
     kind = _TARGETS.get(to.this)
     of_text = isinstance(value.type, t.VarCharType) and not isinstance(value, Constant)
+    if of_text and isinstance(kind, t.DateType):
+        return FunctionCall(function="try_day_of_text", arguments=(value,), type=kind)
     if not of_text or not isinstance(kind, (t.IntType, t.BigIntType)):
         raise OutsideError
     return FunctionCall(function="try_number_of_text", arguments=(value,), type=kind)
@@ -254,6 +256,7 @@ _TARGETS: Mapping[exp.DType, t.LogicalType] = {
 _CASTS: Mapping[tuple[type, type], str] = {
     **{(t.DoubleType, kind): "stopped" for kind in WHOLE},
     **{(t.VarCharType, kind): "number_of_text" for kind in (t.IntType, t.BigIntType)},
+    (t.VarCharType, t.DateType): "day_of_text",
     (t.BooleanType, t.VarCharType): "boolean_text",
 }
 """Casts that Arrow has otherwise, or not at all."""

@@ -226,6 +226,13 @@ def _to_timestamp(arguments: Sequence[exp.Expr], compiled: Compile) -> Expressio
     )
 
 
+def _to_date(arguments: Sequence[exp.Expr], compiled: Compile) -> Expression:
+    (argument,) = arguments
+    return FunctionCall(
+        function="try_day_of_text", arguments=(text_of(argument, compiled),), type=t.DateType()
+    )
+
+
 def _date_format(arguments: Sequence[exp.Expr], compiled: Compile) -> Expression:
     value, pattern = arguments
     moment, letters = local(compiled(value)), constant_text(pattern)
@@ -263,6 +270,7 @@ TIME_FUNCTIONS: Mapping[str, tuple[int, int | None, FunctionForm]] = {
     "TIMESTAMPDIFF": (3, 3, _timestampdiff),
     "TO_TIMESTAMP_LTZ": (1, 2, _instant),
     "TO_TIMESTAMP": (1, 1, _to_timestamp),
+    "TO_DATE": (1, 1, _to_date),
     "DATE_FORMAT": (2, 2, _date_format),
 }
 """Functions by name, with the least and the largest number of their arguments."""

@@ -27,7 +27,7 @@ _OTHERS = (t.BooleanType, t.VarCharType, t.DateType, t.TimestampType, t.Timestam
 STRING = t.VarCharType(length=t.MAX_LENGTH)
 _OVERFLOWING = ("add", "subtract", "multiply", "abs")
 _DIVIDING = ("quotient", "remainder")
-_FAILING = ("time_difference", "number_of_text")
+_FAILING = ("time_difference", "number_of_text", "day_of_text")
 _ZONED = ("local", "date_format")
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import ArithmeticException, NumberFormatException
+from pyspark.errors import ArithmeticException, DateTimeException, NumberFormatException
 from sqlglot import exp
 
 from penstock.catalog.model.table import PhysicalColumn, Schema
@@ -118,7 +118,13 @@ OTHERS = [
     "b AND (n IS NULL OR d > 0.5)", "n > 1 AND n < 100 AND d <> 0.5 AND s LIKE '%a%'", "(b OR FALSE) AND (TRUE OR b)",
     "(n > 1) = b", "(n > 1) IS NOT TRUE", "((s)) = (('a'))", "NOT NOT b", "b IS NULL = FALSE",
 ]  # fmt: skip
-READ_TEXTS = ["TRY_CAST(s AS INT)", "TRY_CAST(s AS BIGINT)", "TO_TIMESTAMP(s)"]
+READ_TEXTS = [
+    "TRY_CAST(s AS INT)",
+    "TRY_CAST(s AS BIGINT)",
+    "TO_TIMESTAMP(s)",
+    "TO_DATE(s)",
+    "TRY_CAST(s AS DATE)",
+]
 NUMBER_TEXTS = (
     "0",
     "-0",
@@ -203,6 +209,47 @@ MOMENT_TEXTS = (
     "12026-01-01",
     "2026-2-30 1:1:1",
     "2026-01-01 9:09:09.9999999999",
+    "2026",
+    "2026-1",
+    "2026-02",
+    "2026-02 ",
+    "2026 ",
+    "2026 x",
+    "2026-02-30 x",
+    "2026-02-28Tx\ny",
+    "2026-2-28 \u00e4",
+    "\t2026-02-28\x7f",
+    "\u00a02026-02-28",
+    "2026-02-28\u2003",
+    "2026-02-28-",
+    "2026-02-028",
+    "2026-002-28",
+    "226-02-28",
+    "02026-02-28",
+    "9999999-12-31",
+    "12345678-01-01",
+    "-0001-01-01",
+    "-0000-02-29",
+    "-9999999-02-29",
+    "+10000-01-01",
+    "++2026-01-01",
+    "2026--01",
+    "2026-01-",
+    "-",
+    "\u0662026-01-01",
+    "20260228",
+    "20260230",
+    "+120260228",
+    "2026-01-01t10:11:12",
+    "2026-01-01T24:00:00",
+    "2026-01-01T23:59:60",
+    "2026-28-02",
+    "2026-12-02",
+    "2026-01-01 10",
+    "  2026-01-01 10:11:12.123456  ",
+    "2026-01-01 10:11:12.123456",
+    "-2026-01-01",
+    "+12026-01-01 10",
 )
 WRITTEN_TIMES = [
     "DATE_FORMAT(ts, 'yyyy-MM-dd')", "DATE_FORMAT(ts, 'yyyy-MM-dd HH:mm:ss.SSSSSS')", "DATE_FORMAT(ts, 'HH:mm')",
@@ -446,13 +493,27 @@ def test_texts_are_read_as_in_spark(spark: SparkSession, tmp_path: Path) -> None
     pq.write_table(pa.Table.from_batches([batch]), tmp_path / "rows.parquet")
     found = in_spark(spark, READ_TEXTS, tmp_path / "rows.parquet")
 
+    wrong = []
     for index, text in enumerate(READ_TEXTS):
-        value, theirs = compiled(text), python_values(found.column(index))
+        value, theirs = compiled(text), values_of(found.column(index))
         assert value is not None
-        pairs = zip(texts, python_values(evaluate(value, batch)), theirs, strict=True)
-        assert [pair for pair in pairs if pair[1] != pair[2]] == [], text
-        alone = [python_values(evaluate(value, batch.slice(row, 1))) for row in range(len(texts))]
-        assert alone == [[each] for each in theirs], text
+        wrong += [
+            (text, *values)
+            for values in zip(texts, values_of(evaluate(value, batch)), theirs, strict=True)
+            if values[1] != values[2]
+        ]
+        alone = [values_of(evaluate(value, batch.slice(row, 1))) for row in range(len(texts))]
+        assert alone == [[each] for each in values_of(evaluate(value, batch))], text
+    assert wrong == []
+
+
+def values_of(array: pa.Array) -> list[Any]:
+    """The values; of days and moments their numbers, as Python has none of other years."""
+    if pa.types.is_date(array.type):
+        return array.cast(pa.int32()).to_pylist()
+    if pa.types.is_timestamp(array.type):
+        return array.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
+    return array.to_pylist()
 
 
 def test_years_without_four_digits_are_written_as_in_spark(
@@ -507,6 +568,8 @@ def test_each_letter_has_the_case_that_it_has_in_spark(
         ("CAST(s AS INT)", {"s": "2147483648"}),
         ("CAST(s AS BIGINT)", {"s": "1.5x"}),
         ("CAST(s AS INT)", {"s": None, "b": True}),
+        ("CAST(s AS DATE)", {"s": "2026-02-30"}),
+        ("CAST(s AS DATE)", {"s": "2026-02-28 x", "b": True}),
         (
             "TIMESTAMPDIFF(SECOND, ts, TIMESTAMP '2200-01-01 00:00:00')",
             {"ts": datetime(1900, 1, 1)},
@@ -530,10 +593,10 @@ def test_what_overflows_in_spark_fails_here(
         theirs = in_spark(spark, [text], tmp_path / "rows.parquet").column(0).to_pylist()
         assert evaluate(value, batch).to_pylist() == theirs
         return
-    with pytest.raises((ArithmeticException, NumberFormatException)):
+    with pytest.raises((ArithmeticException, DateTimeException, NumberFormatException)):
         in_spark(spark, [text], tmp_path / "rows.parquet")
     with pytest.raises(
-        pa.ArrowInvalid, match=r"overflow|no whole number|not in range|divide by zero"
+        pa.ArrowInvalid, match=r"overflow|no whole number|is no day|not in range|divide by zero"
     ):
         evaluate(value, batch)
 
@@ -608,7 +671,8 @@ def test_an_expression_travels_as_json(text: str) -> None:
         "CAST(CAST(n AS DECIMAL(38, 1)) AS DECIMAL(38, 0)) = 1",
         "CAST(p AS STRING) = '1'",
         "IF(b, CAST(s AS INT), 1) = 1",
-        "TO_TIMESTAMP(s, 'yyyy') = ts",
+        "TO_DATE(s, 'yyyy-MM-dd') = day",
+        "IF(b, CAST(s AS DATE), day) = day",
         "CAST(d AS STRING) = '1'",
         "CAST(n AS VARCHAR(2)) = 'a'",
         "HOUR(day) = 1",
