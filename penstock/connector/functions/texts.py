@@ -94,6 +94,7 @@ TEXT_FUNCTIONS: Mapping[str, Callable[[list[pa.Array], pa.DataType], pa.Array]] 
     "split_index": _split_index,
     "lpad": _padded(pc.utf8_lpad),
     "rpad": _padded(pc.utf8_rpad),
+    "repeat": lambda v, _: pc.binary_repeat(v[0], v[1]),
     "reverse": lambda v, _: pc.utf8_reverse(v[0]),
     "starts_with": lambda v, _: pc.starts_with(v[0], v[1].as_py()),
     "ends_with": lambda v, _: pc.ends_with(v[0], v[1].as_py()),

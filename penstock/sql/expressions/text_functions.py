@@ -28,6 +28,8 @@ from penstock.sql.expressions.value_types import BOOLEAN, OutsideError
 _MOST_PADDING = 1_000
 """Characters that a text is filled up to: more would not fit into the batch of a task."""
 
+_MOST_REPEATED = 100
+
 
 def _cut(text: Expression, start: int, length: exp.Expr | None) -> Expression:
     bounds = [start] + ([] if length is None else [constant_number(length)])
@@ -155,6 +157,14 @@ def _padded(function: str) -> FunctionForm:
     return form
 
 
+def _repeated(arguments: Sequence[exp.Expr], compiled: Compile) -> Expression:
+    text, count = arguments
+    times = constant_number(count)
+    if times > _MOST_REPEATED:
+        raise OutsideError
+    return text_call("repeat", text_of(text, compiled), number_constant(max(times, 0)))
+
+
 # --- LIKE ---
 
 
@@ -242,6 +252,7 @@ TEXT_NODES: Mapping[type[exp.Expr], Callable[[exp.Expr, Compile], Expression]] =
 TEXT_FUNCTIONS: Mapping[str, tuple[int, int | None, FunctionForm]] = {
     "UPPER": (1, 1, _cased("upper")),
     "LOWER": (1, 1, _cased("lower")),
+    "REPEAT": (2, 2, _repeated),
     "REVERSE": (1, 1, _of_one("reverse")),
     "CHAR_LENGTH": (1, 1, _length),
     "CHARACTER_LENGTH": (1, 1, _length),

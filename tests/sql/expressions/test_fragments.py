@@ -267,6 +267,7 @@ NUMBER_CASTS = [
     if name not in ("-5", "1.005") or kind.startswith("DECIMAL")
 ]  # fmt: skip
 VALUES = [
+    "REPEAT(s, 3)", "REPEAT(s, 0)", "REPEAT(v, -1)", "REPEAT('ab', 2)",
     "CAST(d AS FLOAT)", "CAST(d * 1e10 AS FLOAT)", "CAST(r.n AS DECIMAL(3, 0))", "CAST(n * 3 + i AS DECIMAL(4, 1))",
     "TRY_CAST(n AS DECIMAL(3, 1))", "TRY_CAST(q AS DECIMAL(5, 2))", "CAST(CAST(q AS DECIMAL(9, 4)) * p AS DECIMAL(12, 3))",
     "CAST(n AS DECIMAL(12, 2)) + p", "COALESCE(CAST(n AS DECIMAL(3, 0)), 0)", "CAST(ABS(p) AS DECIMAL(4, 1))",
@@ -673,6 +674,8 @@ def test_an_expression_travels_as_json(text: str) -> None:
         "IF(b, CAST(s AS INT), 1) = 1",
         "TO_DATE(s, 'yyyy-MM-dd') = day",
         "IF(b, CAST(s AS DATE), day) = day",
+        "REPEAT(s, 101) = 'a'",
+        "REPEAT(s, n) = 'a'",
         "CAST(d AS STRING) = '1'",
         "CAST(n AS VARCHAR(2)) = 'a'",
         "HOUR(day) = 1",
