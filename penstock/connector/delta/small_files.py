@@ -19,7 +19,7 @@ from penstock.connector.delta.log import LOG
 from penstock.connector.storage import Folder
 
 MOST_KNOWN = 100_000
-"""Files that are held in memory, some 300 bytes each; of a table with more small files the others wait."""
+"""Files that are held in memory, some 300 bytes each; of a table with more small files the oldest wait for OPTIMIZE."""
 MOST_FILES = 1_000
 """Files that one compaction puts together: it ends within seconds."""
 
@@ -106,8 +106,7 @@ class SmallFiles:
             self._version = min(commits, default=0) - 1
             return
         for file in _of_checkpoint(log, f"{start:020}.checkpoint.parquet", self.limits.small_bytes):
-            if len(self._files) < MOST_KNOWN:
-                self._files[file.path] = file
+            self._know(file)
         self._version = start
 
     def _advance(self, log: Folder, version: int) -> bool:
@@ -132,8 +131,14 @@ class SmallFiles:
                 added.append(action["add"])
         for add in added:
             file = _small_file(add, self.limits.small_bytes)
-            if file is not None and len(self._files) < MOST_KNOWN:
-                self._files[file.path] = file
+            if file is not None:
+                self._know(file)
+
+    def _know(self, file: SmallFile) -> None:
+        """Add a file; those of partitions that nobody writes any more are to leave room for it."""
+        if len(self._files) >= MOST_KNOWN:
+            del self._files[next(iter(self._files))]
+        self._files[file.path] = file
 
 
 def choose(files: Sequence[SmallFile], limits: CompactionLimits) -> list[SmallFile]:

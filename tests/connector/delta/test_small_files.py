@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from penstock.connector.delta import small_files
 from penstock.connector.delta.small_files import (
     CompactionLimits,
     LogGapError,
@@ -147,6 +148,18 @@ def test_a_commit_that_is_missing_is_no_empty_one(tmp_path: Path) -> None:
     commit(tmp_path, 2)
     with pytest.raises(LogGapError, match="commit 1 is missing"):
         due_at(tmp_path, 2)
+
+
+def test_partitions_that_nobody_writes_any_more_leave_room_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest files are forgotten where there are more than are held."""
+    monkeypatch.setattr(small_files, "MOST_KNOWN", 4)
+    old = [added(f"old{day}", partitionValues={"p": f"day {day}"}) for day in range(6)]
+    commit(tmp_path, 0, *old)
+    commit(tmp_path, 1, added("a"), added("b"), added("c"))
+
+    assert due_at(tmp_path, 1) == ["a", "b", "c"]
 
 
 def test_files_that_cannot_be_joined_are_passed_over(tmp_path: Path) -> None:
