@@ -20,22 +20,15 @@ from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
 from pyarrow import parquet
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.catalog.errors import PenstockError, SinkError
+from penstock.catalog.errors import SinkError
 from penstock.connector.arrow import arrow_type
 from penstock.connector.contract import LostLease
 from penstock.connector.delta.log import LogForm
 from penstock.connector.delta.options import CHECKPOINT_INTERVAL, DeltaTarget
-from penstock.connector.delta.small_files import (
-    CompactionLimits,
-    LogGapError,
-    SmallFile,
-    SmallFiles,
-)
+from penstock.connector.delta.small_files import CompactionLimits, SmallFile, SmallFiles
 from penstock.connector.delta.task_commit import differ, for_session
 from penstock.connector.delta.task_output import task_output
 from penstock.connector.delta.transaction import (
@@ -63,15 +56,17 @@ _USUAL_INTERVAL = 10
 """Delta's commits between two checkpoints of the log, where the table does not say."""
 HELD_BYTES = 64 << 20
 """What is held in memory until a row group is written."""
+READ_ROWS = 8_192
+"""Rows that are read together: a file may have a hundred times the bytes in memory."""
 IDLE_S = 60
 """The thread ends when nothing was due for so long."""
 
 _AUTO = "spark.databricks.delta.autoCompact"
 _REBASED = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 """Keys in the footer of a file with times of the Julian calendar."""
-
-_FAILURES = (PySparkException, Py4JError, PenstockError, LogGapError, OSError, pa.ArrowException)
-"""What reading, writing and committing raise, with ValueError and KeyError for a log of an odd form."""
+_SPARK = b"org.apache.spark.version"
+_PROLEPTIC_SINCE = b"3.1.0"
+"""Older versions of Spark write such times and say nothing of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +213,7 @@ class UpkeepBehind:
     def _attempt(self, what: str, action: Callable[[], None]) -> None:
         try:
             action()
-        except (*_FAILURES, ValueError, KeyError) as error:
+        except Exception as error:  # noqa: BLE001  a thread that ends leaves all later work undone
             text = str(error).strip().split("\n", 1)[0] or type(error).__name__
             if _stopped():
                 log.info("%s of the Delta table at %s is left undone", what, self.target.shown)
@@ -384,44 +379,61 @@ class _Rewriting:
                 writer.discard()
                 return None
             written = writer.finish()
+            assert written.rows == rows, "each row once"
+            sync_below(folder, [written.path])
         except BaseException:
             writer.discard()
             raise
-        assert written.rows == rows, "each row once"
-        sync_below(folder, [written.path])
         return WrittenFile(
             path=path, size_bytes=written.size_bytes, rows=rows, statistics=written.statistics
         )
 
     def _read(self, files: list[SmallFile], schema: pa.Schema) -> Iterator[pa.Table]:
         for file in files:
-            path = Path(self.output.folder) / unquote(file.path)
-            if path.stat().st_size != file.size_bytes:
+            try:
+                yield from self._rows(file, schema)
+            except (OSError, pa.ArrowException):
+                # it would be chosen again each time, and no other file of the table put together
                 self.left_out.append(file)
-                continue
-            with parquet.ParquetFile(path, coerce_int96_timestamp_unit="us") as opened:
-                table = None
-                if not any(key in _REBASED for key in opened.schema_arrow.metadata or {}):
-                    found = opened.read(use_threads=False)
-                    # Delta writes the values of partitions into files, too
-                    kept = [n for n in found.column_names if n not in self.output.partitions]
-                    table = fitted(found.select(kept), schema)
-            if table is None:
+                raise
+
+    def _rows(self, file: SmallFile, schema: pa.Schema) -> Iterator[pa.Table]:
+        path = Path(self.output.folder) / unquote(file.path)
+        if path.stat().st_size != file.size_bytes:
+            self.left_out.append(file)
+            return
+        with parquet.ParquetFile(path, coerce_int96_timestamp_unit="us") as opened:
+            empty = opened.schema_arrow.empty_table()
+            # Delta writes the values of partitions into files, too
+            kept = [name for name in empty.column_names if name not in self.output.partitions]
+            fits = fitted(empty.select(kept), schema)
+            if fits is None or _in_julian_times(opened.metadata.metadata or {}):
                 self.left_out.append(file)
-            else:
-                self.used.append(file)
+                return
+            self.used.append(file)
+            yield fits
+            for batch in opened.iter_batches(READ_ROWS, use_threads=False):
+                table = fitted(pa.Table.from_batches([batch]).select(kept), schema)
+                assert table is not None, "its schema fits"
                 yield table
+
+
+def _in_julian_times(footer: Mapping[bytes, bytes]) -> bool:
+    """Tell whether Spark takes dates and times of a file for those of the Julian calendar."""
+    return any(key in footer for key in _REBASED) or footer.get(_SPARK, b"~") < _PROLEPTIC_SINCE
 
 
 def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Join rows into groups of bounded size."""
     held: list[pa.Table] = []
+    rows = size = 0
     for table in tables:
         held.append(table)
-        rows = sum(one.num_rows for one in held)
-        if rows >= ROW_GROUP_ROWS or sum(one.nbytes for one in held) >= HELD_BYTES:
+        rows += table.num_rows
+        size += table.nbytes
+        if rows >= ROW_GROUP_ROWS or size >= HELD_BYTES:
             yield pa.concat_tables(held)
-            held = []
+            held, rows, size = [], 0, 0
     if held:
         yield pa.concat_tables(held)
 

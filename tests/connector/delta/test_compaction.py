@@ -9,13 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.catalog.errors import QueryFailedError
 from penstock.catalog.model.table import Table
+from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import LostLease
 from penstock.connector.delta import compaction
+from penstock.connector.delta.compaction import _Rewriting
 from penstock.connector.delta.connector import DeltaSink
+from penstock.connector.delta.small_files import SmallFile
+from penstock.connector.file_output import FileColumn, FileOutput
 from penstock.connector.spark.files.parquet_file import fitted
 from penstock.connector.spark.internals import java_class, java_session
 from penstock.connector.spark.session import configured
@@ -126,14 +131,18 @@ def test_batches_that_come_meanwhile_do_not_disturb(stream: Stream) -> None:
     assert stream.ids() == [0, 1, 2, 10]
 
 
+@pytest.mark.parametrize("error", [QueryFailedError("no more", hint="none"), TypeError("no more")])
 def test_a_compaction_that_fails_is_told_and_costs_nothing(
-    stream: Stream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    stream: Stream,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
 ) -> None:
-    """Its file is no part of the table; the next one is behind a later batch."""
+    """Its file is no part of the table; the next one is behind a later batch, whatever the error is."""
 
     def fail(point: str) -> None:
         if point == "put-together":
-            raise QueryFailedError("no more", hint="none")
+            raise error
 
     stream.write_ids(0, 1)
     with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
@@ -262,6 +271,24 @@ def test_checkpoints_of_the_log_are_written_behind_batches(
     assert stream.ids() == list(range(6))
 
 
+def test_a_file_that_cannot_be_read_stops_no_other_compaction(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Told once: it is not tried again, and files of its partition and of others are put together."""
+    stream = Stream(spark, tmp_path, delta_table(columns=IDS, partition_keys=("name",)))
+    stream.write(spark.sql("SELECT 0L AS id, 'a' AS name"))
+    (broken,) = (stream.path / "name=a").glob("*.parquet")
+    broken.write_bytes(b"x" * broken.stat().st_size)
+    for name in "aabbbaaa":
+        stream.write(spark.sql(f"SELECT 1L AS id, '{name}' AS name"))
+    left = spark.read.format("delta").load(str(stream.path)).inputFiles()
+
+    assert stream.writer.behind.failures == 1
+    assert operations(stream.path).count("OPTIMIZE") == 2
+    assert len(left) == 1 + 1 + 1
+    assert sum(broken.name in each for each in left) == 1
+
+
 def forget(spark: SparkSession, path: Path) -> None:
     """Have Delta read a table anew."""
     java_class(spark, "org.apache.spark.sql.delta.DeltaLog").invalidateCache(
@@ -279,3 +306,62 @@ def test_a_file_of_another_form_is_left_as_it_is() -> None:
     )
     assert fitted(pa.table({"id": pa.array([1], pa.int32())}), schema) is None
     assert fitted(pa.table({"id": [1], "more": [2]}), schema) is None
+
+
+def rewriting(folder: Path, column: str, kind: str) -> _Rewriting:
+    """What puts files of one column together."""
+    columns = (FileColumn(name=column, type=parse_type(kind), source=None),)
+    return _Rewriting(output=FileOutput(folder=str(folder), shown="the table", columns=columns))
+
+
+def small_file(folder: Path, name: str, table: pa.Table, **footer: str) -> SmallFile:
+    """Write a file of a table."""
+    with parquet.ParquetWriter(folder / name, table.schema, store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({f"org.apache.spark.{k}": v for k, v in footer.items()})
+    size = (folder / name).stat().st_size
+    return SmallFile(path=name, size_bytes=size, partition={})
+
+
+@pytest.mark.parametrize(
+    ("footer", "taken"),
+    [
+        ({}, True),
+        ({"version": "4.0.0"}, True),
+        ({"version": "3.1.0"}, True),
+        ({"version": "3.5.0", "legacyDateTime": ""}, False),
+        ({"version": "2.4.8"}, False),
+    ],
+)
+def test_files_with_times_of_the_julian_calendar_stay(
+    tmp_path: Path, footer: dict[str, str], taken: bool
+) -> None:
+    """As the version of Spark says, or a mark: in a new file they would be other days."""
+    days = pa.table({"day": pa.array([-200_000], pa.date32())})
+    files = [small_file(tmp_path, name, days, version="4.0.0") for name in ("a", "b")]
+    last = small_file(tmp_path, "c", days, **footer)
+    how = rewriting(tmp_path, "day", "DATE")
+    how.run([*files, last])
+
+    assert how.used == ([*files, last] if taken else files)
+    assert how.left_out == ([] if taken else [last])
+
+
+def test_a_file_is_read_piece_by_piece(tmp_path: Path) -> None:
+    """Its rows may be a hundred times as large in memory."""
+    texts = pa.array([f"{'long' * 250}{number % 7}" for number in range(70_000)])
+    files = [small_file(tmp_path, name, pa.table({"text": texts})) for name in ("a", "b")]
+    how = rewriting(tmp_path, "text", "STRING")
+    before = pa.total_allocated_bytes()
+    largest = 0
+    pieces = 0
+    for piece in how._read(files, pa.schema([("text", pa.string())])):
+        pieces += piece.num_rows
+        largest = max(largest, pa.total_allocated_bytes() - before)
+    written = how.run(files)
+
+    assert pieces == 140_000
+    assert largest < texts.nbytes
+    assert written is not None
+    assert written.rows == 140_000
+    assert parquet.read_table(tmp_path / written.path)["text"].combine_chunks()[:70_000] == texts
