@@ -61,6 +61,13 @@ READ_ROWS = 8_192
 IDLE_S = 60
 """The thread ends when nothing was due for so long."""
 
+_ONE_TASK = {
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.files.openCostInBytes": "0",
+}
+"""Settings by which a checkpoint of the log takes one task at a time: batches that come meanwhile have other cores."""
+
 _AUTO = "spark.databricks.delta.autoCompact"
 _REBASED = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 """Keys in the footer of a file with times of the Julian calendar."""
@@ -150,7 +157,10 @@ class UpkeepBehind:
     def _session_beside(self, spark: SparkSession) -> SparkSession:
         """Return a session for the thread: with the settings that the batch's has while it writes, and keeps not."""
         if self._session is None:
-            self._session = clone_session(spark)
+            session = clone_session(spark)
+            for key, value in _ONE_TASK.items():
+                session.conf.set(key, value)
+            self._session = session
         return self._session
 
     def wait(self, seconds: float) -> bool:
