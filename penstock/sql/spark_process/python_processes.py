@@ -75,6 +75,8 @@ class _ForkServer:
 
     process: subprocess.Popen[bytes] | None = None
     alive: int = -1
+    folder: Path | None = None
+    owner: int = -1
 
     def start(self) -> str | None:
         """Start one, unless a Spark runs that has the one from before or none; the path of its socket."""
@@ -82,7 +84,8 @@ class _ForkServer:
             return None
         self.end()
         atexit.register(self.end)
-        path = str(Path(mkdtemp(prefix="penstock-fork-")) / "socket")  # mode 0700
+        self.folder, self.owner = Path(mkdtemp(prefix="penstock-fork-")), os.getpid()  # mode 0700
+        path = str(self.folder / "socket")
         environment = ALLOCATORS | os.environ | OF_SPARK | {SERVER: path, STARTED: sys.executable}
         if not environment.get(SEARCH_PATH):
             environment.pop(SEARCH_PATH, None)  # as the script leaves it
@@ -103,16 +106,21 @@ class _ForkServer:
         return path
 
     def end(self) -> None:
-        """End it; processes that were forked end with Spark."""
+        """End it, also where it still imports; processes that were forked end with Spark."""
         process, self.process = self.process, None
         if process is None:
             return
         os.close(self.alive)
+        if self.owner != os.getpid():
+            return  # a fork of the process that started it, which goes on
+        process.terminate()
         try:
             process.wait(END_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 _FORK_SERVER = _ForkServer()

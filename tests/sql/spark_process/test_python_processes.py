@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pyarrow as pa
 import pytest
@@ -15,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from penstock.sql.spark_process import python_processes
 from penstock.sql.spark_process.class_path import installed_spark
+from penstock.sql.spark_process.fork_client import SERVER
 from penstock.sql.spark_process.python_processes import (
     ALLOCATORS,
     INTERPRETER,
@@ -157,3 +160,29 @@ def test_processes_of_spark_import_what_is_installed(spark: SparkSession) -> Non
     (row,) = spark.range(0, 1, 1, 1).mapInArrow(where, "file STRING").collect()
 
     assert row.file == str(HOME / "__init__.py")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a fork server runs on Linux alone")
+def test_a_fork_server_that_still_imports_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A short command ends before it is ready: neither a process nor a folder stays. A fork of the command ends none."""
+    monkeypatch.setattr(python_processes, "running_context", lambda: (None, None))
+    monkeypatch.setattr(python_processes, "mkdtemp", lambda prefix: mkdtemp(prefix, dir=tmp_path))
+    monkeypatch.delenv(SERVER, raising=False)
+    server = python_processes._ForkServer()
+    path = server.start()
+    process, alive = server.process, os.dup(server.alive)
+    assert path is not None
+    assert process is not None
+    with monkeypatch.context() as forked:
+        forked.setattr(os, "getpid", lambda: 0)
+        server.end()
+    assert process.poll() is None
+    assert Path(path).parent.exists()
+
+    server.process, server.alive = process, alive
+    server.end()
+
+    assert process.returncode == -signal.SIGTERM
+    assert not Path(path).parent.exists()
