@@ -54,6 +54,8 @@ log = logging.getLogger(__name__)
 
 _USUAL_INTERVAL = 10
 """Delta's commits between two checkpoints of the log, where the table does not say."""
+_LONGEST_INTERVAL = 200
+"""The most commits between two checkpoints that are written behind batches: readers open so many files of the log."""
 HELD_BYTES = 64 << 20
 """What is held in memory until a row group is written."""
 READ_ROWS = 8_192
@@ -306,7 +308,9 @@ def decide_upkeep(transaction: TableTransaction, target: DeltaTarget, form: LogF
     return Upkeep(
         output=output if isinstance(output, FileOutput) else None,
         limits=_limits(spark),
-        checkpoint_interval=int(by_key.get(CHECKPOINT_INTERVAL, _USUAL_INTERVAL)),
+        checkpoint_interval=min(
+            int(by_key.get(CHECKPOINT_INTERVAL, _USUAL_INTERVAL)), _LONGEST_INTERVAL
+        ),
     )
 
 

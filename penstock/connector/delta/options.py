@@ -233,9 +233,11 @@ AUTO_COMPACT = "delta.autooptimize.autocompact"
 
 CHECKPOINT_INTERVAL = "delta.checkpointinterval"
 
-COMMITS_TO_CHECKPOINT = "100"
-"""Commits between two checkpoints of the log of a table that is made here and does not say. By Delta's 10 a stream
-would write one every few seconds, which costs as much as ten batches; readers read up to so many small files more.
+COMMITS_TO_CHECKPOINT = "1000"
+"""Commits between two checkpoints that a writer's commit asks for, of a table that is made here and does not say.
+
+At each of these Delta computes the state of the table by three jobs in the batch, for its statistics. Behind batches
+checkpoints are written more often (`compaction.py`), so readers read fewer small files of the log.
 """
 
 FORGETFUL = "delta.setTransactionRetentionDuration"

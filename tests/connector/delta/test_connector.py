@@ -82,7 +82,7 @@ def test_a_table_is_made_as_it_is_declared(spark: SparkSession, tmp_path: Path) 
     assert detail["description"] == "All orders"
     assert detail["properties"] == {
         "delta.appendOnly": "true",
-        "delta.checkpointInterval": "100",
+        "delta.checkpointInterval": "1000",
         "delta.logRetentionDuration": "interval 7 days",
     }
     assert made.history().count() == 1
