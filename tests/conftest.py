@@ -9,6 +9,7 @@ begins one of them last would be at work alone.
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import sys
 import time
@@ -169,12 +170,22 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     session.stop()
 
 
+SPARK_TESTS_A_COLLECTION = 20
+_spark_tests = itertools.count(1)
+
+
 @pytest.fixture
 def spark(spark_session: SparkSession) -> Iterator[SparkSession]:
-    """Spark with Delta: local[2,4], UTC, two shuffle partitions. Queries still running afterwards are stopped."""
+    """Spark with Delta: local[2,4], UTC, two shuffle partitions. Queries still running afterwards are stopped.
+
+    Java keeps each query plan that a Python object refers to. Such objects lie in cycles, which the thresholds above
+    leave alone for thousands of tests, until Java has no memory and collects garbage without end.
+    """
     yield spark_session
     for query in spark_session.streams.active:
         query.stop()
+    if not next(_spark_tests) % SPARK_TESTS_A_COLLECTION:
+        gc.collect()
 
 
 @pytest.fixture
