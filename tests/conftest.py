@@ -170,7 +170,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     session.stop()
 
 
-SPARK_TESTS_A_COLLECTION = 20
+SPARK_TESTS_A_COLLECTION = 8
 _spark_tests = itertools.count(1)
 
 
