@@ -9,9 +9,11 @@ It is Arrow on one thread of the driver, without a job of Spark. A table that ha
 
 from __future__ import annotations
 
+import atexit
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition, Thread
@@ -32,6 +34,7 @@ from penstock.connector.delta.small_files import CompactionLimits, SmallFile, Sm
 from penstock.connector.delta.task_commit import differ, for_session
 from penstock.connector.delta.task_output import task_output
 from penstock.connector.delta.transaction import (
+    CONFLICTS,
     TableTransaction,
     Transaction,
     begin,
@@ -42,10 +45,11 @@ from penstock.connector.failpoints import reach
 from penstock.connector.file_output import FileOutput, WrittenByEngine, WrittenFile
 from penstock.connector.spark.durable_files import sync_below, umask_of_folder
 from penstock.connector.spark.files.parquet_file import (
-    ROW_GROUP_ROWS,
     SUFFIXES,
     ParquetFile,
     fitted,
+    in_julian_times,
+    row_groups,
 )
 from penstock.connector.spark.internals import clone_session, running_context
 from penstock.connector.storage import open_folder
@@ -56,12 +60,12 @@ _USUAL_INTERVAL = 10
 """Delta's commits between two checkpoints of the log, where the table does not say."""
 _LONGEST_INTERVAL = 200
 """The most commits between two checkpoints that are written behind batches: readers open so many files of the log."""
-HELD_BYTES = 64 << 20
-"""What is held in memory until a row group is written."""
 READ_ROWS = 8_192
 """Rows that are read together: a file may have a hundred times the bytes in memory."""
 IDLE_S = 60
 """The thread ends when nothing was due for so long."""
+END_WAIT_S = 5
+"""What the end of the process waits for work that has begun; without Spark there is nothing to commit it to."""
 
 _ONE_TASK = {
     "spark.databricks.delta.snapshotPartitions": "1",
@@ -71,11 +75,6 @@ _ONE_TASK = {
 """Settings by which a checkpoint of the log takes one task at a time: batches that come meanwhile have other cores."""
 
 _AUTO = "spark.databricks.delta.autoCompact"
-_REBASED = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-"""Keys in the footer of a file with times of the Julian calendar."""
-_SPARK = b"org.apache.spark.version"
-_PROLEPTIC_SINCE = b"3.1.0"
-"""Older versions of Spark write such times and say nothing of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +108,7 @@ class UpkeepBehind:
     _new_files: int = field(default=0, init=False)
     _checkpointed: int | None = field(default=None, init=False)
     failures: int = field(default=0, init=False)
+    lost_races: int = field(default=0, init=False)
 
     def prepare(self, transaction: Transaction) -> None:
         """Take from a commit what is done behind it. Again after each write of files, which asks for it.
@@ -127,7 +127,8 @@ class UpkeepBehind:
         """Have done what is due after a commit. No error of it is one of the batch, which is committed."""
         upkeep = self._upkeep(transaction)
         if upkeep is not None:
-            self._attempt("upkeep", lambda: self._plan(upkeep, transaction, version, new_files))
+            with self._reporting_errors("upkeep"):
+                self._plan(upkeep, transaction, version, new_files)
 
     def _plan(self, upkeep: Upkeep, transaction: Transaction, version: int, new_files: int) -> None:
         batch = transaction.batch
@@ -183,13 +184,12 @@ class UpkeepBehind:
         metadata, protocol = transaction.metadata, transaction.protocol
         text = f"{metadata}{protocol}"
         if self._known is None or self._known[0] != text:
-            self._known = (text, None)
-            form = LogForm(metadata=metadata, protocol=protocol)
-            self._attempt("upkeep", lambda: self._decide(text, transaction, form))
+            upkeep = None
+            with self._reporting_errors("upkeep"):
+                form = LogForm(metadata=metadata, protocol=protocol)
+                upkeep = decide_upkeep(transaction, self.target, form)
+            self._known = (text, upkeep)
         return self._known[1]
-
-    def _decide(self, text: str, transaction: Transaction, form: LogForm) -> None:
-        self._known = (text, decide_upkeep(transaction, self.target, form))
 
     # --- the thread ---
 
@@ -200,6 +200,7 @@ class UpkeepBehind:
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="penstock upkeep", daemon=True)
                 self._thread.start()
+                atexit.register(self._end)
 
     def _run(self) -> None:
         while True:
@@ -208,6 +209,7 @@ class UpkeepBehind:
                 work = self._due
                 if work is None:
                     self._thread = None
+                    atexit.unregister(self._end)
                     return
             self._do(work)
             with self._work:
@@ -218,15 +220,25 @@ class UpkeepBehind:
     def _do(self, work: _Work) -> None:
         """Do what is due; an error is told and counted, and never one of the query."""
         if work.compacts:
-            self._attempt("compaction", lambda: self._compact(work))
+            with self._reporting_errors("compaction"):
+                self._compact(work)
         if work.checkpoints:
-            self._attempt("checkpoint of the log", lambda: self._checkpoint(work))
+            with self._reporting_errors("checkpoint of the log"):
+                self._checkpoint(work)
 
-    def _attempt(self, what: str, action: Callable[[], None]) -> None:
+    def _end(self) -> None:
+        """Let what was begun end with the process, which has ended Spark: its file is removed."""
+        if not self.wait(END_WAIT_S):
+            log.warning(
+                "the process ends while files of the Delta table at %s are put together; a new one is left for VACUUM",
+                self.target.shown,
+            )
+
+    @contextmanager
+    def _reporting_errors(self, what: str) -> Iterator[None]:
         try:
-            action()
+            yield
         except Exception as error:  # noqa: BLE001  a thread that ends leaves all later work undone
-            text = str(error).strip().split("\n", 1)[0] or type(error).__name__
             if _stopped():
                 log.info("%s of the Delta table at %s is left undone", what, self.target.shown)
                 return
@@ -236,22 +248,27 @@ class UpkeepBehind:
                 what,
                 self.target.shown,
                 self.failures,
-                text,
+                _first_line(error),
             )
 
     def _compact(self, work: _Work) -> None:
         assert work.upkeep.output is not None, "asked before"
         while True:
-            transaction = TableTransaction(
-                spark=work.spark, java=begin(work.spark, self.target.location)
-            )
+            java = begin(work.spark, self.target.location)
+            transaction = TableTransaction(spark=work.spark, java=java)
             form = LogForm(metadata=transaction.metadata, protocol=transaction.protocol)
             if differ(task_output(self.target, form, ()), work.upkeep.output):
                 return
             files = self._followed(form, transaction.version, work.upkeep.limits)
             if not (due := files.due()):
                 return
-            if not compact(transaction, files, due, work):
+            try:
+                if not compact(transaction, files, due, work):
+                    return
+            except (*CONFLICTS, LostRaceError) as error:
+                self.lost_races += 1
+                values = (self.target.shown, self.lost_races, _first_line(error))
+                log.debug("compaction of %s: another writer was first (%d so far): %s", *values)
                 return
 
     def _followed(self, form: LogForm, version: int, limits: CompactionLimits) -> SmallFiles:
@@ -325,6 +342,14 @@ def _limits(spark: SparkSession) -> CompactionLimits:
     )
 
 
+class LostRaceError(Exception):
+    """Another writer changed the table before a compaction was committed, which is done behind a later batch."""
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0] or type(error).__name__
+
+
 def _stopped() -> bool:
     """Tell whether Spark has ended."""
     return running_context()[0] is None
@@ -338,7 +363,7 @@ def compact(
 ) -> bool:
     """Put files together and commit that, in a transaction that began before it was known which files there are.
 
-    False where nothing was committed. Raises what reading, writing and the commit raise.
+    False where nothing was committed. Raises LostRaceError, and what reading, writing and the commit raise.
     """
     output = work.upkeep.output
     assert output is not None, "asked before"
@@ -350,10 +375,12 @@ def compact(
     if written is None:
         return bool(rewriting.left_out)
     reach("put-together")
-    if work.lost_lease is not None and work.lost_lease() is not None:
+    if _stopped() or (work.lost_lease is not None and work.lost_lease() is not None):
         _remove(output, written)
         return False
-    if (Path(output.folder) / unquote(written.path)).stat().st_size != written.size_bytes:
+    if (size := _size(output, written.path)) is None:
+        raise LostRaceError(f"the file {written.path} was removed, as by VACUUM")
+    if size != written.size_bytes:
         raise SinkError(f"the file {written.path} was changed before it was committed")
     # whatever becomes of the commit, the file stays: one that the log names must not go
     transaction.leave_checkpoint()
@@ -386,7 +413,7 @@ class _Rewriting:
         )
         rows = 0
         try:
-            for group in _row_groups(self._read(files, schema)):
+            for group in row_groups(self._read(files, schema)):
                 writer.write(group)
                 rows += group.num_rows
             if len(self.used) < 2:
@@ -412,16 +439,17 @@ class _Rewriting:
                 raise
 
     def _rows(self, file: SmallFile, schema: pa.Schema) -> Iterator[pa.Table]:
-        path = Path(self.output.folder) / unquote(file.path)
-        if path.stat().st_size != file.size_bytes:
+        # one that is gone is no longer of the table, and VACUUM had no long retention
+        if _size(self.output, file.path) != file.size_bytes:
             self.left_out.append(file)
             return
+        path = Path(self.output.folder) / unquote(file.path)
         with parquet.ParquetFile(path, coerce_int96_timestamp_unit="us") as opened:
             empty = opened.schema_arrow.empty_table()
             # Delta writes the values of partitions into files, too
             kept = [name for name in empty.column_names if name not in self.output.partitions]
             fits = fitted(empty.select(kept), schema)
-            if fits is None or _in_julian_times(opened.metadata.metadata or {}):
+            if fits is None or in_julian_times(opened.metadata.metadata or {}):
                 self.left_out.append(file)
                 return
             self.used.append(file)
@@ -432,39 +460,10 @@ class _Rewriting:
                 yield table
 
 
-def _in_julian_times(footer: Mapping[bytes, bytes]) -> bool:
-    """Tell whether Spark takes dates and times of a file for those of the Julian calendar."""
-    return any(key in footer for key in _REBASED) or footer.get(_SPARK, b"~") < _PROLEPTIC_SINCE
-
-
-def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Join rows into groups of bounded size."""
-    held: list[pa.Table] = []
-    rows = size = 0
-    for table in tables:
-        held.append(table)
-        rows += table.num_rows
-        size += table.nbytes
-        if rows >= ROW_GROUP_ROWS or size >= HELD_BYTES:
-            yield pa.concat_tables(held)
-            held, rows, size = [], 0, 0
-    if held:
-        yield pa.concat_tables(held)
-
-
 def _actions(used: list[SmallFile], written: WrittenFile) -> Iterator[dict[str, Any]]:
     now_ms = time.time_ns() // 1_000_000
     for file in used:
-        yield {
-            "remove": {
-                "path": file.path,
-                "deletionTimestamp": now_ms,
-                "dataChange": False,
-                "extendedFileMetadata": True,
-                "partitionValues": dict(file.partition),
-                "size": file.size_bytes,
-            }
-        }
+        yield {"remove": file.removed(now_ms)}
     yield {
         "add": {
             "path": written.path,
@@ -485,6 +484,14 @@ def _counts(used: list[SmallFile], written: WrittenFile) -> dict[str, int]:
         "numAddedBytes": written.size_bytes,
         "numRemovedBytes": sum(file.size_bytes for file in used),
     }
+
+
+def _size(output: FileOutput, path: str) -> int | None:
+    """Return the bytes of a file that the log names so; None where it is not there."""
+    try:
+        return (Path(output.folder) / unquote(path)).stat().st_size
+    except FileNotFoundError:
+        return None
 
 
 def _remove(output: FileOutput, written: WrittenFile) -> None:

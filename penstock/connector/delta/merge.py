@@ -13,15 +13,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import Any
 
-from delta.exceptions import (
-    ConcurrentAppendException,
-    ConcurrentDeleteDeleteException,
-    ConcurrentDeleteReadException,
-    ConcurrentTransactionException,
-    ConcurrentWriteException,
-    MetadataChangedException,
-    ProtocolChangedException,
-)
+from delta.exceptions import ConcurrentTransactionException
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -31,6 +23,7 @@ from penstock.catalog.errors import SinkError
 from penstock.catalog.model.identifier import quote, quoted
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.delta.table import stored_schema, translate_errors
+from penstock.connector.delta.transaction import CONFLICTS
 from penstock.connector.spark.internals import unpersist_local_checkpoint
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.target_rows import IS_DELETE, last_changes
@@ -145,15 +138,6 @@ def _bounds(name: str, kind: s.DataType, low: Any, high: Any, values: Any) -> st
 RETRY_DELAYS_MS = (100, 200, 400, 800, 1600, 3200, 5000)
 """Waits between the attempts at a MERGE that another writer's commit got in the way of."""
 
-# the Python classes have no common root but PySpark's
-_CONFLICTS = (
-    ConcurrentAppendException,
-    ConcurrentDeleteDeleteException,
-    ConcurrentDeleteReadException,
-    ConcurrentWriteException,
-    MetadataChangedException,
-    ProtocolChangedException,
-)
 _SETTINGS = {
     # what we give it is materialised already
     "spark.databricks.delta.merge.materializeSource": "none",
@@ -206,7 +190,7 @@ class Merge:
                     f"another run of this query wrote the same batch into the Delta table at {self.target.shown}",
                     hint="stop the other one; this checkpoint resumes from what it wrote",
                 ) from error
-            except _CONFLICTS as error:
+            except CONFLICTS as error:
                 if delay_ms is None:
                     raise _conflict(error, self.target.shown) from error
                 waiting.wait(delay_ms / 1000)

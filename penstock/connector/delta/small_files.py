@@ -47,6 +47,17 @@ class SmallFile:
         """What files have in common that may become one."""
         return tuple(sorted(self.partition.items()))
 
+    def removed(self, at_ms: int) -> dict[str, Any]:
+        """Return the action of the log that removes it, without a change of rows."""
+        return {
+            "path": self.path,
+            "deletionTimestamp": at_ms,
+            "dataChange": False,
+            "extendedFileMetadata": True,
+            "partitionValues": dict(self.partition),
+            "size": self.size_bytes,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionLimits:

@@ -13,6 +13,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+from delta.exceptions import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentWriteException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.connector.contract import MicroBatch
@@ -25,6 +33,16 @@ from penstock.connector.spark.internals import (
 )
 
 NONE_WRITTEN = -1
+
+CONFLICTS = (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentWriteException,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+"""Delta's errors for commits of others that got in the way; their classes have no common root but PySpark's."""
 
 _DELTA = "org.apache.spark.sql.delta"
 _CONVERTERS = "scala.jdk.javaapi.CollectionConverters"

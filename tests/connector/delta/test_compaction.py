@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pyarrow as pa
@@ -103,8 +106,10 @@ def test_small_files_become_one_without_a_job(stream: Stream, ends: bool) -> Non
     assert stream.writer.behind.failures == 0
 
 
-def test_rows_that_are_deleted_meanwhile_stay_deleted(stream: Stream) -> None:
-    """The compaction loses the race, leaves its file to VACUUM, and is done behind a later batch."""
+def test_rows_that_are_deleted_meanwhile_stay_deleted(
+    stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The compaction loses the race, which is no failure: its file is VACUUM's, and it is done behind a later batch."""
     stream.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     stream.write_ids(0, 1)
 
@@ -112,13 +117,88 @@ def test_rows_that_are_deleted_meanwhile_stay_deleted(stream: Stream) -> None:
         if 1 in stream.ids():
             stream.sql("DELETE FROM {t} WHERE id = 1")
 
-    stream.write_ids(2, meanwhile=delete)
+    with caplog.at_level(logging.DEBUG, logger=compaction.__name__):
+        stream.write_ids(2, meanwhile=delete)
     lost = operations(stream.path).count("OPTIMIZE")
     stream.write_ids(3, 4, 5)
+    behind = stream.writer.behind
 
     assert lost == 0
+    assert (behind.lost_races, behind.failures) == (1, 0)
+    assert [record.levelno for record in caplog.records] == [logging.DEBUG]
+    assert "another writer was first (1 so far)" in caplog.text
     assert operations(stream.path).count("OPTIMIZE") == 1
     assert stream.ids() == [0, 2, 3, 4, 5]
+
+
+def test_others_that_optimize_and_vacuum_without_retention_cost_nothing(stream: Stream) -> None:
+    """The new file is gone before its commit, and so are the old ones: a lost race, too."""
+
+    def vacuum() -> None:
+        stream.sql("OPTIMIZE {t}")
+        with configured(
+            stream.spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+        ):
+            stream.sql("VACUUM {t} RETAIN 0 HOURS")
+
+    stream.write_ids(0, 1)
+    stream.write_ids(2, meanwhile=vacuum)
+    behind = stream.writer.behind
+    after = (behind.lost_races, behind.failures, stream.data_files(), stream.ids())
+    stream.write_ids(3, 4, 5)
+
+    assert after == (1, 0, 1, [0, 1, 2])
+    assert stream.ids() == list(range(6))
+    assert operations(stream.path).count("OPTIMIZE") == 2
+    assert behind.failures == 0
+
+
+def test_without_spark_the_new_file_is_removed(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has ended while files were put together: nobody can commit, and VACUUM may never come."""
+    stream.write_ids(0, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(compaction, "_stopped", lambda: True)
+        stream.write_ids(2)
+
+    assert operations(stream.path).count("OPTIMIZE") == 0
+    assert stream.data_files() == 3
+    assert stream.writer.behind.failures == 0
+
+
+def test_the_end_of_a_process_waits_shortly_for_what_was_begun(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And says it where that takes longer."""
+    begun, go_on = Event(), Event()
+    at_end: list[Callable[[], None]] = []
+    behind = stream.writer.behind
+    monkeypatch.setattr(atexit, "register", at_end.append)
+    monkeypatch.setattr(compaction, "END_WAIT_S", 0.01)
+
+    def hold() -> None:
+        begun.set()
+        assert go_on.wait(WAIT_S)
+
+    def end() -> None:
+        assert begun.wait(WAIT_S)
+        (registered,) = at_end
+        registered()
+        go_on.set()
+
+    stream.write_ids(0, 1)
+    ending = Thread(target=end)
+    ending.start()
+    stream.write_ids(2, meanwhile=hold)
+    ending.join()
+    told = caplog.text
+    caplog.clear()
+    behind._end()
+
+    assert "the process ends while files of the Delta table at" in told
+    assert caplog.text == ""
+    assert stream.live_files() == 1
 
 
 def test_batches_that_come_meanwhile_do_not_disturb(stream: Stream) -> None:
@@ -345,6 +425,18 @@ def test_files_with_times_of_the_julian_calendar_stay(
 
     assert how.used == ([*files, last] if taken else files)
     assert how.left_out == ([] if taken else [last])
+
+
+def test_a_file_that_is_gone_is_left_out(tmp_path: Path) -> None:
+    """It is of no newer version of the table: the others become one, and the commit tells whether they still are."""
+    files = [small_file(tmp_path, name, pa.table({"id": [1]})) for name in ("a", "b", "c")]
+    (tmp_path / "b").unlink()
+    how = rewriting(tmp_path, "id", "BIGINT")
+    written = how.run(files)
+
+    assert written is not None
+    assert written.rows == 2
+    assert [file.path for file in how.left_out] == ["b"]
 
 
 def test_a_file_is_read_piece_by_piece(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from penstock.connector.spark.files.file_statistics import Counted, file_statist
 
 ROW_GROUP_ROWS = 200_000
 """The most rows of a row group; readers give a task to each."""
+HELD_BYTES = 64 << 20
+"""What is held in memory of files that are put together, until a row group is written."""
 
 DICTIONARY_BYTES = 1 << 18
 """The largest dictionary of a column in a row group. One with more different values is written plainly from there on:
@@ -27,6 +29,10 @@ _WRITER = "org.apache.spark.version"
 _PROLEPTIC = "4.0.0"
 SUFFIXES = {"snappy": ".snappy", "zstd": ".zstd", "gzip": ".gz", "none": ""}
 """Compressions that are the same in Arrow and Spark, and what names of files say of them."""
+_REBASED = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+"""Keys in the footer of a file with times of the Julian calendar."""
+_PROLEPTIC_SINCE = b"3.1.0"
+"""Older versions of Spark write such times and say nothing of it."""
 
 
 def _in_dictionaries(schema: pa.Schema) -> bool | list[str]:
@@ -149,3 +155,26 @@ def _alike(found: pa.DataType, wanted: pa.DataType) -> bool:
         )
     instant = pa.types.is_timestamp(wanted) and wanted.tz is not None
     return bool(instant and pa.types.is_timestamp(found) and found.unit == "us")
+
+
+def in_julian_times(footer: Mapping[bytes, bytes]) -> bool:
+    """Tell whether Spark takes dates and times of a file for those of the Julian calendar."""
+    return (
+        any(key in footer for key in _REBASED)
+        or footer.get(_WRITER.encode(), b"~") < _PROLEPTIC_SINCE
+    )
+
+
+def row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Join rows into groups of bounded size."""
+    held: list[pa.Table] = []
+    rows = size = 0
+    for table in tables:
+        held.append(table)
+        rows += table.num_rows
+        size += table.nbytes
+        if rows >= ROW_GROUP_ROWS or size >= HELD_BYTES:
+            yield pa.concat_tables(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.concat_tables(held)
