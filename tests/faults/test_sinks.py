@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(900)
 OUT = "CREATE TABLE IF NOT EXISTS out (id BIGINT) WITH ('connector' = 'filesystem', 'path' = 'out', 'format' = 'json');"
 COPY = f"""
 CREATE TABLE IF NOT EXISTS numbers (id BIGINT)
-WITH ('connector' = 'filesystem', 'path' = 'in', 'format' = 'json');
+WITH ('connector' = 'filesystem', 'path' = 'in', 'format' = 'json', 'scan.parallelism' = '3');
 {OUT}
 INSERT INTO out SELECT id FROM numbers;
 """
