@@ -6,8 +6,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,23 +45,28 @@ def write_script(project: Path, kafka: KafkaServer, topic: str, mode: str) -> Pa
 
 
 @contextmanager
-def producing(kafka: KafkaServer, topic: str) -> Iterator[None]:
-    """Write ids 0, 1, 2, ... one after the other, so that an id is its offset."""
+def repeated(action: Callable[[int], object], pause_s: float) -> Iterator[None]:
+    """Call `action` with 0, 1, 2, ... on a thread, with pauses between."""
     done = threading.Event()
 
-    def produce() -> None:
+    def repeat() -> None:
         number = 0
-        while not done.wait(0.005):
-            kafka.produce(topic, [b'{"id":%d}' % number])
+        while not done.wait(pause_s):
+            action(number)
             number += 1
 
-    thread = threading.Thread(target=produce)
+    thread = threading.Thread(target=repeat)
     thread.start()
     try:
         yield
     finally:
         done.set()
         thread.join()
+
+
+def producing(kafka: KafkaServer, topic: str) -> AbstractContextManager[None]:
+    """Write ids 0, 1, 2, ... one after the other, so that an id is its offset."""
+    return repeated(lambda number: kafka.produce(topic, [b'{"id":%d}' % number]), 0.005)
 
 
 def offsets(project: Path) -> dict[int, str]:
@@ -239,22 +244,9 @@ INSERT INTO dropped SELECT id FROM events;
 """
 
 
-@contextmanager
-def looking(seen: set[tuple[int, int]]) -> Iterator[None]:
+def looking(seen: set[tuple[int, int]]) -> AbstractContextManager[None]:
     """Add to `seen` what consumers tasks have, again and again."""
-    done = threading.Event()
-
-    def look() -> None:
-        while not done.wait(LOOK_S):
-            seen.update(consumers_of_tasks())
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
+    return repeated(lambda _: seen.update(consumers_of_tasks()), LOOK_S)
 
 
 def consumers_of_tasks() -> Iterator[tuple[int, int]]:

@@ -108,11 +108,15 @@ def _of_digits(text: pa.Array) -> pa.Array:
 
 def _number(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
     """Return the number of each text. Raises ArrowInvalid where one has none."""
+    return _all(_try_number(values, kind), values, f"whole number of the type {kind}")
+
+
+def _all(found: pa.Array, values: list[pa.Array], what: str) -> pa.Array:
+    """Return what was found in texts. Raises ArrowInvalid for the first text that has nothing."""
     (text,) = values
-    found = _try_number(values, kind)
     if found.null_count > text.null_count:
         wrong = text.filter(pc.and_(pc.is_null(found), pc.is_valid(text)))[0].as_py()
-        raise pa.ArrowInvalid(f"{wrong!r} is no whole number of the type {kind}")
+        raise pa.ArrowInvalid(f"{wrong!r} is no {what}")
     return found
 
 
@@ -181,12 +185,7 @@ def _odd_day(text: str) -> int | None:
 
 def _day(values: list[pa.Array], kind: pa.DataType) -> pa.Array:
     """Return the day of each text. Raises ArrowInvalid where one has none."""
-    (text,) = values
-    found = _try_day(values, kind)
-    if found.null_count > text.null_count:
-        wrong = text.filter(pc.and_(pc.is_null(found), pc.is_valid(text)))[0].as_py()
-        raise pa.ArrowInvalid(f"{wrong!r} is no day")
-    return found
+    return _all(_try_day(values, kind), values, "day")
 
 
 CAST_FUNCTIONS: Mapping[str, Callable[[list[pa.Array], pa.DataType], pa.Array]] = {

@@ -47,9 +47,8 @@ def forked(path: str, arguments: list[str], timeout_s: float) -> int | None:
         server.sendall(len(request).to_bytes(4, "big") + request)
         if server.recv(1) != BEGIN:
             return None
-        server.sendall(
-            BEGIN
-        )  # from here on there is a process: none before, should this one have given up
+        # from here on there is a process: none before, should this one have given up
+        server.sendall(BEGIN)
     except OSError:
         return None
     server.settimeout(None)

@@ -57,7 +57,6 @@ SPARKS_OWN = (
 LIBRARIES_READ = ALLOCATORS | {"OMP_NUM_THREADS": "1"}
 """Variables that libraries read when they are loaded: Spark sets these for tasks, and not for planning."""
 
-
 ALLOCATOR = "JE_ARROW_MALLOC_CONF"
 """Settings of the allocator that comes with Arrow, whose thread would not go with a fork."""
 

@@ -83,7 +83,6 @@ class _ForkServer:
         if os.environ.get(SERVER) == "0" or sys.platform != "linux" or running_context()[1]:
             return None
         self.end()
-        atexit.register(self.end)
         self.folder, self.owner = Path(mkdtemp(prefix="penstock-fork-")), os.getpid()  # mode 0700
         path = str(self.folder / "socket")
         environment = ALLOCATORS | os.environ | OF_SPARK | {SERVER: path, STARTED: sys.executable}
@@ -124,6 +123,7 @@ class _ForkServer:
 
 
 _FORK_SERVER = _ForkServer()
+atexit.register(_FORK_SERVER.end)
 
 
 def end_fork_server() -> None:
