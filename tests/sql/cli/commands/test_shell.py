@@ -8,6 +8,7 @@ import re
 import select
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,17 @@ class Terminal:
         """Type as a person would."""
         os.write(self._file, text.encode())
 
+    def interrupt(self):
+        """Type Ctrl-C while the shell sleeps until a key is typed.
+
+        Python's readline loses a signal between the prompt and its wait for a key, until the next one is typed.
+        """
+        deadline = time.monotonic() + END_S
+        while not Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2].startswith("S"):
+            assert time.monotonic() < deadline, "the shell waits for no key"
+            time.sleep(0.01)
+        self.type("\x03")
+
     def expect(self, pattern):
         """Wait until what was not checked yet ends in, or has, a match; gives the text up to there."""
         deadline = time.monotonic() + END_S
@@ -66,7 +78,7 @@ def test_statements_are_typed_over_lines_and_the_shell_survives_errors(terminal,
     terminal.expect(PROMPT)
     terminal.type("SELECT 'never\n")
     terminal.expect(MORE)
-    terminal.type("\x03")
+    terminal.interrupt()
     terminal.expect(PROMPT)
     terminal.type("help\n")
     help_text = terminal.expect(PROMPT)
