@@ -9,7 +9,6 @@ begins one of them last would be at work alone.
 from __future__ import annotations
 
 import gc
-import itertools
 import os
 import sys
 import time
@@ -170,8 +169,8 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     session.stop()
 
 
-SPARK_TESTS_A_COLLECTION = 8
-_spark_tests = itertools.count(1)
+MOST_JAVA_OBJECTS = 1_000
+"""Objects of Java that Python refers to after a test; four such tests in a row make about as many."""
 
 
 @pytest.fixture
@@ -181,10 +180,12 @@ def spark(spark_session: SparkSession) -> Iterator[SparkSession]:
     Java keeps each query plan that a Python object refers to. Such objects lie in cycles, which the thresholds above
     leave alone for thousands of tests, until Java has no memory and collects garbage without end.
     """
+    from py4j.finalizer import ThreadSafeFinalizer
+
     yield spark_session
     for query in spark_session.streams.active:
         query.stop()
-    if not next(_spark_tests) % SPARK_TESTS_A_COLLECTION:
+    if len(ThreadSafeFinalizer.finalizers) > MOST_JAVA_OBJECTS:
         gc.collect()
 
 
