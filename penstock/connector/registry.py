@@ -51,7 +51,6 @@ _REPLACEMENTS = {
     "'fields.<column>.min', '.max', '.length' or '.kind' = 'sequence' in the place of '.expression'",
     "socket": "penstock kafka start gives a broker to type records into; or put lines into a folder: 'connector' = "
     "'filesystem', 'format' = 'raw', 'source.monitor-interval' = '1 s'",
-    "nexmark": "'datagen' makes such events up: its columns person, auction and bid are of type ROW",
     "python-input-format": "'datagen' makes rows up; 'filesystem' reads a folder of JSON lines",
     "values": "'datagen' makes rows up; INSERT INTO ... VALUES fills a table of 'memory' or 'delta'",
     "hive": _LAKE,
@@ -107,6 +106,7 @@ _BUILT_IN = (
     ("jdbc", "penstock.connector.jdbc.connector:JdbcConnector"),
     ("kafka", "penstock.connector.kafka.connector:KafkaConnector"),
     ("memory", "penstock.connector.memory.connector:MemoryConnector"),
+    ("nexmark", "penstock.connector.nexmark.connector:NexmarkConnector"),
     ("print", "penstock.connector.print.connector:PrintConnector"),
     ("upsert-kafka", "penstock.connector.kafka.connector:UpsertKafkaConnector"),
 )

@@ -125,7 +125,6 @@ class GreedyConnector(LakeConnector):
         ("elasticsearch-7", "Kafka Connect"),
         ("hbase-2.2", "Kafka Connect"),
         ("redis", "looked up can be one of 'jdbc'"),
-        ("nexmark", "'datagen'"),
         ("iceberg", "'connector' = 'delta'"),
         ("paimon", "'type' = 'spark'"),
         ("kinesis", "Kafka topic"),

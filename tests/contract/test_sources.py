@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.connector.datagen.connector import DatagenConnector
+from penstock.connector.nexmark.connector import NexmarkConnector
 from penstock.connector.testing.values import InputRow
 from tests.connector.datagen.test_datagen import table_of as datagen_table
 from tests.connector.filesystem.tables import file_source, write
+from tests.connector.nexmark.test_nexmark import table_of as nexmark_table
 from tests.connector.testing.test_fixture import KAFKA, fixture_of
 from tests.connector.testing.test_fixture import table_of as fixture_table
 from tests.contract.source import SourceContext, SplitSourceContract
@@ -59,6 +61,18 @@ class TestGeneratedRows(SplitSourceContract):
         table = datagen_table({"f": "INT", "g": "STRING"}, {"number-of-rows": "7"})
         return SourceContext(
             source=DatagenConnector(project=Path()).source(table), columns=("f", "g")
+        )
+
+
+class TestNexmark(SplitSourceContract):
+    """`nexmark` with an end, over a round and the beginning of another."""
+
+    @pytest.fixture
+    def context(self) -> SourceContext:
+        """An event is one of three kinds."""
+        table = nexmark_table({"events.num": "53", "first-event.rate": "7"})
+        return SourceContext(
+            source=NexmarkConnector(project=Path()).source(table), columns=("bid", "event_type")
         )
 
 

@@ -1,40 +1,49 @@
-"""The connector `datagen`: checks a table's options; its scan is a picklable value that opens planner and reader."""
+"""The connector `datagen`: checks a table's options, and says which rows are due."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import Table
-from penstock.catalog.model.types import LogicalType
 from penstock.catalog.options.option import Option, PrefixOption
-from penstock.connector.changelog import ChangelogMode
-from penstock.connector.contract import (
-    Connector,
-    FetcherModel,
-    ReadRequest,
-    Sink,
-    SplitMetadataClient,
-    SplitSource,
-)
+from penstock.connector.contract import Connector, Sink
 from penstock.connector.datagen.settings import OPTIONS, DatagenSettings, read_settings
+from penstock.connector.generated.source import GeneratedSource
 from penstock.connector.options.watermark import WatermarkSettings
-from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
-from penstock.connector.source.enumerator import MakeEnumerator
 
 if TYPE_CHECKING:
-    from penstock.connector.datagen.reader import DatagenMetadataClient, DatagenReader
+    from penstock.connector.datagen.generators import DatagenRowMaker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DatagenSource(SplitSource):
-    """A SplitSource over made up rows: one split."""
+class DatagenRows:
+    """The GeneratedRows of a datagen table: row n belongs to the instant n / rows-per-second after 1970."""
 
     settings: DatagenSettings
+
+    @property
+    def connector(self) -> str:
+        """Who owns the split."""
+        return "datagen"
+
+    @property
+    def split_id(self) -> str:
+        """The one split."""
+        return "rows"
+
+    @property
+    def meaning(self) -> str:
+        """At another rate a row has another number."""
+        return f"{self.settings.rows_per_second} rows/s"
+
+    @property
+    def meant_by(self) -> str:
+        """What sets the rate."""
+        return "'rows-per-second'"
 
     @property
     def bounded(self) -> bool:
@@ -42,23 +51,8 @@ class DatagenSource(SplitSource):
         return self.settings.number_of_rows is not None
 
     @property
-    def changes(self) -> ChangelogMode:
-        """Each row is one of its own."""
-        return ChangelogMode.INSERT_ONLY
-
-    @property
-    def metadata_types(self) -> Mapping[str, LogicalType]:
-        """There is none."""
-        return {}
-
-    @property
-    def skips_bad_records(self) -> bool:
-        """There are no bad ones."""
-        return False
-
-    @property
-    def tolerates_loss(self) -> bool:
-        """Rows are never lost."""
+    def projects_fields(self) -> bool:
+        """A ROW is generated whole."""
         return False
 
     @property
@@ -67,53 +61,31 @@ class DatagenSource(SplitSource):
         return self.settings.watermark
 
     @property
-    def fetching(self) -> FetcherModel:
-        """One range after the other."""
-        return FetcherModel.SEQUENTIAL
-
-    @property
-    def max_records_per_batch(self) -> int | None:
-        """The rate is the limit."""
-        return None
-
-    @property
     def parallelism(self) -> int | None:
         """`scan.parallelism`."""
         return self.settings.parallelism
 
-    @property
-    def discovery_interval_ms(self) -> int:
-        """The one split is known."""
-        return -1
+    def due(self, now_ns: int) -> int:
+        """Count the rows since 1970."""
+        return now_ns * self.settings.rows_per_second // 1_000_000_000
 
-    @property
-    def enumerator_type(self) -> type[DiscoveringEnumerator]:
-        """The class of its enumerators."""
-        return DiscoveringEnumerator
+    def start(self, now_ns: int) -> int:
+        """Begin with the row that is due next; a table with an end lies in the past as a whole."""
+        now, count = self.due(now_ns), self.settings.number_of_rows
+        # at a multiple of their number, so that a row's number tells its place in a sequence
+        return now if count is None else (now // count - 1) * count
 
-    def enumerator(self, planner: SplitMetadataClient) -> MakeEnumerator:
-        """Assign the split to the first reader."""
-        return partial(
-            DiscoveringEnumerator,
-            planner=planner,
-            bounded=self.bounded,
-            discovery_interval_ms=self.discovery_interval_ms,
-        )
+    def stop(self, start: int | None, now_ns: int) -> int:
+        """End after the rows that were asked for; a table that was given an end while it ran ends now."""
+        count = self.settings.number_of_rows
+        assert count is not None, "a bounded table has a number of rows"
+        return self.due(now_ns) if start is None else start + count
 
-    def open_planner(self, peeked: ReadRequest) -> DatagenMetadataClient:
-        """Open the driver's side."""
-        from penstock.connector.datagen.generators import RowMaker
-        from penstock.connector.datagen.reader import DatagenMetadataClient
+    def maker(self, columns: Sequence[str]) -> DatagenRowMaker:
+        """Generate columns by their options."""
+        from penstock.connector.datagen.generators import DatagenRowMaker
 
-        return DatagenMetadataClient(self.settings, RowMaker(peeked.columns, self.settings))
-
-    def open_reader(self, request: ReadRequest) -> DatagenReader:
-        """Open a task's side."""
-        from penstock.connector.datagen.generators import RowMaker
-        from penstock.connector.datagen.reader import DatagenReader
-
-        maker = RowMaker(request.columns, self.settings)
-        return DatagenReader(maker, self.settings.rows_per_second, origins=request.origins)
+        return DatagenRowMaker(columns, self.settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +108,9 @@ class DatagenConnector(Connector):
         """Check options and columns. Raises OptionError, DefinitionError, UnsupportedError."""
         read_settings(table)
 
-    def source(self, table: Table) -> DatagenSource:
+    def source(self, table: Table) -> GeneratedSource:
         """Describe the scan. Raises as `check`."""
-        return DatagenSource(settings=read_settings(table))
+        return GeneratedSource(rows=DatagenRows(settings=read_settings(table)))
 
     def sink(self, table: Table) -> Sink:
         """Nothing can be written. Raises UnsupportedError."""

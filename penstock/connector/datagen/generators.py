@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,10 +12,7 @@ from penstock.catalog.model import types as t
 from penstock.connector.arrow import arrow_field, arrow_type
 from penstock.connector.datagen.settings import DatagenSettings, FieldSettings
 from penstock.connector.formats.decoders import batch_of
-
-RowNumbers: TypeAlias = npt.NDArray[np.int64]
-
-Bits: TypeAlias = npt.NDArray[np.uint64]
+from penstock.connector.generated.random import Bits, RowNumbers, bits_of, mixed, share, within
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
@@ -59,53 +53,31 @@ def _make(field: FieldSettings, rows: RowNumbers, times: RowNumbers) -> pa.Array
     made = _MAKERS[type(field.type)](field, rows, times)
     if field.null_rate == 0:
         return made
-    is_null = pa.array(_share(_bits(field, rows, _NULLS)) < field.null_rate)
+    is_null = pa.array(share(_bits(field, rows, _NULLS)) < field.null_rate)
     return pc.if_else(is_null, pa.scalar(None, made.type), made)
 
 
 def _bits(field: FieldSettings, rows: RowNumbers, purpose: str = "") -> Bits:
     """Return 64 random bits for each row."""
-    seed = zlib.crc32(f"{field.name}\0{purpose}".encode())
-    return _mixed(rows.astype(np.uint64) ^ np.uint64(seed << 32 | seed))
-
-
-def _mixed(numbers: Bits) -> Bits:
-    with np.errstate(over="ignore"):
-        mixed = numbers * np.uint64(0x9E3779B97F4A7C15)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return mixed ^ (mixed >> np.uint64(31))
-
-
-def _share(bits: Bits) -> npt.NDArray[np.float64]:
-    """Make shares in [0, 1) of bits."""
-    return (bits >> np.uint64(11)).astype(np.float64) * np.float64(2.0**-53)
-
-
-def _within(bits: Bits, low: int, high: int) -> RowNumbers:
-    """Make integers of [low, high], which fit 64 bits."""
-    span = high - low + 1
-    bounded = bits if span == 1 << 64 else bits % np.uint64(span)
-    with np.errstate(over="ignore"):
-        return (bounded + np.uint64(low & (1 << 64) - 1)).view(np.int64)
+    return bits_of(f"{field.name}\0{purpose}", rows)
 
 
 def _integer(field: FieldSettings, rows: RowNumbers, _: RowNumbers) -> pa.Array:
-    values = _within(_bits(field, rows), int(field.low), int(field.high))
+    values = within(_bits(field, rows), int(field.low), int(field.high))
     return pa.array(values, pa.int64()).cast(arrow_type(field.type))
 
 
 def _float(field: FieldSettings, rows: RowNumbers, _: RowNumbers) -> pa.Array:
-    share, low, high = _share(_bits(field, rows)), float(field.low), float(field.high)
+    shares, low, high = share(_bits(field, rows)), float(field.low), float(field.high)
     # the span of all doubles is no double
-    return pa.array(low * (1 - share) + high * share, pa.float64()).cast(arrow_type(field.type))
+    return pa.array(low * (1 - shares) + high * shares, pa.float64()).cast(arrow_type(field.type))
 
 
 def _decimal(field: FieldSettings, rows: RowNumbers, _: RowNumbers) -> pa.Array:
     assert isinstance(field.type, t.DecimalType), "chosen by type"
     low, high = (int(bound.scaleb(field.type.scale)) for bound in (field.low, field.high))
     words = np.empty((len(rows), 2), np.int64)
-    words[:, 0] = _within(_bits(field, rows), low, high)
+    words[:, 0] = within(_bits(field, rows), low, high)
     words[:, 1] = words[:, 0] >> 63  # the sign, over the high half of 128 bits
     buffers = [None, pa.py_buffer(words.tobytes())]
     return pa.Array.from_buffers(arrow_type(field.type), len(rows), buffers)
@@ -121,14 +93,14 @@ def _text(field: FieldSettings, rows: RowNumbers, _: RowNumbers) -> pa.Array:
     size = -(-field.length // 2) if is_text else field.length
     words = -(-size // 8)
     bits = _bits(field, rows)[:, None] + np.arange(words, dtype=np.uint64)[None, :]
-    bytes_ = _mixed(bits).view(np.uint8).reshape(len(rows), words * 8)
+    bytes_ = mixed(bits).view(np.uint8).reshape(len(rows), words * 8)
     if is_text:
         digits = np.stack([_HEX[bytes_ >> 4], _HEX[bytes_ & 15]], axis=2)
         bytes_ = digits.reshape(len(rows), words * 16)
     bytes_ = bytes_[:, : field.length]
     lengths = np.full(len(rows), field.length, np.int64)
     if field.varies:
-        lengths = _within(_bits(field, rows, _LENGTHS), 1, field.length)
+        lengths = within(_bits(field, rows, _LENGTHS), 1, field.length)
         bytes_ = bytes_[np.arange(field.length)[None, :] < lengths[:, None]]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(bytes_.tobytes())]
@@ -137,7 +109,7 @@ def _text(field: FieldSettings, rows: RowNumbers, _: RowNumbers) -> pa.Array:
 
 def _timestamp(field: FieldSettings, rows: RowNumbers, times: RowNumbers) -> pa.Array:
     if field.max_past_ms:
-        times = times - _within(_bits(field, rows), 0, field.max_past_ms) * 1000
+        times = times - within(_bits(field, rows), 0, field.max_past_ms) * 1000
     return pa.array(times - times % 1000, pa.int64()).cast(arrow_type(field.type))
 
 
@@ -176,7 +148,7 @@ def _map(field: FieldSettings, rows: RowNumbers, times: RowNumbers) -> pa.Array:
 def _multiset(field: FieldSettings, rows: RowNumbers, times: RowNumbers) -> pa.Array:
     (element,) = field.parts
     numbers, moments = _repeated(field, rows, times)
-    counts = _within(_bits(field, numbers, _COUNTS), 1, MOST_OF_ONE)
+    counts = within(_bits(field, numbers, _COUNTS), 1, MOST_OF_ONE)
     keys = _make(element, numbers, moments)
     return _of_entries(field, len(rows), keys, pa.array(counts.astype(np.int32)))
 
@@ -228,7 +200,7 @@ _MAKERS: Mapping[type, Callable[[FieldSettings, RowNumbers, RowNumbers], pa.Arra
 }
 
 
-class RowMaker:
+class DatagenRowMaker:
     """Makes rows with `columns`, in this order."""
 
     def __init__(self, columns: Sequence[str], settings: DatagenSettings) -> None:

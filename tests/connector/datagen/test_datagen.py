@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,10 +15,10 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import MetadataColumn, PhysicalColumn, Schema, Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import ReadRequest
-from penstock.connector.datagen.connector import DatagenConnector
-from penstock.connector.datagen.generators import RowMaker
-from penstock.connector.datagen.reader import DatagenMetadataClient, DatagenReader
+from penstock.connector.datagen.connector import DatagenConnector, DatagenRows
+from penstock.connector.datagen.generators import DatagenRowMaker
 from penstock.connector.datagen.settings import read_settings
+from penstock.connector.generated.reader import GeneratedMetadataClient, GeneratedReader
 from penstock.connector.source.split import Split
 
 NOW_NS = 1_700_000_000 * 10**9
@@ -38,13 +38,15 @@ def table_of(columns: Mapping[str, str], options: Mapping[str, str] = {}) -> Tab
 def made(kind: str, options: Mapping[str, str] = {}, rows: int = 1000) -> pa.Array:
     """The values of a column `f` of that type."""
     table = table_of({"f": kind}, {f"fields.f.{key}": value for key, value in options.items()})
-    return RowMaker(["f"], read_settings(table)).make(NOW_ROW, NOW_ROW + rows).column(0)
+    return DatagenRowMaker(["f"], read_settings(table)).make(NOW_ROW, NOW_ROW + rows).column(0)
 
 
-def planner_of(table: Table) -> DatagenMetadataClient:
+def planner_of(
+    table: Table, columns: Sequence[str] = (), clock: Callable[[], int] = lambda: NOW_NS
+) -> GeneratedMetadataClient:
     """Its planner, at the instant NOW_NS."""
-    settings = read_settings(table)
-    return DatagenMetadataClient(settings, RowMaker([], settings), lambda: NOW_NS)
+    rows = DatagenRows(settings=read_settings(table))
+    return GeneratedMetadataClient(rows, rows.maker(columns), clock)
 
 
 @pytest.mark.parametrize("kind", ["TINYINT", "SMALLINT", "INT", "BIGINT"])
@@ -104,7 +106,7 @@ def test_a_row_is_made_alike_in_any_range() -> None:
     settings = read_settings(
         table_of({"a": "BIGINT", "b": "STRING", "c": "BOOLEAN"}, {"fields.b.null-rate": "0.5"})
     )
-    maker = RowMaker(["c", "b", "a"], settings)
+    maker = DatagenRowMaker(["c", "b", "a"], settings)
 
     whole = pa.Table.from_batches([maker.make(100, 200)])
     parts = pa.Table.from_batches([maker.make(100, 137), maker.make(137, 200)])
@@ -130,7 +132,7 @@ def test_a_sequence_counts_from_start_to_end_and_ends_the_table() -> None:
     planner = planner_of(table)
     start = planner.start_positions(["rows"], first_listing=True)["rows"]
     stop = planner.stop_positions(["rows"])["rows"]
-    rows = RowMaker(["id", "name"], read_settings(table)).make(start, stop).to_pydict()
+    rows = DatagenRowMaker(["id", "name"], read_settings(table)).make(start, stop).to_pydict()
 
     assert rows == {"id": [7, 8, 9, 10, 11], "name": ["1", "2", "3", "4", "5"]}
     assert stop <= planner.extents(["rows"])["rows"].end
@@ -138,9 +140,8 @@ def test_a_sequence_counts_from_start_to_end_and_ends_the_table() -> None:
 
 def test_a_table_without_end_begins_now_and_goes_at_its_rate() -> None:
     """A second later ten rows are due."""
-    settings = read_settings(table_of({"f": "INT"}))
     clock = [NOW_NS]
-    planner = DatagenMetadataClient(settings, RowMaker([], settings), lambda: clock[0])
+    planner = planner_of(table_of({"f": "INT"}), clock=lambda: clock[0])
     start = planner.start_positions(["rows"], first_listing=True)["rows"]
     clock[0] += 10**9
 
@@ -152,8 +153,8 @@ def test_a_table_without_end_begins_now_and_goes_at_its_rate() -> None:
 def test_a_peek_gives_the_last_row_that_is_accepted() -> None:
     """At most a few rows are tried."""
     settings = read_settings(table_of({"f": "INT"}))
-    planner = DatagenMetadataClient(settings, RowMaker(["f"], settings), lambda: NOW_NS)
-    last = RowMaker(["f"], settings).make(19, 20)
+    planner = planner_of(table_of({"f": "INT"}), ["f"])
+    last = DatagenRowMaker(["f"], settings).make(19, 20)
 
     assert planner.peek({"rows": (10, 20)})["rows"].equals(last)
     assert planner.peek({"rows": (10, 20)}, lambda _: ()) == {}
@@ -162,8 +163,8 @@ def test_a_peek_gives_the_last_row_that_is_accepted() -> None:
 
 def test_a_reader_reads_its_range_and_finishes_it() -> None:
     """One without an end gives what is due."""
-    maker = RowMaker(["f"], read_settings(table_of({"f": "INT"})))
-    reader = DatagenReader(maker, 10, origins=True, now_ns=lambda: NOW_NS)
+    rows = DatagenRows(settings=read_settings(table_of({"f": "INT"})))
+    reader = GeneratedReader(rows, rows.maker(["f"]), origins=True, now_ns=lambda: NOW_NS)
     reader.add_splits([Split(split_id="rows", start=NOW_ROW - 30, stop=NOW_ROW - 10)])
     fetched = reader.fetch()
     reader.add_splits([Split(split_id="rows", start=NOW_ROW - 5)])
@@ -279,7 +280,7 @@ def test_maps_and_multisets_have_each_key_once() -> None:
 def test_composed_values_are_made_again_from_any_row_on(kind: str) -> None:
     """As a batch that is run again asks for them."""
     table = table_of({"f": kind}, {"fields.f.null-rate": "0.2"})
-    maker = RowMaker(["f"], read_settings(table))
+    maker = DatagenRowMaker(["f"], read_settings(table))
     whole = maker.make(NOW_ROW, NOW_ROW + 40)
 
     whole.validate(full=True)

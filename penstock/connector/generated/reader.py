@@ -1,4 +1,4 @@
-"""Plan and read datagen tables: the rows that are due by the clock, generated a few thousand per fetch."""
+"""Plan and read generated rows: those that are due by the clock, generated a few thousand per fetch."""
 
 from __future__ import annotations
 
@@ -10,14 +10,9 @@ import pyarrow as pa
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.contract import Accept
-from penstock.connector.datagen.generators import RowMaker
-from penstock.connector.datagen.settings import DatagenSettings
+from penstock.connector.generated.rows import GeneratedRows, RowMaker
 from penstock.connector.source.records import RawRecord, RecordsWithSplitIds
 from penstock.connector.source.split import AssignedSplits, Discovery, Split, SplitOffsets
-
-SPLIT_ID = "rows"
-
-OWNER = "datagen"
 
 MOST_PEEKS = 8
 """Rows that a peek tries: all are of about the same time."""
@@ -28,27 +23,24 @@ def wall_ns() -> int:
     return time.time_ns()
 
 
-def due(rows_per_second: int, now_ns: int) -> int:
-    """Return the number of the first row that is not due yet."""
-    return now_ns * rows_per_second // 1_000_000_000
-
-
-class DatagenMetadataClient:
+class GeneratedMetadataClient:
     """A SplitMetadataClient over generated rows: one split, whose positions are the numbers of rows."""
 
     def __init__(
-        self, settings: DatagenSettings, maker: RowMaker, now_ns: Callable[[], int] = wall_ns
+        self, rows: GeneratedRows, maker: RowMaker, now_ns: Callable[[], int] = wall_ns
     ) -> None:
         """`maker` makes the columns that peeks give."""
-        self._settings = settings
+        self._rows = rows
         self._maker = maker
         self._now_ns = now_ns
         self._start: int | None = None
 
     def list_splits(self) -> Discovery:
         """Name the one split; its incarnation is what its positions mean."""
-        meaning = f"{self._settings.rows_per_second} rows/s"
-        return Discovery(owners={SPLIT_ID: OWNER}, source_ids={OWNER: meaning})
+        owner = self._rows.connector
+        return Discovery(
+            owners={self._rows.split_id: owner}, source_ids={owner: self._rows.meaning}
+        )
 
     def start_positions(
         self,
@@ -56,27 +48,19 @@ class DatagenMetadataClient:
         *,
         first_listing: bool,  # noqa: ARG002  there is one listing
     ) -> Mapping[str, int]:
-        """Begin with the row that is due next; a table with an end lies in the past as a whole."""
-        now, count = (
-            due(self._settings.rows_per_second, self._now_ns()),
-            self._settings.number_of_rows,
-        )
-        # at a multiple of their number, so that a row's number tells its place in a sequence
-        self._start = now if count is None else (now // count - 1) * count
+        """Begin where the rows say."""
+        self._start = self._rows.start(self._now_ns())
         return dict.fromkeys(split_ids, self._start)
 
     def stop_positions(self, split_ids: Sequence[str]) -> Mapping[str, int]:
-        """End a table that has an end; one that was given an end while it ran ends now."""
-        count = self._settings.number_of_rows
-        if count is None:
+        """End a table that has an end."""
+        if not self._rows.bounded:
             return {}
-        if self._start is None:
-            return dict.fromkeys(split_ids, due(self._settings.rows_per_second, self._now_ns()))
-        return dict.fromkeys(split_ids, self._start + count)
+        return dict.fromkeys(split_ids, self._rows.stop(self._start, self._now_ns()))
 
     def extents(self, split_ids: Sequence[str]) -> Mapping[str, SplitOffsets]:
         """Return which rows are due; none is ever lost."""
-        end = due(self._settings.rows_per_second, self._now_ns())
+        end = self._rows.due(self._now_ns())
         return {split_id: SplitOffsets(first=0, end=end) for split_id in split_ids}
 
     def peek(
@@ -94,7 +78,7 @@ class DatagenMetadataClient:
 
     def split(self, split_id: str, start: int, stop: int | None) -> Split:
         """Make a task's split."""
-        return Split(split_id=split_id, start=start, stop=stop, owner=OWNER)
+        return Split(split_id=split_id, start=start, stop=stop, owner=self._rows.connector)
 
     def lost(self, split_id: str, position: int, extent: SplitOffsets) -> Exception:
         """Make an error for a clock that went back behind a table with an end."""
@@ -105,10 +89,10 @@ class DatagenMetadataClient:
         )
 
     def changed(self, owner: str, known: str, found: str | None) -> Exception:
-        """Make the error for another rate: the rows have other numbers."""
+        """Make the error for rows that have other numbers now."""
         return StateMismatchError(
             f"'{owner}' made {known} when the checkpoint was taken, and makes {found or 'none'} now",
-            hint="set 'rows-per-second' back, or start over with --from-scratch",
+            hint=f"set {self._rows.meant_by} back, or start over with --from-scratch",
         )
 
     def commit(self, positions: Mapping[str, int]) -> None:
@@ -129,28 +113,30 @@ class GeneratedRowOrigins:
     """The RowOrigins of made up rows: `start` is the number of the first one. There are no bytes behind them."""
 
     start: int
+    connector: str
 
     def of(self, rows: Sequence[int]) -> Sequence[RawRecord]:
         """Name rows, by their index in the batch."""
         numbers = [self.start + row for row in rows]
         return [
-            RawRecord(position=n, key=None, value=None, where=f"datagen, row {n}") for n in numbers
+            RawRecord(position=n, key=None, value=None, where=f"{self.connector}, row {n}")
+            for n in numbers
         ]
 
 
-class DatagenReader:
+class GeneratedReader:
     """A SplitReader over made up rows. Used by one thread; only `wake_up` may come from another."""
 
     def __init__(
         self,
+        rows: GeneratedRows,
         maker: RowMaker,
-        rows_per_second: int,
         *,
         origins: bool = False,
         now_ns: Callable[[], int] = wall_ns,
     ) -> None:
+        self._rows = rows
         self._maker = maker
-        self._rows_per_second = rows_per_second
         self._origins = origins
         self._now_ns = now_ns
         self._splits = AssignedSplits[Split]()
@@ -164,7 +150,7 @@ class DatagenReader:
 
     def fetch(self) -> RecordsWithSplitIds:
         """Make the next rows of the first split that has some due; wait a moment where none has."""
-        now = due(self._rows_per_second, self._now_ns())
+        now = self._rows.due(self._now_ns())
         for split in self._splits.active():
             start = self._positions[split.split_id]
             stop = min(start + ROWS_A_FETCH, now if split.stop is None else split.stop)
@@ -200,5 +186,10 @@ class DatagenReader:
             finished=finished,
             positions={split_id: stop},
             read={split_id: stop - start},
-            origins={split_id: GeneratedRowOrigins(start=start)} if self._origins else {},
+            origins=self._origins_of(split_id, start),
         )
+
+    def _origins_of(self, split_id: str, start: int) -> dict[str, GeneratedRowOrigins]:
+        if not self._origins:
+            return {}
+        return {split_id: GeneratedRowOrigins(start=start, connector=self._rows.connector)}
