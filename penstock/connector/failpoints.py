@@ -41,6 +41,8 @@ FAILPOINTS: Mapping[str, str] = {
     "files-written": "command: tasks have written the files of a batch, no commit or manifest names them yet",
     "put-together": "command: small files of a Delta table are written again as one, no commit names it yet",
     "maintained": "command: the state of a maintained query has the batch, the sink has not",
+    "state-written": "task: the state of a bucket has its file of a batch, no manifest names it yet",
+    "state-sent": "command: the sink has a batch, the manifest of its state is not written yet",
     "written": "command: the sink has the batch, nothing that follows it has run",
     "committed": "command: what follows the sink has run too, the checkpoint does not know of it yet",
 }

@@ -86,3 +86,22 @@ def test_a_windowed_aggregate_into_delta_is_one_job(spark: SparkSession, project
 
     assert [jobs for _, jobs in found] == [batches for batches, _ in found]
     assert spark.read.format("delta").load(str(project / "kept")).count() > 0
+
+
+CHANGES = """
+CREATE TEMPORARY TABLE kept (size BIGINT, n BIGINT, PRIMARY KEY (size) NOT ENFORCED)
+WITH ('connector' = 'blackhole');
+"""
+CHAIN = """INSERT INTO kept
+SELECT n, COUNT(*) FROM (SELECT name, COUNT(*) AS n FROM orders GROUP BY name) GROUP BY n
+"""
+
+
+def test_aggregates_over_changes_are_one_job(spark: SparkSession, project: Path) -> None:
+    """Reading, the shuffles to both operators, their state and the sink are stages of it."""
+    found = []
+    for number in range(3):
+        put_file(project, number)
+        found.append(run_jobs(spark, project, SOURCE + CHANGES + CHAIN))
+
+    assert found == [(1, 1)] * 3

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.catalog.errors import PenstockError, QueryFailedError, UnsupportedError
-from penstock.sql.plan.physical import insert as insert_module
+from penstock.sql.plan.physical import incremental as insert_module
 from tests.integration.test_changelogs import Orders, debezium, produce
 from tests.integration.test_updating_queries import forget_last_batch, run
 from tests.kafka_server import KafkaServer

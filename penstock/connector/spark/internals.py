@@ -116,6 +116,15 @@ def unpersist_local_checkpoint(frame: DataFrame) -> None:
     analyzed_plan(frame).rdd().unpersist(False)
 
 
+def observed_metric(frame: DataFrame, name: str) -> int:
+    """Return the first figure of a DataFrame that was observed, as of the last action over its own plan.
+
+    `Observation` waits for an action of the frame itself; a local checkpoint of it runs with another one.
+    """
+    row = java_frame(frame).queryExecution().observedMetrics().apply(name)
+    return int(row.getLong(0))
+
+
 def recent_progress(query: StreamingQuery) -> Sequence[Any]:
     """Return the progress events that Spark keeps of a query, the newest last (`StreamingQuery._jsq`).
 

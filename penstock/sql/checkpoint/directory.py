@@ -27,6 +27,7 @@ from penstock.sql.checkpoint.reader import (
     SHAPE_FILE,
     SavedCheckpoint,
     damaged_error,
+    read_batch_time_ms,
     read_checkpoint,
     read_offsets,
     read_shape,
@@ -84,6 +85,13 @@ def batch_watermarks(spark: SparkSession, location: str, batch_id: int, sources:
         return Watermarks(before_ms=[None] * sources, now_ms=now)
     before = _watermarks(read_offsets(files, batch_id - 1, sources))
     return Watermarks(before_ms=before, now_ms=now)
+
+
+def batch_time_ms(spark: SparkSession, location: str, batch_id: int) -> int:
+    """Return the time of a batch that is planned, in ms since the epoch. Raises StateMismatchError for a damaged
+    file.
+    """
+    return read_batch_time_ms(_HadoopFiles(spark=spark, location=location), batch_id)
 
 
 def _watermarks(offsets: Sequence[SourceState | str | None]) -> Sequence[int | None]:

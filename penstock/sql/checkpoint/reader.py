@@ -24,8 +24,10 @@ SHAPE_FILE = "penstock-query.json"
 
 METADATA, OFFSETS, COMMITS, STATE = "metadata", "offsets", "commits", "state"
 
-_SINK_FOLDERS = ("kafka-sinks", "maintained")
-"""The folders in which Kafka sinks (`sink_state.py`) and incremental queries (`operators/query.py`) keep state."""
+_SINK_FOLDERS = ("kafka-sinks", "maintained", "keyed")
+"""The folders in which Kafka sinks (`sink_state.py`) and incremental queries keep state: `operators/query.py`, and
+`keyed/run.py` for keyed operators.
+"""
 
 LOG_VERSION = "v1"
 """First line of Spark's offset and commit logs (OffsetSeqLog, CommitLog) as this Spark writes them."""
@@ -188,6 +190,16 @@ def read_offsets(
             files.location, path, f"holds {len(found)} offsets of {sources} sources"
         )
     return tuple(_offset(files, path, line) for line in found)
+
+
+def read_batch_time_ms(files: CheckpointFiles, batch: int) -> int:
+    """Read the time of a batch, in ms since the epoch: what CURRENT_TIMESTAMP is in it. Raises StateMismatchError."""
+    path = f"{OFFSETS}/{batch}"
+    metadata = json.loads(_log(files, path)[0])
+    time = metadata.get("batchTimestampMs")
+    if not isinstance(time, int):
+        raise damaged_error(files.location, path, "does not hold the time of its batch")
+    return time
 
 
 def _offset(files: CheckpointFiles, path: str, line: str) -> SourceState | str | None:

@@ -14,6 +14,16 @@ from sqlglot import exp
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.rules.flow import UpdatingOperator
 
+# --- columns of state ---
+
+COUNT = "__n"
+"""BIGINT column: the multiplicity of a row, or the row count of a key; as written, the number of
+insertions (deletions: negative).
+"""
+
+TIME = "__time"
+"""BIGINT column: when that was written, in ms since the epoch (the batch's time)."""
+
 # --- state of an OVER aggregate ---
 
 BATCH_TIME = "__batch_time"
@@ -78,6 +88,14 @@ INPUT_TIME = "__time"
 
 INGESTION_ORDER = "__arrival"
 """BIGINT column that numbers rows in order of arrival, where a stage adds it."""
+
+_BATCH_BITS = 32
+"""Bits of an arrival number below the batch's, which is an INT: a batch has fewer rows than this counts."""
+
+
+def first_ingestion_number(batch_id: int) -> int:
+    """Return the number of a batch's first row: those of earlier batches are less."""
+    return batch_id << _BATCH_BITS
 
 
 def input_column(index: int) -> str:

@@ -39,7 +39,8 @@ from penstock.sql.jobs.progress import Totals, batch_events
 from penstock.sql.jobs.query_start import start_in_turn
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.physical.batch_metrics import BatchMetrics, read_batch_metrics
-from penstock.sql.plan.physical.insert import IncrementalInsert, SinkCounts, to_display_rows
+from penstock.sql.plan.physical.incremental import IncrementalInsert, SinkCounts
+from penstock.sql.plan.physical.insert import to_display_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -44,7 +44,8 @@ from penstock.sql.jobs.startable_query import StartableQuery
 from penstock.sql.plan.analysed import AnalysedInsert, TableScan
 from penstock.sql.plan.analyzer import analyse_unbounded
 from penstock.sql.plan.physical.batch_metrics import BatchMetrics, read_batch_metrics
-from penstock.sql.plan.physical.insert import PlannedInsert, SinkCounts
+from penstock.sql.plan.physical.incremental import SinkCounts
+from penstock.sql.plan.physical.insert import PlannedInsert
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.plan.query_location import LocatedStatement, Unit
 from penstock.sql.plan.statement_set import (

@@ -29,7 +29,7 @@ from penstock.sql.jobs.live_query import (
 )
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.physical.batch_metrics import BatchMetrics
-from penstock.sql.plan.physical.insert import SinkCounts
+from penstock.sql.plan.physical.incremental import SinkCounts
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.script.splitter import split

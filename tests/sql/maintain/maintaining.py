@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from penstock.sql.incremental.keyed.run import KeyedRun
     from penstock.sql.incremental.operators.query import IncrementalRun
 
 Row = tuple[Any, ...]
@@ -96,10 +98,27 @@ def tagged(
     )
 
 
+def open_run(
+    frame: DataFrame, query: IncrementalQuery, folder: str, ttl_ms: int = 0, *, keyed: bool
+) -> IncrementalRun | KeyedRun:
+    """A run of `query` over frames as `frame`, its state in `folder`: by keyed operators, or computing keys anew."""
+    from penstock.sql.incremental.keyed.operator import RunBySpark
+    from penstock.sql.incremental.keyed.run import KeyedRun, keyed_plan
+    from penstock.sql.incremental.operators.query import IncrementalRun
+
+    if not keyed:
+        return IncrementalRun(query, folder, ttl_ms)
+    plan = keyed_plan(frame.sparkSession, query, frame.schema, ttl_ms)
+    assert not isinstance(plan, RunBySpark), plan.reason
+    return KeyedRun(query, plan, folder)
+
+
 class Pipeline:
     """A run, its batches, and the rows that its changes make."""
 
-    def __init__(self, spark: SparkSession, query: IncrementalQuery, run: IncrementalRun) -> None:
+    def __init__(
+        self, spark: SparkSession, query: IncrementalQuery, run: IncrementalRun | KeyedRun
+    ) -> None:
         self.spark, self.query, self.run = spark, query, run
         self.rows: Counter[Row] = Counter()
         self.batches = 0
@@ -117,8 +136,19 @@ class Pipeline:
     def again(self, batch_id: int, *, now_s: int = 0, **batch: Sequence[Change]) -> list[Change]:
         """Run a batch without applying what it gives."""
         frame = tagged(self.spark, self.query, batch, now_s)
-        with self.run.batch(frame, batch_id) as changes:
+        with batch_of(self.run, frame, batch_id, now_s) as changes:
             return [tuple(row) for row in changes.collect()]
+
+
+def batch_of(
+    run: IncrementalRun | KeyedRun, frame: DataFrame, batch_id: int, now_s: int = 0
+) -> AbstractContextManager[DataFrame]:
+    """A batch of a run at a time in seconds."""
+    from penstock.sql.incremental.keyed.run import KeyedRun
+
+    if isinstance(run, KeyedRun):
+        return run.batch(frame, batch_id, now_s * 1000)
+    return run.batch(frame, batch_id)
 
 
 def computed(sql: str, tables: Mapping[str, Counter[Row]]) -> Counter[Row]:

@@ -17,10 +17,10 @@ from sqlglot import exp
 from penstock.connector.changelog import RowKind
 from penstock.connector.scan import ARRIVED, ARRIVED_FIELDS
 from penstock.sql.dialect import to_spark_query
-from penstock.sql.incremental.operators.query import IncrementalRun
 from penstock.sql.plan.rules.flow import Arrival
 from penstock.sql.syntax.nodes import ScanTable
 from tests.sql.maintain import planned
+from tests.sql.maintain.maintaining import batch_of, open_run
 from tests.sql.plan.changing import plan
 
 START = datetime(2024, 1, 1)
@@ -126,20 +126,23 @@ def test_an_aggregation_gives_what_a_stable_sort_does(
     assert {(r["k"], r["id"], r["n"]) for r in found} == model(rows, order, limit)
 
 
+@pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize(("order", "limit"), [("x", 2), ("ts DESC", 1)])
 def test_maintained_ranks_are_those_of_a_stable_sort_after_each_batch(
-    spark: SparkSession, tmp_path: Path, order: str, limit: int
+    spark: SparkSession, tmp_path: Path, order: str, limit: int, *, keyed: bool
 ) -> None:
     """Rows of a later batch come behind all before, also where its split is the first; a batch that runs again too."""
     query = planned.plan(ranked(order, limit), Arrival.RECORD).plan
-    run = IncrementalRun(query.maintained, f"file:{tmp_path}")
     rows = draw(40, random.Random(limit))
+    view(spark, rows)
+    over = over_view(spark, query.query)
+    run = open_run(over, query.maintained, f"file:{tmp_path}", keyed=keyed)
     given: Counter[tuple[Any, ...]] = Counter()
     for batch in (0, 1):
         view(spark, rows[batch * 20 : batch * 20 + 20], batch)
         frame = over_view(spark, query.query)
         for again in (False, True):
-            with run.batch(frame, batch) as changes:
+            with batch_of(run, frame, batch) as changes:
                 found = [tuple(row) for row in changes.collect()]
             for *row, kind in () if again else found:
                 came = kind in (RowKind.INSERT, RowKind.UPDATE_AFTER)

@@ -21,7 +21,9 @@ from penstock.connector.changelog import ROW_KIND
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.incremental.stages import (
     BATCH_TIME,
+    COUNT,
     INGESTION_ORDER,
+    TIME,
     Accumulator,
     AccumulatorFunction,
     AccumulatorState,
@@ -29,11 +31,11 @@ from penstock.sql.incremental.stages import (
     RangeState,
     RowsState,
     StageInput,
+    first_ingestion_number,
 )
 from penstock.sql.incremental.state.batch import (
     BatchChanges,
     BatchContext,
-    first_ingestion_number,
     over_tables,
     with_ingestion_order,
 )
@@ -51,8 +53,6 @@ from penstock.sql.incremental.state.event_time_buffer import (
 )
 from penstock.sql.incremental.state.schemas import layout_of, total_of, total_types
 from penstock.sql.incremental.state.state_table import (
-    COUNT,
-    TIME,
     StateFilter,
     StateLayout,
     StateTable,

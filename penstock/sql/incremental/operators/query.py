@@ -47,7 +47,7 @@ from penstock.sql.incremental.state.batch import (
     over_tables,
 )
 from penstock.sql.incremental.state.event_time_buffer import version_layout
-from penstock.sql.incremental.state.schemas import empty, layout_of, schemas_of
+from penstock.sql.incremental.state.schemas import empty, last_relation, layout_of, schemas_of
 from penstock.sql.incremental.state.state_table import StateLayout, StateTable, columns_of
 
 FOLDER = "maintained"
@@ -77,17 +77,8 @@ class IncrementalRun:
         self._states: dict[str, dict[str, StateTable]] = {}
         self.late_rows = 0
         """The number of late rows of the last batch, which its stages dropped."""
-
-    def check(self, frame: DataFrame) -> DataFrame:
-        """Return an empty batch frame with the columns of the changes, ROW_KIND last, for the streaming query's
-        `frame`.
-
-        Reads nothing. Raises UnsupportedError for columns whose type cannot be stored, Spark's AnalysisException for
-        SQL that it refuses.
-        """
-        spark = frame.sparkSession
-        schemas = schemas_of(spark, self._maintained, frame.schema)
-        return self._named(empty(spark, schemas[self._last], changes=True))
+        self.rows = 0
+        """The number of changes of the last batch."""
 
     @contextmanager
     def batch(
@@ -130,16 +121,9 @@ class IncrementalRun:
             for stage in self._maintained.stages:
                 found[stage.name] = self._run(stage, found, moment)
             self.late_rows = sum(changes.late for changes in found.values())
-            yield self._named(found[self._last].frame)
-
-    @property
-    def _last(self) -> str:
-        """The relation that is the result."""
-        stages = self._maintained.stages
-        return stages[-1].name if stages else self._maintained.feeds[-1].name
-
-    def _named(self, changes: DataFrame) -> DataFrame:
-        return changes.select(*columns_of((*self._maintained.columns, ROW_KIND)))
+            result = found[last_relation(self._maintained)]
+            self.rows = result.rows
+            yield result.frame.select(*columns_of((*self._maintained.columns, ROW_KIND)))
 
     def _open(self, spark: SparkSession, schema: s.StructType) -> None:
         schemas = schemas_of(spark, self._maintained, schema)

@@ -15,15 +15,17 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 
 from penstock.sql.incremental.stages import (
+    COUNT,
+    TIME,
     ChangelogNormalize,
     InputState,
     RecomputeOperator,
     StageInput,
+    first_ingestion_number,
 )
 from penstock.sql.incremental.state.batch import (
     BatchChanges,
     BatchContext,
-    first_ingestion_number,
     over_tables,
     with_ingestion_order,
 )
@@ -43,13 +45,7 @@ from penstock.sql.incremental.state.changed_keys import (
     to_write,
 )
 from penstock.sql.incremental.state.schemas import empty, measures_of
-from penstock.sql.incremental.state.state_table import (
-    COUNT,
-    TIME,
-    StateLayout,
-    StateTable,
-    columns_of,
-)
+from penstock.sql.incremental.state.state_table import StateLayout, StateTable, columns_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from penstock.connector.spark.internals import unpersist_local_checkpoint
 from penstock.sql.checkpoint.watermarks import ALL_READ, EventTimeSpan, Watermarks
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.rewrites.window_queries import to_spark_text
+from penstock.sql.incremental.stages import first_ingestion_number
 
 
 class MaterializedFrames:
@@ -93,14 +94,6 @@ class BatchContext:
 
 _ROW_BITS = 33
 """Bits of monotonically_increasing_id below the number of the partition."""
-
-_BATCH_BITS = 32
-"""Bits of an arrival number below the batch's, which is an INT: a batch has fewer rows than this counts."""
-
-
-def first_ingestion_number(batch_id: int) -> int:
-    """Return the number of a batch's first row: those of earlier batches are less."""
-    return batch_id << _BATCH_BITS
 
 
 def with_ingestion_order(rows: DataFrame, name: str, batch_id: int) -> DataFrame:

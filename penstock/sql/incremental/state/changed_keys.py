@@ -15,13 +15,8 @@ from pyspark.sql import types as s
 
 from penstock.catalog.model.identifier import quoted
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.sql.incremental.state.state_table import (
-    COUNT,
-    SMALL_ROWS,
-    TIME,
-    StateLayout,
-    columns_of,
-)
+from penstock.sql.incremental.stages import COUNT, TIME
+from penstock.sql.incremental.state.state_table import SMALL_ROWS, StateLayout, columns_of
 
 SIGN = "__sign"
 """INT column: 1 for a row that is inserted or exists after a batch, -1 for one that is deleted or existed before it."""

@@ -16,17 +16,11 @@ from penstock.catalog.model.identifier import quoted
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.source.state import instant_text
 from penstock.sql.checkpoint.watermarks import EventTimeSpan
-from penstock.sql.incremental.stages import VALID_FROM, VALID_TO, TemporalJoin
+from penstock.sql.incremental.stages import COUNT, TIME, VALID_FROM, VALID_TO, TemporalJoin
 from penstock.sql.incremental.state.batch import BatchChanges, BatchContext
 from penstock.sql.incremental.state.changed_keys import added
 from penstock.sql.incremental.state.schemas import empty
-from penstock.sql.incremental.state.state_table import (
-    COUNT,
-    TIME,
-    StateLayout,
-    StateTable,
-    columns_of,
-)
+from penstock.sql.incremental.state.state_table import StateLayout, StateTable, columns_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

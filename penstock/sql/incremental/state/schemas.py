@@ -18,6 +18,7 @@ from penstock.connector.changelog import ROW_KIND
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.incremental.stages import (
     BATCH_TIME,
+    COUNT,
     INGESTION_ORDER,
     VALID_FROM,
     VALID_TO,
@@ -36,7 +37,7 @@ from penstock.sql.incremental.stages import (
 )
 from penstock.sql.incremental.state.batch import over_tables
 from penstock.sql.incremental.state.changed_keys import SIGN
-from penstock.sql.incremental.state.state_table import COUNT, StateLayout, columns_of
+from penstock.sql.incremental.state.state_table import StateLayout, columns_of
 
 
 def measures_of(rows: DataFrame, key: Sequence[str], measures: Sequence[Measure]) -> DataFrame:
@@ -110,6 +111,21 @@ def empty(spark: SparkSession, schema: s.StructType, *, changes: bool = False) -
     """Return a frame without rows; `changes`: with ROW_KIND as its last column."""
     fields = [*schema.fields, s.StructField(ROW_KIND, s.ByteType())] if changes else schema.fields
     return spark.createDataFrame([], s.StructType(fields))
+
+
+def last_relation(maintained: IncrementalQuery) -> str:
+    """Return the relation that is the result of a query."""
+    return (maintained.stages or maintained.feeds)[-1].name
+
+
+def empty_changes(maintained: IncrementalQuery, frame: DataFrame) -> DataFrame:
+    """Return an empty frame with the columns of a query's changes, ROW_KIND last, for the `frame` of its inputs.
+
+    Reads nothing. Raises as `schemas_of`.
+    """
+    spark = frame.sparkSession
+    schema = schemas_of(spark, maintained, frame.schema)[last_relation(maintained)]
+    return empty(spark, schema, changes=True).select(*columns_of((*maintained.columns, ROW_KIND)))
 
 
 def input_schema(schema: s.StructType, stage_input: StageInput) -> s.StructType:

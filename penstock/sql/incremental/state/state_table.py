@@ -26,6 +26,7 @@ from penstock.connector.spark.hadoop_files import (
     replace_text,
 )
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
+from penstock.sql.incremental.stages import COUNT, TIME
 
 FILES = "_files.json"
 """The files of a folder with their sizes in bytes. Spark's reader ignores names that begin with `_`."""
@@ -171,14 +172,6 @@ def _damaged(path: str, why: str) -> StateMismatchError:
         hint="restore it from a copy of the checkpoint; or " + "; or ".join(START_OVER_HINTS),
     )
 
-
-COUNT = "__n"
-"""BIGINT column: the multiplicity of a row, or the row count of a key; as written, the number of
-insertions (deletions: negative).
-"""
-
-TIME = "__time"
-"""BIGINT column: when that was written, in ms since the epoch (the batch's time)."""
 
 StateFilter = Callable[[DataFrame], DataFrame]
 """Drops rows of a state table, or merges some; it gets all columns, added up, and returns them."""

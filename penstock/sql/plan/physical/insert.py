@@ -1,16 +1,14 @@
 """An INSERT as a Spark query that can be started, and restarted: one of Spark's own, or the stages of one.
 
-Also the frame that a sink gets, with row kinds in the sink's form, and the count of its rows, each batch once.
+Also the frame that a sink gets, with row kinds in the sink's form.
 """
 
 from __future__ import annotations
 
 import hashlib
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -23,24 +21,23 @@ from penstock.catalog.errors import InputError
 from penstock.catalog.model.table import MetadataColumn, PhysicalColumn
 from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.contract import LostLease, MicroBatch, Sink, SinkSettings, Trigger
+from penstock.connector.contract import LostLease, Sink, SinkSettings, Trigger
 from penstock.connector.dead_letters.publisher import DeadLetterPublisher, dead_letter_publisher
-from penstock.connector.failpoints import reach
 from penstock.connector.file_output import TaskOutput, WrittenByEngine
 from penstock.connector.spark.session import configured, streaming_conf
-from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.connector.spark.source.retry import Outage, current_outage
 from penstock.connector.spark.types import spark_schema
-from penstock.sql.checkpoint.directory import batch_watermarks, check_checkpoint, record_query
+from penstock.sql.checkpoint.directory import (
+    check_checkpoint,
+    record_query,
+)
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import LocatedQuery
-from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.errors.spark import as_input_error
-from penstock.sql.incremental.operators.query import FOLDER, IncrementalRun
-from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.physical.batch_metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.physical.frames import FrameBuilder
+from penstock.sql.plan.physical.incremental import IncrementalInsert, SinkCounts
 from penstock.sql.plan.rules.inline import is_plain_projection
 from penstock.sql.plan.table_writer import choose_table_writer
 
@@ -72,16 +69,6 @@ def to_sink_rows(frame: DataFrame, query: AnalysedQuery, accepts: ChangelogMode)
     return frame.withColumn(ROW_KIND, F.when(before, deleted).otherwise(kind))
 
 
-def by_key(frame: DataFrame, key: Sequence[str]) -> DataFrame:
-    """Bring the changes of each key together, deletions before insertions.
-
-    For changes that are the difference of two results, in which a key has one row at most.
-    """
-    comes = F.col(ROW_KIND).isin(int(RowKind.INSERT), int(RowKind.UPDATE_AFTER))
-    columns = [F.col(f"`{name}`") for name in key]
-    return frame.repartition(*columns).sortWithinPartitions(*columns, comes)
-
-
 def to_display_rows(frame: DataFrame, query: AnalysedQuery, *, streaming: bool) -> DataFrame:
     """Return the rows of a SELECT for display: changes with their kind in front, in the column `op`.
 
@@ -94,119 +81,6 @@ def to_display_rows(frame: DataFrame, query: AnalysedQuery, *, streaming: bool) 
         return frame.filter(kind != F.lit(int(RowKind.DELETE))).drop(ROW_KIND)
     shorts = F.array(*(F.lit(k.short) for k in RowKind))
     return frame.select(shorts[kind].alias("op"), *(F.col(f"`{n}`") for n in frame.columns[:-1]))
-
-
-MAX_BATCHES = 1_000
-"""Batches that are kept apart: only the last can be replayed, and no reader is so far behind."""
-
-
-class SinkCounts:
-    """Rows by sink and batch. Written by the thread that runs batches, read from any."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._batches: dict[int, Mapping[str, int]] = {}
-        self._before: dict[str, int] = {}
-
-    def add(self, batch_id: int, rows: Mapping[str, int]) -> None:
-        """Add the counts of a batch, replacing those of an earlier run of it."""
-        with self._lock:
-            self._batches[batch_id] = dict(rows)
-            while len(self._batches) > MAX_BATCHES:
-                oldest = self._batches.pop(min(self._batches))
-                self._before = _sum(self._before, oldest)
-
-    def of(self, batch_id: int) -> Mapping[str, int]:
-        """Return the counts of a batch; empty for one that was not counted."""
-        with self._lock:
-            return self._batches.get(batch_id, {})
-
-    def total(self) -> Mapping[str, int]:
-        """Return the sums over all batches."""
-        with self._lock:
-            total = self._before
-            for rows in self._batches.values():
-                total = _sum(total, rows)
-            return total
-
-
-def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
-
-
-# --- incremental queries ---
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncrementalInsert:
-    """An INSERT of an incremental query; its state is in `checkpoint`, with a time to live (0: none).
-
-    `shaped` names and types rows as the target's, `target_key` is its PRIMARY KEY. `counts` are the rows sent, `late`
-    those dropped, under the name `sink`.
-    """
-
-    analysed: AnalysedQuery
-    maintained: IncrementalQuery
-    checkpoint: str
-    state_ttl_ms: int
-    shaped: Callable[[DataFrame], DataFrame]
-    target: Sink
-    target_key: tuple[str, ...]
-    sink: str
-    counts: SinkCounts = field(compare=False, repr=False)
-    late: SinkCounts = field(compare=False, repr=False)
-
-    def columns_of(self, frame: DataFrame) -> DataFrame:
-        """Return an empty frame with the columns that the sink gets. `frame` is that of the inputs."""
-        return self._sent(self._run().check(frame))
-
-    def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
-        """Start the streaming query. Raises StateMismatchError where the target is not the checkpoint's."""
-        if self.target.capabilities.resumable:
-            self.target.check_resumes(frame.sparkSession, self.checkpoint, "")
-        run = self._run()
-
-        def write(rows: DataFrame, batch: MicroBatch) -> None:
-            with run.batch(rows, batch.batch_id, self._watermarks(batch)) as changes:
-                reach("maintained")
-                self.target.write_batch(self._sent(changes), batch)
-                self.counts.add(batch.batch_id, {self.sink: changes.count()})
-                self.late.add(batch.batch_id, {self.sink: run.late_rows})
-
-        return micro_batch_query(frame, settings, write)
-
-    def _watermarks(self, batch: MicroBatch) -> Watermarks | None:
-        """Return the watermarks of a batch, where a stage waits for them."""
-        if not any(isinstance(stage, EventTimeStage) for stage in self.maintained.stages):
-            return None
-        sources = len(self.analysed.followed)
-        return batch_watermarks(batch.spark, batch.checkpoint, batch.batch_id, sources)
-
-    def _run(self) -> IncrementalRun:
-        return IncrementalRun(self.maintained, f"{self.checkpoint}/{FOLDER}", self.state_ttl_ms)
-
-    def _sent(self, changes: DataFrame) -> DataFrame:
-        """Return changes as the sink takes them."""
-        if not self.analysed.flow.kinds:
-            return self.shaped(changes.drop(ROW_KIND))
-        rows = self.shaped(changes)
-        # by their own key changes come in order; without one, those of a row of the target may not
-        if self.analysed.flow.key is None and self.target_key:
-            rows = by_key(rows, self.target_key)
-        return rows
-
-
-def run_bounded(maintained: IncrementalQuery, frame: DataFrame, workdir: Path) -> DataFrame:
-    """Run the stages once, from nothing, over all rows of a bounded query; `frame` is that of its inputs.
-
-    The result is kept in `workdir`, with ROW_KIND as last column.
-    """
-    folder = tempfile.mkdtemp(dir=workdir)
-    result = f"file:{folder}/result"
-    with IncrementalRun(maintained, f"file:{folder}/{FOLDER}").batch(frame, 0) as changes:
-        changes.write.parquet(result)
-        schema = changes.schema
-    return frame.sparkSession.read.schema(schema).parquet(result)
 
 
 # --- INSERT ---

@@ -25,7 +25,8 @@ from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery, TableScan
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import Analyzer, filled_columns
 from penstock.sql.plan.physical.frames import FrameBuilder
-from penstock.sql.plan.physical.insert import PlannedInsert, run_bounded, to_display_rows
+from penstock.sql.plan.physical.incremental import run_bounded
+from penstock.sql.plan.physical.insert import PlannedInsert, to_display_rows
 from penstock.sql.plan.query_location import (
     LocatedStatement,
     Unit,

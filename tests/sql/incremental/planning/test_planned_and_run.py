@@ -16,9 +16,11 @@ from sqlglot import exp
 
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.dialect import to_spark_query
+from penstock.sql.incremental.keyed.run import KeyedRun
 from penstock.sql.incremental.operators.query import IncrementalRun
 from penstock.sql.plan.placement.blocks import IncrementalPlan
 from penstock.sql.syntax.nodes import ScanTable
+from tests.sql.maintain.maintaining import batch_of, open_run
 from tests.sql.maintain.planned import plan
 
 Row = tuple[Any, ...]
@@ -149,16 +151,17 @@ def answer(query: str, rows: Mapping[str, Counter[Row]]) -> Counter[Row]:
         return Counter(connection.execute(query).fetchall())
 
 
-def check(spark: SparkSession, folder: Path, sql: str, *, batches: int) -> None:
+def check(spark: SparkSession, folder: Path, sql: str, *, batches: int, keyed: bool) -> None:
     """Run a query over random batches, one of them a second time, and compare after each."""
     query, tables = plan(sql), Tables(draw=random.Random(3))
     names = tuple(query.tables)
-    run = IncrementalRun(query.plan.maintained, f"file:{folder}")
+    run: IncrementalRun | KeyedRun | None = None
     given: Counter[Row] = Counter()
     for batch_id in range(batches):
         frame = feed(spark, query.plan, names, tables.batch(4))
+        run = run or open_run(frame, query.plan.maintained, f"file:{folder}", keyed=keyed)
         for attempt in range(2 if batch_id == 1 else 1):
-            with run.batch(frame, batch_id) as changes:
+            with batch_of(run, frame, batch_id) as changes:
                 found = [tuple(row) for row in changes.collect()]
             if attempt == 0:
                 for *row, kind in found:
@@ -168,14 +171,20 @@ def check(spark: SparkSession, folder: Path, sql: str, *, batches: int) -> None:
         assert min(given.values(), default=0) >= 0
 
 
+@pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("name", SOME)
-def test_the_changes_make_the_batch_answer(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_the_changes_make_the_batch_answer(
+    spark: SparkSession, tmp_path: Path, name: str, *, keyed: bool
+) -> None:
     """After every batch, and when one is run again: an operator of each kind."""
-    check(spark, tmp_path, QUERIES[name], batches=2)
+    check(spark, tmp_path, QUERIES[name], batches=2, keyed=keyed)
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("name", QUERIES)
-def test_so_do_those_of_every_query(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_so_do_those_of_every_query(
+    spark: SparkSession, tmp_path: Path, name: str, *, keyed: bool
+) -> None:
     """Over one batch more."""
-    check(spark, tmp_path, QUERIES[name], batches=3)
+    check(spark, tmp_path, QUERIES[name], batches=3, keyed=keyed)

@@ -22,7 +22,8 @@ def opened(spark: SparkSession, path: Path, ttl_ms: int = 0) -> StateTable:
     """An arrangement of rows (k, v) by k; a column has a name that parquet has not always taken."""
     from pyspark.sql import types as s
 
-    from penstock.sql.incremental.state.state_table import COUNT, StateLayout, StateTable
+    from penstock.sql.incremental.stages import COUNT
+    from penstock.sql.incremental.state.state_table import StateLayout, StateTable
 
     layout = StateLayout(
         dims=(s.StructField("k", s.IntegerType()), s.StructField("a v;", s.StringType())),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.sql.plan.physical.insert import MAX_BATCHES, SinkCounts
+from penstock.sql.plan.physical.incremental import MAX_BATCHES, SinkCounts
 
 
 def test_a_batch_that_is_run_again_counts_once() -> None:

@@ -1,0 +1,115 @@
+"""Aggregates for DuckDB: those whose result is Spark's to the bit, sums of DOUBLE in one order of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import types as at
+from sqlglot import exp
+
+from penstock.sql.dialect import to_text
+from penstock.sql.dialect.spark.types import INTEGERS, number_kind
+from penstock.sql.incremental.keyed.values import (
+    MOST_DIGITS,
+    SqlValue,
+    UntranslatableError,
+    cast_text,
+    is_nested,
+    normalized,
+    type_name,
+)
+
+
+def unknown(node: exp.Expr) -> UntranslatableError:
+    """Say that an expression is outside the set."""
+    return UntranslatableError(to_text(node))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateCall:
+    """An aggregate of one value; `order`: the columns by which all rows are in order, empty where none are."""
+
+    node: exp.Expr
+    argument: exp.Expr
+    value: SqlValue
+    word: str
+    condition: str
+    order: str
+
+    @property
+    def kind(self) -> pa.DataType:
+        """The type of the argument."""
+        assert self.value.type is not None, "checked"
+        return self.value.type
+
+
+_ADDED_DIGITS = 10
+"""Digits that Spark's SUM of a DECIMAL has more than its values."""
+
+
+def sum_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a sum of whole numbers or decimals that cannot leave 38 digits unseen.
+
+    Raises UntranslatableError.
+    """
+    if at.is_integer(kind):
+        return pa.int64()
+    if at.is_decimal128(kind) and kind.precision + _ADDED_DIGITS <= MOST_DIGITS:
+        return pa.decimal128(kind.precision + _ADDED_DIGITS, kind.scale)
+    raise UntranslatableError(f"a sum of values of the type {kind}")
+
+
+def _sum(call: AggregateCall) -> SqlValue:
+    if at.is_float64(call.kind):
+        return SqlValue(_sum_of_doubles(call), call.kind)
+    kind = sum_type(call.kind)
+    return SqlValue(cast_text(f"SUM({call.word}{call.value.sql}){call.condition}", kind), kind)
+
+
+def _sum_of_doubles(call: AggregateCall) -> str:
+    """One row after the other in one order, from 0 on, whatever batches and vectors they come in."""
+    if call.word:
+        order = call.value.sql
+    elif call.order:
+        order = call.order
+    else:
+        raise unknown(call.node)
+    value = normalized(call.value.sql, call.kind) if call.word else call.value.sql
+    listed = f"list({call.word}{value} ORDER BY {order if not call.word else value})"
+    there = f"FILTER (WHERE {call.value.sql} IS NOT NULL)"
+    if call.condition:
+        there = call.condition[:-1] + f" AND {call.value.sql} IS NOT NULL)"
+    return f"list_reduce({listed} {there}, lambda a, b: a + b, CAST(0 AS DOUBLE))"
+
+
+def _average(call: AggregateCall) -> SqlValue:
+    if at.is_float64(call.kind):
+        count = f"COUNT({call.word}{call.value.sql}){call.condition}"
+        return SqlValue(f"({_sum_of_doubles(call)} / nullif({count}, 0))", call.kind)
+    if not at.is_integer(call.kind) or number_kind(call.argument) not in INTEGERS:
+        raise unknown(call.node)
+    total = f"SUM({call.word}CAST({call.value.sql} AS DECIMAL(38, 0))){call.condition}"
+    count = f"nullif(COUNT({call.word}{call.value.sql}){call.condition}, 0)"
+    if at.is_int64(call.kind):
+        return SqlValue(f"CAST(CAST({total} AS HUGEINT) // {count} AS BIGINT)", call.kind)
+    quotient = f"trunc(CAST(CAST({total} AS HUGEINT) AS DOUBLE) / {count})"
+    return SqlValue(cast_text(quotient, call.kind), call.kind)
+
+
+def _extreme(call: AggregateCall) -> SqlValue:
+    if is_nested(call.kind):
+        raise unknown(call.node)
+    name = "MIN" if isinstance(call.node, exp.Min) else "MAX"
+    type_name(call.kind)
+    return SqlValue(f"{name}({call.value.sql}){call.condition}", call.kind)
+
+
+AGGREGATES: dict[type[exp.Expr], Callable[[AggregateCall], SqlValue]] = {
+    exp.Sum: _sum,
+    exp.Avg: _average,
+    exp.Min: _extreme,
+    exp.Max: _extreme,
+}
+"""Each writes a call of one argument."""

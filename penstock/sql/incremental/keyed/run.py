@@ -1,0 +1,394 @@
+"""Runs an incremental query by keyed operators: reading, stages and the sink's writing are one job of Spark.
+
+The frame of a batch is lazy: the changes of a stage's inputs go to the tasks of their buckets, which run its operator
+and write the files of its state; what they return is the input of later stages, and in the end of the sink. Tasks
+report their files to the driver, which makes them valid by a manifest once the sink has the batch. A batch that is
+replayed begins with the manifest of the batch before, whatever files an earlier attempt has left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import assert_never
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.accumulators import Accumulator, AccumulatorParam, AddingAccumulatorParam
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as s
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.connector.failpoints import reach
+from penstock.connector.spark.internals import observed_metric, unpersist_local_checkpoint
+from penstock.connector.spark.session import configured
+from penstock.connector.spark.sink.micro_batch import discard_batch
+from penstock.sql.incremental.keyed.choose import keyed_operator
+from penstock.sql.incremental.keyed.compaction import StateCompaction
+from penstock.sql.incremental.keyed.manifest import (
+    BucketId,
+    Manifests,
+    StateFile,
+    StateManifest,
+    damaged_state,
+)
+from penstock.sql.incremental.keyed.operator import (
+    KeyedBatch,
+    KeyedLayout,
+    KeyedOperator,
+    RunBySpark,
+)
+from penstock.sql.incremental.keyed.state_files import StateFiles
+from penstock.sql.incremental.keyed.task import (
+    BUCKET,
+    ORDER,
+    Reports,
+    StageTask,
+    TaskInput,
+    TaskReport,
+    rows_column,
+)
+from penstock.sql.incremental.stages import (
+    INPUT_INDEX,
+    Calc,
+    ChangelogNormalize,
+    IncrementalQuery,
+    OverAggregate,
+    RecomputeOperator,
+    Stage,
+    TemporalJoin,
+    WindowAggregate,
+    input_column,
+)
+from penstock.sql.incremental.state.batch import over_tables
+from penstock.sql.incremental.state.schemas import last_relation, schemas_of
+from penstock.sql.incremental.state.state_table import columns_of
+
+FOLDER = "keyed"
+"""Name of the folder in the checkpoint."""
+
+_COUNTED = "penstock_changes"
+
+_BUCKETS_PER_CORE = 2
+"""More than one: tasks of a large and of a small bucket share the cores evenly."""
+
+_SETTINGS = {
+    # adaptive execution runs each shuffle as a job of its own, and coalesces buckets
+    "spark.sql.adaptive.enabled": "false",
+    # an operator works on all changes of a bucket at once: large Arrow batches cost least
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedPlan:
+    """The operators of a query's stages by name, and the columns of all its relations without ROW_KIND."""
+
+    operators: Mapping[str, KeyedOperator]
+    schemas: Mapping[str, s.StructType] = field(repr=False)
+
+    @property
+    def layouts(self) -> Mapping[tuple[str, str], KeyedLayout]:
+        """The layouts of all states, by stage and input."""
+        return {
+            (stage, name): layout
+            for stage, operator in self.operators.items()
+            for name, layout in operator.layouts.items()
+        }
+
+
+def keyed_plan(
+    spark: SparkSession, maintained: IncrementalQuery, schema: s.StructType, time_to_live_ms: int
+) -> KeyedPlan | RunBySpark:
+    """Give each stage its operator, or the reason why the query does not run by keyed operators.
+
+    `schema` is that of the streaming query. Raises UnsupportedError for columns whose type cannot be stored, Spark's
+    AnalysisException for SQL that it refuses.
+    """
+    schemas = schemas_of(spark, maintained, schema)
+    arrow = {name: to_arrow_schema(found, timezone="UTC") for name, found in schemas.items()}
+    operators = {}
+    for stage in maintained.stages:
+        if isinstance(stage, Calc):
+            continue
+        operator = keyed_operator(stage, arrow, time_to_live_ms)
+        if isinstance(operator, RunBySpark):
+            return operator
+        operators[stage.name] = operator
+    if not operators:
+        return RunBySpark(reason="a query without state")
+    return KeyedPlan(operators=operators, schemas=schemas)
+
+
+class KeyedRun:
+    """An incremental query whose state is in `folder` (any Hadoop path).
+
+    One for each start of the query. For the thread that runs Spark's batches.
+    """
+
+    def __init__(self, maintained: IncrementalQuery, plan: KeyedPlan, folder: str) -> None:
+        self._maintained = maintained
+        self._plan = plan
+        self._folder = folder.rstrip("/")
+        self._reports: Accumulator[Reports] | None = None
+        self._newest: StateManifest | None = None
+        self._compaction: StateCompaction | None = None
+        self.late_rows = 0
+        """None: no operator waits for a watermark."""
+        self.rows = 0
+        """The number of changes of the last batch."""
+
+    @contextmanager
+    def batch(self, frame: DataFrame, batch_id: int, now_ms: int) -> Iterator[DataFrame]:
+        """Return the changes of a batch, ROW_KIND last, which the first action over them computes.
+
+        `now_ms` is the time of the batch, the same on a replay. `frame` is read once; within a partition the rows of a
+        key come in order. When the block ends the state of the batch becomes valid; until then the one before is.
+
+        Raises StateMismatchError where a file of the state is missing or damaged.
+        """
+        spark = frame.sparkSession
+        manifests = Manifests(spark, self._folder)
+        files = StateFiles(location=self._folder)
+        before = self._before(spark, manifests, batch_id)
+        if self._reports is None:
+            nothing: Reports = ()
+            # tuples have + and no __iadd__, which mypy asks for
+            joined: AccumulatorParam[Reports] = AddingAccumulatorParam(nothing)  # type: ignore[type-var]
+            self._reports = spark.sparkContext.accumulator(nothing, joined)
+        if self._compaction is None:
+            self._compaction = StateCompaction(files, manifests, self._plan.layouts)
+        compaction = self._compaction
+        self._reports.value = ()
+        job = _Job(
+            maintained=self._maintained,
+            plan=self._plan,
+            batch=KeyedBatch(batch_id=batch_id, now_ms=now_ms),
+            before=before,
+            files=files,
+            reports=self._reports,
+        )
+        with configured(spark, _SETTINGS):
+            counted = job.build(frame).observe(_COUNTED, F.count(F.lit(1)).alias("rows"))
+            # a sink may read it twice, and what it has read must not change
+            result = job.hold(counted)
+        try:
+            yield result
+            written = self._complete(result, job, batch_id)
+            reach("state-sent")
+            self.rows = observed_metric(counted, _COUNTED)
+            self._newest = compaction.taken(before.with_batch(batch_id, written), now_ms)
+            manifests.write(self._newest)
+            compaction.consider(self._newest, now_ms)
+        finally:
+            job.release()
+
+    def _before(self, spark: SparkSession, manifests: Manifests, batch_id: int) -> StateManifest:
+        """Return the state before a batch."""
+        if batch_id == 0:
+            return StateManifest(
+                state_id=uuid4().hex,
+                buckets=_BUCKETS_PER_CORE * spark.sparkContext.defaultParallelism,
+                batch_id=-1,
+            )
+        if self._newest is not None and self._newest.batch_id == batch_id - 1:
+            return self._newest
+        found = manifests.read(batch_id - 1)
+        if found is None:
+            raise damaged_state(
+                f"{self._folder}, the manifest of batch {batch_id - 1},", "is missing"
+            )
+        return found
+
+    def _complete(self, result: DataFrame, job: _Job, batch_id: int) -> dict[BucketId, StateFile]:
+        """Return the files of all tasks; those that a sink has not run are run now.
+
+        It has not where it has the batch already, or reads a part of the rows.
+        """
+        if not job.is_complete(self._reports_of(batch_id)):
+            discard_batch(result)
+        found = self._reports_of(batch_id)
+        assert job.is_complete(found), "each task of a job has reported"
+        return {bucket: file for report in found for bucket, file in report.files.items()}
+
+    def _reports_of(self, batch_id: int) -> list[TaskReport]:
+        """Return the reports of a batch: a task of an earlier one may end late."""
+        assert self._reports is not None, "made for the batch"
+        return [report for report in self._reports.value if report.batch_id == batch_id]
+
+
+# --- the job of a batch ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """Builds the frame of a batch: nothing is computed."""
+
+    maintained: IncrementalQuery
+    plan: KeyedPlan
+    batch: KeyedBatch
+    before: StateManifest
+    files: StateFiles
+    reports: Accumulator[Reports]
+    held: list[DataFrame] = field(default_factory=list)
+
+    def build(self, frame: DataFrame) -> DataFrame:
+        """Return the changes of the query's result, ROW_KIND last."""
+        readers = self._readers()
+        feeds = {feed.name for feed in self.maintained.feeds}
+        if sum(number for name, number in readers.items() if name in feeds) > 1:
+            frame = self.hold(frame)
+        found = {feed.name: self._feed(frame, n) for n, feed in enumerate(self.maintained.feeds)}
+        for stage in self.maintained.stages:
+            changes = (
+                self._calc(stage, found) if isinstance(stage, Calc) else self._keyed(stage, found)
+            )
+            found[stage.name] = self.hold(changes) if readers[stage.name] > 1 else changes
+        # a sink may read it twice, and what it has read must not change
+        return self.hold(
+            found[last_relation(self.maintained)].select(
+                *columns_of((*self.maintained.columns, ROW_KIND))
+            )
+        )
+
+    def is_complete(self, reports: Sequence[TaskReport]) -> bool:
+        """Return whether every task has reported."""
+        tasks = {(report.stage, report.partition) for report in reports}
+        done = Counter(stage for stage, _ in tasks)
+        return all(
+            done[name] == self._tasks(operator) for name, operator in self.plan.operators.items()
+        )
+
+    def release(self) -> None:
+        """Release what is held."""
+        for frame in self.held:
+            unpersist_local_checkpoint(frame)
+        self.held.clear()
+
+    def _readers(self) -> Counter[str]:
+        """Count the stages that read each relation."""
+        return Counter(name for stage in self.maintained.stages for name in _inputs_of(stage))
+
+    def hold(self, frame: DataFrame) -> DataFrame:
+        """Keep the rows of a frame when they are computed first, within the same job."""
+        held = frame.localCheckpoint(eager=False)
+        self.held.append(held)
+        return held
+
+    def _feed(self, rows: DataFrame, index: int) -> DataFrame:
+        """Return the rows of an input, with ROW_KIND where it has changes."""
+        if len(self.maintained.feeds) > 1:
+            rows = rows.where(F.col(INPUT_INDEX) == F.lit(index))
+        return rows.select(f"{input_column(index)}.*")
+
+    def _changes(self, name: str, found: Mapping[str, DataFrame]) -> DataFrame:
+        """Return a relation as a Calc reads it, ROW_KIND last."""
+        if not self._inserts(name):
+            return found[name]
+        return found[name].withColumn(ROW_KIND, F.lit(0).cast("tinyint"))
+
+    def _inserts(self, name: str) -> bool:
+        return any(
+            feed.name == name and feed.changes is ChangelogMode.INSERT_ONLY
+            for feed in self.maintained.feeds
+        )
+
+    def _calc(self, stage: Calc, found: Mapping[str, DataFrame]) -> DataFrame:
+        tables = {name: self._changes(name, found) for name in stage.inputs}
+        first = next(iter(found.values()))
+        result = over_tables(first.sparkSession, stage.query, tables)
+        kind = F.col(ROW_KIND).cast("tinyint").alias(ROW_KIND)
+        return result.select(*columns_of(self.plan.schemas[stage.name].names), kind)
+
+    def _keyed(self, stage: Stage, found: Mapping[str, DataFrame]) -> DataFrame:
+        operator = self.plan.operators[stage.name]
+        names = _inputs_of(stage)
+        tagged = [self._tagged(n, names, found, operator) for n in range(len(names))]
+        rows = tagged[0]
+        for more in tagged[1:]:
+            rows = rows.unionAll(more)
+        rows = rows.repartitionById(self._tasks(operator), F.col(BUCKET))
+        result = s.StructType(
+            [*self.plan.schemas[stage.name].fields, s.StructField(ROW_KIND, s.ByteType())]
+        )
+        task = StageTask(
+            stage=stage.name,
+            operator=operator,
+            inputs=tuple(
+                TaskInput(name=name, schema=self._arrow(name), inserts=self._inserts(name))
+                for name in names
+            ),
+            result=to_arrow_schema(result, timezone="UTC"),
+            batch=self.batch,
+            files=self.files,
+            state_id=self.before.state_id,
+            states={
+                bucket: files
+                for bucket, files in self.before.files.items()
+                if bucket.stage == stage.name
+            },
+            reports=self.reports,
+        )
+        return rows.mapInArrow(task, result)
+
+    def _tagged(
+        self,
+        index: int,
+        names: tuple[str, ...],
+        found: Mapping[str, DataFrame],
+        operator: KeyedOperator,
+    ) -> DataFrame:
+        """Return the changes of an input as the rows of tasks."""
+        name = names[index]
+        rows = found[name]
+        layout = operator.layouts[name]
+        bucket = F.lit(0)
+        if layout.key:
+            values = [
+                column.cast("bigint") if pa.types.is_integer(kind) else column
+                for column, kind in zip(columns_of(layout.key), layout.key_types, strict=True)
+            ]
+            bucket = F.pmod(F.hash(*values), F.lit(self.before.buckets)).cast("int")
+        order = (
+            F.monotonically_increasing_id() if name in operator.ordered else F.lit(0).cast("bigint")
+        )
+        structs = [
+            F.struct(*columns_of(rows.columns))
+            if n == index
+            else F.lit(None).cast(s.StructType(found[other].schema.fields))
+            for n, other in enumerate(names)
+        ]
+        return rows.select(
+            bucket.alias(BUCKET),
+            order.alias(ORDER),
+            *(struct.alias(rows_column(n)) for n, struct in enumerate(structs)),
+        )
+
+    def _arrow(self, name: str) -> pa.Schema:
+        return to_arrow_schema(self.plan.schemas[name], timezone="UTC")
+
+    def _tasks(self, operator: KeyedOperator) -> int:
+        """Return the number of buckets: one, where everything depends on everything."""
+        keys = [layout.key for layout in operator.layouts.values()]
+        return self.before.buckets if all(keys) else 1
+
+
+def _inputs_of(stage: Stage) -> tuple[str, ...]:
+    """Return the relations that a stage reads."""
+    match stage:
+        case ChangelogNormalize():
+            return (stage.input,)
+        case Calc():
+            return stage.inputs
+        case RecomputeOperator():
+            return tuple(stage_input.name for stage_input in stage.inputs)
+        case OverAggregate() | WindowAggregate():
+            return (stage.rows,)
+        case TemporalJoin():
+            return (stage.rows, stage.versions)
+        case _:
+            assert_never(stage)

@@ -1,0 +1,173 @@
+# ruff: noqa: S608  this module writes SQL of positions and names that it gives
+"""Tables of a bucket's rows in DuckDB, where keyed operators compute: columns are c0, c1, ... by position.
+
+Also what operators have in common: stored rows added up, and the difference of two results.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+import duckdb
+import pyarrow as pa
+
+from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout
+from penstock.sql.incremental.keyed.values import cast_text, storage_type
+
+MEMORY = "1GB"
+"""What DuckDB takes of a worker's memory before it spills."""
+
+
+class BucketTables:
+    """Tables of one run of an operator, in the process's DuckDB; they are gone when the block ends."""
+
+    _connection: tuple[int, duckdb.DuckDBPyConnection] | None = None
+
+    def __init__(self) -> None:
+        self._tables: list[str] = []
+        self._registered: list[str] = []
+        known = BucketTables._connection
+        if known is None or known[0] != os.getpid():
+            settings: dict[str, str | bool | int | float | list[str]] = {
+                "threads": 1,
+                "memory_limit": MEMORY,
+                "temp_directory": _spill_folder(),
+            }
+            known = (os.getpid(), duckdb.connect(config=settings))
+            BucketTables._connection = known
+        self._duckdb = known[1]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in self._tables:
+            self._duckdb.execute(f"DROP TABLE IF EXISTS {name}")
+        for name in self._registered:
+            self._duckdb.unregister(name)
+
+    def give(self, name: str, rows: pa.Table) -> None:
+        """Make rows of Arrow a table; times are those of UTC."""
+        columns = [column.cast(storage_type(column.type)) for column in rows.columns]
+        names = [f"c{n}" for n in range(len(columns))]
+        if not columns:
+            columns, names = [pa.nulls(rows.num_rows)], ["none"]
+        self._duckdb.register(name, pa.Table.from_arrays(columns, names=names))
+        self._registered.append(name)
+
+    def create(self, name: str, query: str) -> None:
+        """Make a table of the rows of a query."""
+        self._tables.append(name)
+        self._duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
+
+    def rows(self, query: str) -> pa.Table:
+        """Return the rows of a query."""
+        return self._duckdb.sql(query).to_arrow_table()
+
+    def value(self, query: str) -> int | None:
+        """Return the only value of a query."""
+        ((found,),) = self._duckdb.execute(query).fetchall()
+        value: int | None = found
+        return value
+
+
+def local_folder() -> Path:
+    """Return a folder of the executor that Spark removes with it; outside of one, that of temporary files."""
+    folders = os.environ.get("SPARK_LOCAL_DIRS") or tempfile.gettempdir()
+    return Path(folders.split(",")[0])
+
+
+def _spill_folder() -> str:
+    return str(local_folder() / f"penstock-spill-{os.getpid()}")
+
+
+def typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the rows of DuckDB in the types of `schema`, by position."""
+    columns = [
+        column.cast(storage_type(of.type)).cast(of.type)
+        for column, of in zip(rows.columns, schema, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Write a list of columns."""
+    return ", ".join(texts)
+
+
+# --- stored rows, and results ---
+
+
+def positional(layout: KeyedLayout) -> pa.Schema:
+    """Return the columns of stored rows as c0, c1, ..., as they are in files and caches: times in UTC."""
+    return pa.schema(
+        [pa.field(f"c{n}", storage_type(of.type)) for n, of in enumerate(layout.schema)]
+    )
+
+
+def folded(table: str, layout: KeyedLayout, batch: KeyedBatch) -> str:
+    """Write the stored rows added up: `dims`, s0, s1, ..., their `time`, and whether they are `alive`."""
+    dims = [f"c{n}" for n in range(len(layout.dims))]
+    values = list(enumerate(layout.values))
+    sums = [total(f"c{len(dims) + n}", of.type, f"s{n}") for n, of in values]
+    newest = f"MAX(c{len(dims) + len(values)}) AS time"
+    groups = f"GROUP BY {listed(dims)}" if dims else ""
+    rows = f"SELECT {listed([*dims, *sums, newest])} FROM {table} {groups}"
+    alive = f"s{len(values) - 1} > 0"
+    if layout.time_to_live_ms:
+        if not layout.by_row and set(layout.key) != set(layout.names):
+            key = [f"c{layout.names.index(name)}" for name in layout.key]
+            over = f"OVER ({'PARTITION BY ' + listed(key) if key else ''})"
+            rows = f"SELECT * REPLACE (MAX(time) {over} AS time) FROM ({rows})"
+        alive += f" AND time > {batch.now_ms - layout.time_to_live_ms}"
+    return f"SELECT *, coalesce({alive}, FALSE) AS alive FROM ({rows})"
+
+
+def total(column: str, kind: pa.DataType, name: str) -> str:
+    """Write a sum in the type of its addends; 0 of none."""
+    return f"{cast_text(f'coalesce(SUM({column}), 0)', kind)} AS {name}"
+
+
+def difference(
+    tables: BucketTables,
+    result: Sequence[pa.Field],
+    key: Sequence[int] | None,
+    *,
+    inserts_only: bool,
+    unchanged: bool,
+) -> pa.Table:
+    """Return the changes from the rows of the table `results` with the sign -1 to those with 1, ROW_KIND last.
+
+    `key` are the places of the columns that identify a row: one that is there before and after emits -U and +U, in
+    this order; without a key deletions come first. `unchanged`: also of rows that stay the same.
+    """
+    columns = [f"c{n}" for n in range(len(result))]
+    rows = f"SELECT {listed([*columns, 'sign'])} FROM results"
+    if not unchanged:
+        rows = (
+            f"SELECT {listed([*columns, 'SUM(sign)::BIGINT AS sign'])} FROM results "
+            "GROUP BY ALL HAVING SUM(sign) <> 0"
+        )
+    if key is None or inserts_only:
+        updated, order = "FALSE", ["sign", *columns]
+    else:
+        names = [f"c{n}" for n in key]
+        over = f"OVER ({'PARTITION BY ' + listed(names) if names else ''})"
+        updated = f"MIN(sign) {over} < 0 AND MAX(sign) {over} > 0"
+        order = [*names, "sign", *columns]
+    kind = (
+        f"CASE WHEN sign > 0 AND updated THEN {int(RowKind.UPDATE_AFTER)} "
+        f"WHEN sign > 0 THEN {int(RowKind.INSERT)} "
+        f"WHEN updated THEN {int(RowKind.UPDATE_BEFORE)} ELSE {int(RowKind.DELETE)} END::TINYINT"
+    )
+    found = tables.rows(
+        f"SELECT {listed([*columns, kind])} FROM "
+        f"(SELECT *, {updated} AS updated, unnest(range(abs(sign))) AS copy FROM ({rows})) "
+        f"ORDER BY {listed(order)}"
+    )
+    return typed(found, pa.schema([*result, pa.field(ROW_KIND, pa.int8())]))

@@ -1,0 +1,200 @@
+"""An INSERT of an incremental query: its run, by keyed operators or by stages that compute changed keys anew.
+
+Also the count of a sink's rows, each batch once.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import assert_never
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.catalog.errors import StateMismatchError
+from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.connector.contract import MicroBatch, Sink, SinkSettings
+from penstock.connector.failpoints import reach
+from penstock.connector.spark.hadoop_files import list_names
+from penstock.connector.spark.sink.micro_batch import micro_batch_query
+from penstock.sql.checkpoint.directory import batch_time_ms, batch_watermarks
+from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
+from penstock.sql.checkpoint.watermarks import Watermarks
+from penstock.sql.incremental.keyed.operator import RunBySpark
+from penstock.sql.incremental.keyed.run import FOLDER as KEYED
+from penstock.sql.incremental.keyed.run import KeyedRun, keyed_plan
+from penstock.sql.incremental.operators.query import FOLDER, IncrementalRun
+from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
+from penstock.sql.incremental.state.schemas import empty_changes
+from penstock.sql.plan.analysed import AnalysedQuery
+
+log = logging.getLogger(__name__)
+
+MAX_BATCHES = 1_000
+"""Batches that are kept apart: only the last can be replayed, and no reader is so far behind."""
+
+
+class SinkCounts:
+    """Rows by sink and batch. Written by the thread that runs batches, read from any."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._batches: dict[int, Mapping[str, int]] = {}
+        self._before: dict[str, int] = {}
+
+    def add(self, batch_id: int, rows: Mapping[str, int]) -> None:
+        """Add the counts of a batch, replacing those of an earlier run of it."""
+        with self._lock:
+            self._batches[batch_id] = dict(rows)
+            while len(self._batches) > MAX_BATCHES:
+                oldest = self._batches.pop(min(self._batches))
+                self._before = _sum(self._before, oldest)
+
+    def of(self, batch_id: int) -> Mapping[str, int]:
+        """Return the counts of a batch; empty for one that was not counted."""
+        with self._lock:
+            return self._batches.get(batch_id, {})
+
+    def total(self) -> Mapping[str, int]:
+        """Return the sums over all batches."""
+        with self._lock:
+            total = self._before
+            for rows in self._batches.values():
+                total = _sum(total, rows)
+            return total
+
+
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncrementalInsert:
+    """An INSERT of an incremental query; its state is in `checkpoint`, with a time to live (0: none).
+
+    `shaped` names and types rows as the target's, `target_key` is its PRIMARY KEY. `counts` are the rows sent, `late`
+    those dropped, under the name `sink`.
+    """
+
+    analysed: AnalysedQuery
+    maintained: IncrementalQuery
+    checkpoint: str
+    state_ttl_ms: int
+    shaped: Callable[[DataFrame], DataFrame]
+    target: Sink
+    target_key: tuple[str, ...]
+    sink: str
+    counts: SinkCounts = field(compare=False, repr=False)
+    late: SinkCounts = field(compare=False, repr=False)
+
+    def columns_of(self, frame: DataFrame) -> DataFrame:
+        """Return an empty frame with the columns that the sink gets. `frame` is that of the inputs."""
+        return self._sent(empty_changes(self.maintained, frame))
+
+    def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
+        """Start the streaming query. Raises StateMismatchError where the target is not the checkpoint's."""
+        if self.target.capabilities.resumable:
+            self.target.check_resumes(frame.sparkSession, self.checkpoint, "")
+        run = self._run(frame)
+
+        def write(rows: DataFrame, batch: MicroBatch) -> None:
+            with self._changes(run, rows, batch) as changes:
+                reach("maintained")
+                self.target.write_batch(self._sent(changes), batch)
+            self.counts.add(batch.batch_id, {self.sink: run.rows})
+            self.late.add(batch.batch_id, {self.sink: run.late_rows})
+
+        return micro_batch_query(frame, settings, write)
+
+    def _run(self, frame: DataFrame) -> IncrementalRun | KeyedRun:
+        """Return the run by keyed operators, or what computes changed keys anew where a stage has none.
+
+        Also where the checkpoint is of that one. Raises StateMismatchError where it needs an operator that this plan
+        does not have.
+        """
+        spark = frame.sparkSession
+        recomputed, keyed = f"{self.checkpoint}/{FOLDER}", f"{self.checkpoint}/{KEYED}"
+        plan = keyed_plan(spark, self.maintained, frame.schema, self.state_ttl_ms)
+        if isinstance(plan, RunBySpark):
+            if list_names(spark, keyed):
+                raise StateMismatchError(
+                    f"the checkpoint {self.checkpoint} holds the state of keyed operators, and this query does not "
+                    f"run by them because of {plan.reason}",
+                    hint="; or ".join(START_OVER_HINTS),
+                )
+            log.info("%s: several jobs a batch, as Spark computes %s", self.sink, plan.reason)
+            return IncrementalRun(self.maintained, recomputed, self.state_ttl_ms)
+        if list_names(spark, recomputed):
+            log.info("%s: several jobs a batch, as the checkpoint began so", self.sink)
+            return IncrementalRun(self.maintained, recomputed, self.state_ttl_ms)
+        log.info("%s: keyed operators, one job a batch", self.sink)
+        return KeyedRun(self.maintained, plan, keyed)
+
+    def _changes(
+        self, run: IncrementalRun | KeyedRun, rows: DataFrame, batch: MicroBatch
+    ) -> AbstractContextManager[DataFrame]:
+        match run:
+            case IncrementalRun():
+                return run.batch(rows, batch.batch_id, self._watermarks(batch))
+            case KeyedRun():
+                now_ms = batch_time_ms(batch.spark, batch.checkpoint, batch.batch_id)
+                return run.batch(rows, batch.batch_id, now_ms)
+            case _:
+                assert_never(run)
+
+    def _watermarks(self, batch: MicroBatch) -> Watermarks | None:
+        """Return the watermarks of a batch, where a stage waits for them."""
+        if not any(isinstance(stage, EventTimeStage) for stage in self.maintained.stages):
+            return None
+        sources = len(self.analysed.followed)
+        return batch_watermarks(batch.spark, batch.checkpoint, batch.batch_id, sources)
+
+    def _sent(self, changes: DataFrame) -> DataFrame:
+        """Return changes as the sink takes them."""
+        if not self.analysed.flow.kinds:
+            return self.shaped(changes.drop(ROW_KIND))
+        rows = self.shaped(changes)
+        # by their own key changes come in order; without one, those of a row of the target may not
+        if self.analysed.flow.key is None and self.target_key:
+            rows = by_key(rows, self.target_key)
+        return rows
+
+
+def run_bounded(maintained: IncrementalQuery, frame: DataFrame, workdir: Path) -> DataFrame:
+    """Run the stages once, from nothing, over all rows of a bounded query; `frame` is that of its inputs.
+
+    The result is kept in `workdir`, with ROW_KIND as last column.
+    """
+    folder = tempfile.mkdtemp(dir=workdir)
+    result = f"file:{folder}/result"
+    with _bounded_batch(maintained, frame, f"file:{folder}") as changes:
+        changes.write.parquet(result)
+        schema = changes.schema
+    return frame.sparkSession.read.schema(schema).parquet(result)
+
+
+def _bounded_batch(
+    maintained: IncrementalQuery, frame: DataFrame, folder: str
+) -> AbstractContextManager[DataFrame]:
+    plan = keyed_plan(frame.sparkSession, maintained, frame.schema, 0)
+    if isinstance(plan, RunBySpark):
+        return IncrementalRun(maintained, f"{folder}/{FOLDER}").batch(frame, 0)
+    # without a time to live nothing depends on the time
+    return KeyedRun(maintained, plan, f"{folder}/{KEYED}").batch(frame, 0, now_ms=0)
+
+
+def by_key(frame: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Bring the changes of each key together, deletions before insertions.
+
+    For changes that are the difference of two results, in which a key has one row at most.
+    """
+    comes = F.col(ROW_KIND).isin(int(RowKind.INSERT), int(RowKind.UPDATE_AFTER))
+    columns = [F.col(f"`{name}`") for name in key]
+    return frame.repartition(*columns).sortWithinPartitions(*columns, comes)
