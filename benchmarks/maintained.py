@@ -22,7 +22,11 @@ from sqlglot import exp, parse_one
 
 from benchmarks.contestants import SPARK_CONF
 from benchmarks.machine import describe_machine, machine
+from penstock.sql.checkpoint.directory import batch_time_ms
 from penstock.sql.dialect.flink.dialect import Flink
+from penstock.sql.incremental.keyed.operator import RunBySpark
+from penstock.sql.incremental.keyed.run import FOLDER as KEYED
+from penstock.sql.incremental.keyed.run import KeyedRun, keyed_plan
 from penstock.sql.incremental.operators.query import FOLDER, IncrementalRun
 from penstock.sql.incremental.stages import (
     INPUT_INDEX,
@@ -40,7 +44,8 @@ from penstock.sql.spark_process.spark_session import start_spark
 RESULTS = Path(__file__).resolve().parent / "results"
 STRIDE = 7_368_787
 """A prime: multiples of it visit every key once, in no order."""
-WAYS = ("update mode", "maintained, sums", "maintained, rows")
+WAYS = ("update mode", "anew, sums", "anew, rows", "keyed, sums", "keyed, rows")
+"""Spark's own operator; stages that compute changed keys anew by jobs of Spark; keyed operators in one job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,13 +123,13 @@ def run(spark: SparkSession, folder: Path, number: int, rounds: int) -> list[int
         frame = rows.groupBy("k").agg({"v": "sum", "*": "count"})
         writer = frame.writeStream.outputMode("update").foreachBatch(drop)
     else:
-        query = sums() if number == 1 else kept()
+        query = sums() if WAYS[number].endswith("sums") else kept()
         tagged = rows.selectExpr(
             f"0 AS {INPUT_INDEX}",
             f"current_timestamp() AS {INPUT_TIME}",
             f"struct(*) AS {input_column(0)}",
         )
-        writer = tagged.writeStream.foreachBatch(through(query, f"{checkpoint}/{FOLDER}"))
+        writer = tagged.writeStream.foreachBatch(through(query, checkpoint, keyed=number > 2))
     started = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     started.awaitTermination()
     taken = [int(one["durationMs"]["addBatch"]) for one in started.recentProgress]
@@ -137,15 +142,30 @@ def drop(frame: DataFrame, _: int) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def through(query: IncrementalQuery, folder: str) -> Callable[[DataFrame, int], None]:
+def through(
+    query: IncrementalQuery, checkpoint: str, *, keyed: bool
+) -> Callable[[DataFrame, int], None]:
     """A function for foreachBatch that maintains `query`."""
-    maintaining = IncrementalRun(query, folder)
+    if not keyed:
+        anew = IncrementalRun(query, f"{checkpoint}/{FOLDER}")
 
-    def write(frame: DataFrame, batch_id: int) -> None:
-        with maintaining.batch(frame, batch_id) as changes:
+        def write(frame: DataFrame, batch_id: int) -> None:
+            with anew.batch(frame, batch_id) as changes:
+                drop(changes, batch_id)
+
+        return write
+    runs: list[KeyedRun] = []
+
+    def write_keyed(frame: DataFrame, batch_id: int) -> None:
+        if not runs:
+            plan = keyed_plan(frame.sparkSession, query, frame.schema, 0)
+            assert not isinstance(plan, RunBySpark), plan
+            runs.append(KeyedRun(query, plan, f"{checkpoint}/{KEYED}"))
+        now_ms = batch_time_ms(frame.sparkSession, checkpoint, batch_id)
+        with runs[0].batch(frame, batch_id, now_ms) as changes:
             drop(changes, batch_id)
 
-    return write
+    return write_keyed
 
 
 def sums() -> IncrementalQuery:
