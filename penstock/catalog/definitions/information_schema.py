@@ -140,6 +140,22 @@ _TABLES: dict[str, tuple[str, _Columns]] = {
             ("problem", _TEXT, "what is wrong with a damaged one"),
         ),
     ),
+    "operator_states": (
+        "what keyed operators keep in the checkpoints of the project's folder",
+        (
+            ("pipeline_name", _NAME, "name of the pipeline, as in the path"),
+            ("sink_name", _NAME, "what it writes into, as in the path"),
+            ("operator_name", _NAME, "the operator, as EXPLAIN names it: [stage NAME]"),
+            ("input_name", _NAME, "the input of the operator whose rows these are"),
+            ("batch", t.BigIntType(), "the batch that the state is as of, from 0"),
+            ("buckets", t.IntType(), "buckets of keys that have rows"),
+            ("row_count", t.BigIntType(), "rows in files; one that changed may be in several"),
+            ("largest_bucket", t.BigIntType(), "rows of the bucket that has most"),
+            ("size_bytes", t.BigIntType(), "bytes of the files"),
+            ("files", t.BigIntType(), "number of files"),
+            ("checkpoint_path", _NAME, "the folder of the checkpoint"),
+        ),
+    ),
 }
 
 

@@ -5,7 +5,7 @@ The directory is the project's `execution.checkpointing.dir`; one that is a URL 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,11 @@ from penstock.connector.source.state import SourceState
 from penstock.connector.urls import is_url
 from penstock.sql.checkpoint.identity import read_identity
 from penstock.sql.checkpoint.reader import OFFSETS, LocalFiles, SavedCheckpoint, read_checkpoint
+from penstock.sql.incremental.keyed.manifest import (
+    OperatorStateSize,
+    newest_manifest,
+    state_sizes,
+)
 from penstock.sql.script.project import find_project
 from penstock.sql.settings import CHECKPOINT_DIR
 
@@ -56,6 +61,14 @@ class CheckpointFolder:
             planned_ms=files.written_ms(f"{OFFSETS}/{saved.planned}"),
             watermark_ms=_watermark(saved),
         )
+
+    def operator_states(self) -> Sequence[OperatorStateSize]:
+        """Read how much keyed operators keep; nothing where that cannot be read, which a `look` tells."""
+        try:
+            manifest = newest_manifest(LocalFiles(location=self.path))
+        except StateMismatchError:
+            return ()
+        return () if manifest is None else state_sizes(manifest)
 
 
 def checkpoint_folders(project: Path) -> Iterator[CheckpointFolder]:

@@ -306,6 +306,24 @@ def _checkpoint(folder: CheckpointFolder) -> Row:
     )
 
 
+def _operator_states(scope: _Scope) -> Iterator[Row]:
+    for folder in checkpoint_folders(scope.project):
+        for state in folder.operator_states():
+            yield (
+                folder.pipeline,
+                folder.sink,
+                state.stage,
+                state.input,
+                state.batch_id,
+                state.buckets,
+                state.rows,
+                state.largest_bucket,
+                state.bytes,
+                state.files,
+                folder.path,
+            )
+
+
 # --- values ---
 
 
@@ -331,4 +349,5 @@ _MAKERS: dict[str, Callable[[_Scope], Iterator[Row]]] = {
     "functions": _functions,
     "pipelines": _pipelines,
     "checkpoints": _checkpoints,
+    "operator_states": _operator_states,
 }

@@ -348,7 +348,9 @@ class Publishing(StrEnum):
 
 _INFORMATION: Mapping[Publishing | None, frozenset[str]] = {
     Publishing.SESSION: frozenset(),
-    Publishing.TABLES: frozenset({"options", "functions", "pipelines", "checkpoints"}),
+    Publishing.TABLES: frozenset(
+        {"options", "functions", "pipelines", "checkpoints", "operator_states"}
+    ),
 }
 """The tables of `information_schema` that are not published, where it is published at all."""
 

@@ -21,6 +21,7 @@ from penstock.connector.source.state import SourceState, SplitState, encode_stat
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.execution.context import open_names
+from penstock.sql.incremental.keyed.manifest import BucketId, StateFile, StateManifest
 from penstock.sql.information_schema.rows import information_rows
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.script.splitter import split
@@ -193,6 +194,44 @@ def test_checkpoints_of_the_project_say_where_they_are(names: Namespace, project
     }
     assert broken["status"] == "DAMAGED"
     assert "penstock-query.json" in broken["problem"]
+
+
+def test_states_of_operators_tell_their_size_and_the_largest_bucket(
+    names: Namespace, project: Path
+) -> None:
+    """As of the newest manifest; a damaged one has no rows, and the checkpoint is looked at elsewhere."""
+    base = project / ".penstock" / "checkpoints" / "job"
+    for sink in ("copies", "broken"):
+        checkpoint(base / sink, batches=2, watermark_ms=0)
+        (base / sink / "keyed" / "manifests").mkdir(parents=True)
+    manifest = StateManifest(state_id="id", buckets=4, batch_id=0)
+    for batch in range(2):
+        written = {
+            BucketId(stage="group_1", input="orders", bucket=n): StateFile(
+                name=f"{batch}-{n}", first=batch, last=batch, rows=10 * n + 1, bytes=100
+            )
+            for n in range(3)
+        }
+        manifest = manifest.with_batch(batch, written)
+        text = manifest.to_text()
+        (base / "copies" / "keyed" / "manifests" / f"{batch}.json").write_text(text)
+    (base / "broken" / "keyed" / "manifests" / "1.json").write_text("{")
+
+    assert rows(names, project, "operator_states") == [
+        {
+            "pipeline_name": "job",
+            "sink_name": "copies",
+            "operator_name": "group_1",
+            "input_name": "orders",
+            "batch": 1,
+            "buckets": 3,
+            "row_count": 66,
+            "largest_bucket": 42,
+            "size_bytes": 600,
+            "files": 6,
+            "checkpoint_path": str(base / "copies"),
+        }
+    ]
 
 
 def test_pipelines_are_those_that_run_and_those_with_a_checkpoint(

@@ -24,10 +24,10 @@ from penstock.sql.incremental.keyed.manifest import (
     RETAINED,
     BucketFiles,
     BucketId,
-    Manifests,
     StateFile,
     StateManifest,
 )
+from penstock.sql.incremental.keyed.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.state_files import StateFiles
 from penstock.sql.incremental.keyed.tables import positional

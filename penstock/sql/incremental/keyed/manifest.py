@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from penstock.catalog.errors import StateMismatchError
-from penstock.connector.spark.hadoop_files import delete, list_names, read_text, replace_text
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
+from penstock.sql.checkpoint.reader import CheckpointFiles
 
 VERSION = 1
 """Version of the format of manifests and state files."""
+
+FOLDER, MANIFESTS = "keyed", "manifests"
+"""The folder of keyed state in a checkpoint, and that of manifests in it."""
 
 RETAINED = 3
 """Manifests that stay: of the last batch, of the one that is run again after a failure, and one more."""
@@ -139,49 +140,36 @@ def _file(found: Sequence[Any]) -> StateFile:
     )
 
 
-class Manifests:
-    """The manifests of a folder of state. For the driver's thread."""
-
-    def __init__(self, spark: SparkSession, folder: str) -> None:
-        self._spark = spark
-        self._folder = folder
-
-    def read(self, batch_id: int) -> StateManifest | None:
-        """Read that of a batch; None where there is none. Raises StateMismatchError for one that cannot be read."""
-        text = read_text(self._spark, self._path(batch_id))
-        if text is None:
-            return None
-        try:
-            value = json.loads(text)
-            if value["version"] != VERSION:
-                raise StateMismatchError(
-                    f"{self._path(batch_id)} was written by another version of Penstock (state {value['version']!r})",
-                    hint="run that version; or " + "; or ".join(START_OVER_HINTS),
-                )
+def read_manifest(text: str, path: str) -> StateManifest:
+    """Read the text of a manifest. Raises StateMismatchError for one that cannot be read, or of another version."""
+    try:
+        value = json.loads(text)
+        version = value["version"]
+        if version == VERSION:
             return StateManifest.from_value(value)
-        except (ValueError, KeyError, TypeError) as error:
-            raise damaged_state(self._path(batch_id), "is damaged") from error
-
-    def write(self, manifest: StateManifest) -> None:
-        """Write a manifest, whole or not at all; it replaces the same of an earlier attempt."""
-        replace_text(self._spark, self._path(manifest.batch_id), manifest.to_text())
-
-    def forget(self, batch_id: int) -> None:
-        """Remove a manifest."""
-        delete(self._spark, self._path(batch_id))
-
-    def batches(self) -> Sequence[int]:
-        """List the batches that have one."""
-        names = (
-            name.partition(".") for name in list_names(self._spark, f"{self._folder}/{_MANIFESTS}")
-        )
-        return sorted(int(stem) for stem, _, end in names if end == "json" and stem.isdecimal())
-
-    def _path(self, batch_id: int) -> str:
-        return f"{self._folder}/{_MANIFESTS}/{batch_id}.json"
+    except (ValueError, KeyError, TypeError) as error:
+        raise damaged_state(path, "is damaged") from error
+    raise StateMismatchError(
+        f"{path} was written by another version of Penstock (state {version!r})",
+        hint="run that version; or " + "; or ".join(START_OVER_HINTS),
+    )
 
 
-_MANIFESTS = "manifests"
+def batch_of_manifest(name: str) -> int | None:
+    """Return the batch of a manifest by the name of its file; None for other files."""
+    stem, _, end = name.partition(".")
+    return int(stem) if end == "json" and stem.isdecimal() else None
+
+
+def newest_manifest(files: CheckpointFiles) -> StateManifest | None:
+    """Read the newest manifest of a checkpoint; None where there is none. Raises StateMismatchError."""
+    folder = f"{FOLDER}/{MANIFESTS}"
+    batches = [batch_of_manifest(name) for name in files.names(folder)]
+    newest = max((batch for batch in batches if batch is not None), default=None)
+    if newest is None:
+        return None
+    path = f"{folder}/{newest}.json"
+    return read_manifest(files.text(path) or "", f"{files.location}/{path}")
 
 
 def damaged_state(path: str, why: str) -> StateMismatchError:
@@ -190,3 +178,41 @@ def damaged_state(path: str, why: str) -> StateMismatchError:
         f"the state of a query is damaged: {path} {why}",
         hint="restore the file from a copy of the checkpoint; or " + "; or ".join(START_OVER_HINTS),
     )
+
+
+# --- sizes, for people ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorStateSize:
+    """What is kept of an input of a stage as of a batch; rows and bytes of files."""
+
+    stage: str
+    input: str
+    batch_id: int
+    buckets: int
+    rows: int
+    largest_bucket: int
+    bytes: int
+    files: int
+
+
+def state_sizes(manifest: StateManifest) -> list[OperatorStateSize]:
+    """Return the sizes of all states, in the order of their names."""
+    names = sorted({(bucket.stage, bucket.input) for bucket in manifest.files})
+    found = []
+    for stage, name in names:
+        own = [of for b, of in manifest.files.items() if (b.stage, b.input) == (stage, name)]
+        found.append(
+            OperatorStateSize(
+                stage=stage,
+                input=name,
+                batch_id=manifest.batch_id,
+                buckets=sum(1 for of in own if of.rows),
+                rows=sum(of.rows for of in own),
+                largest_bucket=max(of.rows for of in own),
+                bytes=sum(of.bytes for of in own),
+                files=sum(len(of.files) for of in own),
+            )
+        )
+    return found

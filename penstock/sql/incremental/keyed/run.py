@@ -31,11 +31,11 @@ from penstock.sql.incremental.keyed.choose import keyed_operator
 from penstock.sql.incremental.keyed.compaction import StateCompaction
 from penstock.sql.incremental.keyed.manifest import (
     BucketId,
-    Manifests,
     StateFile,
     StateManifest,
     damaged_state,
 )
+from penstock.sql.incremental.keyed.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.operator import (
     KeyedBatch,
     KeyedLayout,
@@ -67,9 +67,6 @@ from penstock.sql.incremental.stages import (
 from penstock.sql.incremental.state.batch import over_tables
 from penstock.sql.incremental.state.schemas import last_relation, schemas_of
 from penstock.sql.incremental.state.state_table import columns_of
-
-FOLDER = "keyed"
-"""Name of the folder in the checkpoint."""
 
 _COUNTED = "penstock_changes"
 

@@ -27,8 +27,8 @@ from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.sql.checkpoint.directory import batch_time_ms, batch_watermarks
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.checkpoint.watermarks import Watermarks
+from penstock.sql.incremental.keyed.manifest import FOLDER as KEYED
 from penstock.sql.incremental.keyed.operator import RunBySpark
-from penstock.sql.incremental.keyed.run import FOLDER as KEYED
 from penstock.sql.incremental.keyed.run import KeyedRun, keyed_plan
 from penstock.sql.incremental.operators.query import FOLDER, IncrementalRun
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
