@@ -19,7 +19,7 @@ from penstock.sql.incremental.keyed.manifest import BucketFiles, BucketId, State
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.state_files import StateFiles
 from penstock.sql.incremental.keyed.tables import positional, typed
-from penstock.sql.incremental.keyed.values import type_name
+from penstock.sql.incremental.keyed.values import storage_type, type_name
 
 _MEMORY = "512MB"
 """What a cache has of a worker's memory; DuckDB reads and spills the rest."""
@@ -82,7 +82,10 @@ class BucketState:
 def _rows_of(cache: duckdb.DuckDBPyConnection, keys: pa.Table, layout: KeyedLayout) -> pa.Table:
     if not layout.key:
         return cache.sql("SELECT * FROM rows").to_arrow_table()
-    cache.register("asked", keys.rename_columns([f"k{n}" for n in range(len(layout.key))]))
+    # a time with a zone would be compared as a time of this machine's zone
+    columns = [column.cast(storage_type(column.type)) for column in keys.columns]
+    names = [f"k{n}" for n in range(len(layout.key))]
+    cache.register("asked", pa.Table.from_arrays(columns, names=names))
     same = " AND ".join(
         f"rows.c{layout.names.index(name)} IS NOT DISTINCT FROM asked.k{n}"
         for n, name in enumerate(layout.key)
