@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -186,12 +187,12 @@ class SparkAlone(Contestant):
         return stream(spark_bids(self.spark, self.place), sink, path)
 
 
-def spark_records(spark: Any, place: Place) -> Any:
+def spark_records(spark: Any, place: Place, options: Mapping[str, str] = {}) -> Any:
     """Read the topic by Spark's own source."""
     reader = spark.readStream.format("kafka").option("startingOffsets", "earliest")
     for key, (value, _) in TUNED_SOURCE.items():
         reader = reader.option(key, value)
-    reader = reader.option("kafka.bootstrap.servers", place.bootstrap)
+    reader = reader.option("kafka.bootstrap.servers", place.bootstrap).options(**options)
     return reader.option("subscribe", place.topic).load()
 
 

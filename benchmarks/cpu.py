@@ -1,4 +1,4 @@
-"""CPU time of a process and of all that it started, ended children included; from Linux's /proc.
+"""CPU time and memory of a process and of all that it started, from Linux's /proc; time of ended children, too.
 
 Taken between two turns of a benchmark, while nothing starts or ends: a process that ends meanwhile may count twice.
 """
@@ -6,6 +6,7 @@ Taken between two turns of a benchmark, while nothing starts or ends: a process 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +58,16 @@ def runs_java(pid: int) -> bool:
     """Whether a Java process is among a process and its descendants."""
     processes = _processes()
     return any(processes[one].is_java for one in _tree(pid, processes))
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the resident memory of a process and its descendants; what they share counts in each."""
+    pages = 0
+    for one in _tree(pid, _processes()):
+        with suppress(OSError):  # it ended
+            text = Path(f"/proc/{one}/statm").read_text(encoding="utf-8")
+            pages += int(text.split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _tree(pid: int, processes: dict[int, _Process]) -> list[int]:

@@ -38,10 +38,10 @@ def unusable(environment: Path | None) -> str | None:
     return f"{python} does not import pyflink; {make}" if tried.returncode else None
 
 
-def flink_command(environment: Path, arguments: Sequence[str]) -> list[str]:
+def flink_command(environment: Path, arguments: Sequence[str], script: Path = SCRIPT) -> list[str]:
     """Return the command of a contestant that serves orders; the jars come first."""
     jars = ";".join(jar.as_uri() for jar in fetch_jars(read_jar_set(FLINK_KAFKA)))
-    return [str(interpreter(environment)), str(SCRIPT), jars, *arguments]
+    return [str(interpreter(environment)), str(script), jars, *arguments]
 
 
 def main() -> int:

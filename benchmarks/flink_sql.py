@@ -127,9 +127,9 @@ def count(environment: Any) -> int:
     return int(rows)
 
 
-def run(environment: Any, sink: str, rows: int) -> None:
-    """Run a query to its end. Raises TimeoutError for one that hangs, and ends its job."""
-    result = environment.execute_sql(QUERIES[sink])
+def execute(environment: Any, insert: str, rows: int) -> None:
+    """Run an INSERT to its end. Raises TimeoutError for one that hangs, and ends its job."""
+    result = environment.execute_sql(insert)
     within_s = LEAST_WAIT_S + rows // LEAST_RATE
     if ended_within(result, within_s):
         return
@@ -181,7 +181,7 @@ def main() -> None:
         sink = line.split()[0]
         began = time.perf_counter()
         try:
-            run(environment, sink, rows)
+            execute(environment, QUERIES[sink], rows)
         except Exception as error:  # noqa: BLE001  what goes wrong with one query must not cost the other
             answer({"error": f"{type(error).__name__}: {error}; Java wrote:\n{log_end(folder)}"})
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -12,7 +12,7 @@ TIMEOUT_S = 60.0
 
 
 def write_lines(
-    bootstrap: str, topic: str, partitions: Sequence[Callable[[], Sequence[bytes]]]
+    bootstrap: str, topic: str, partitions: Sequence[Callable[[], Iterable[bytes]]]
 ) -> int:
     """Make the topic, one partition for each maker of records; returns how many the broker has taken."""
     admin = AdminClient({"bootstrap.servers": bootstrap})

@@ -1,0 +1,5 @@
+-- title: join auctions of a category with sellers of three states
+-- result: name STRING, city STRING, state STRING, id BIGINT
+SELECT P.name, P.city, P.state, A.id
+FROM auction AS A INNER JOIN person AS P ON A.seller = P.id
+WHERE A.category = 10 AND (P.state = 'OR' OR P.state = 'ID' OR P.state = 'CA')

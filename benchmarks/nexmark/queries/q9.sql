@@ -1,0 +1,13 @@
+-- title: winning bids
+-- result: id BIGINT, itemName STRING, description STRING, initialBid BIGINT, reserve BIGINT, `dateTime` TIMESTAMP(3), expires TIMESTAMP(3), seller BIGINT, category BIGINT, extra STRING, auction BIGINT, bidder BIGINT, price BIGINT, bid_dateTime TIMESTAMP(3), bid_extra STRING
+-- key: id
+-- determined: id, itemName, description, initialBid, reserve, dateTime, expires, seller, category, extra, auction, price, bid_dateTime
+SELECT id, itemName, description, initialBid, reserve, `dateTime`, expires, seller, category, extra,
+  auction, bidder, price, bid_dateTime, bid_extra
+FROM (
+  SELECT A.*, B.auction, B.bidder, B.price, B.`dateTime` AS bid_dateTime, B.extra AS bid_extra,
+    ROW_NUMBER() OVER (PARTITION BY A.id ORDER BY B.price DESC, B.`dateTime` ASC) AS rownum
+  FROM auction A, bid B
+  WHERE A.id = B.auction AND B.`dateTime` BETWEEN A.`dateTime` AND A.expires
+)
+WHERE rownum <= 1
