@@ -46,12 +46,23 @@ class BucketLocation:
 
 
 class BucketState:
-    """A KeyedState. `written` is the file of the batch, None where nothing changed. Close it when the batch has run."""
+    """A KeyedState. `written` is the file of the batch, None where nothing changed. Close it when the batch has run.
 
-    def __init__(self, location: BucketLocation, layout: KeyedLayout, batch_id: int) -> None:
+    `writes`: another batch follows.
+    """
+
+    def __init__(
+        self,
+        location: BucketLocation,
+        layout: KeyedLayout,
+        batch_id: int,
+        *,
+        writes: bool = True,
+    ) -> None:
         self._location = location
         self._layout = layout
         self._batch_id = batch_id
+        self._writes = writes
         self._cache: duckdb.DuckDBPyConnection | None = None
         self.written: StateFile | None = None
 
@@ -68,7 +79,7 @@ class BucketState:
     def write(self, changes: pa.Table) -> None:
         """Write the file of the batch."""
         assert self.written is None, "a state is written once a batch"
-        if changes.num_rows:
+        if changes.num_rows and self._writes:
             rows, batch = typed(changes, positional(self._layout)), self._batch_id
             self.written = self._location.files.write(self._location.bucket, batch, batch, rows)
 

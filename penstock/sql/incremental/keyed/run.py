@@ -122,15 +122,18 @@ def keyed_plan(
 
 
 class KeyedRun:
-    """An incremental query whose state is in `folder` (any Hadoop path).
+    """An incremental query whose state is in `folder` (any Hadoop path). `bounded`: it has one batch, and keeps none.
 
     One for each start of the query. For the thread that runs Spark's batches.
     """
 
-    def __init__(self, maintained: IncrementalQuery, plan: KeyedPlan, folder: str) -> None:
+    def __init__(
+        self, maintained: IncrementalQuery, plan: KeyedPlan, folder: str, *, bounded: bool = False
+    ) -> None:
         self._maintained = maintained
         self._plan = plan
         self._folder = folder.rstrip("/")
+        self._bounded = bounded
         self._reports: Accumulator[Reports] | None = None
         self._newest: StateManifest | None = None
         self._compaction: StateCompaction | None = None
@@ -168,6 +171,7 @@ class KeyedRun:
             before=before,
             files=files,
             reports=self._reports,
+            writes=not self._bounded,
         )
         with configured(spark, _SETTINGS):
             counted = job.build(frame).observe(_COUNTED, F.count(F.lit(1)).alias("rows"))
@@ -178,6 +182,8 @@ class KeyedRun:
             written = self._complete(result, job, batch_id)
             reach("state-sent")
             self.rows = observed_metric(counted, _COUNTED)
+            if self._bounded:
+                return
             self._newest = compaction.taken(before.with_batch(batch_id, written), now_ms)
             manifests.write(self._newest)
             compaction.consider(self._newest, now_ms)
@@ -231,6 +237,7 @@ class _Job:
     before: StateManifest
     files: StateFiles
     reports: Accumulator[Reports]
+    writes: bool
     held: list[DataFrame] = field(default_factory=list)
 
     def build(self, frame: DataFrame) -> DataFrame:
@@ -329,6 +336,7 @@ class _Job:
                 if bucket.stage == stage.name
             },
             reports=self.reports,
+            writes=self.writes,
         )
         return rows.mapInArrow(task, result)
 

@@ -60,7 +60,8 @@ class TaskInput:
 class StageTask:
     """A stage in a batch, for `mapInArrow`. `result` are the columns of the result, ROW_KIND last.
 
-    `states` are the files of its buckets as of the batch before.
+    `states` are the files of its buckets as of the batch before. `writes`: another batch follows, for which state is
+    written.
     """
 
     stage: str
@@ -72,6 +73,7 @@ class StageTask:
     state_id: str
     states: Mapping[BucketId, BucketFiles]
     reports: Accumulator[Reports]
+    writes: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the changes of the result of one bucket."""
@@ -96,7 +98,9 @@ class StageTask:
 
     def _run(self, bucket: int, rows: pa.Table) -> tuple[pa.Table, dict[BucketId, StateFile]]:
         states = {
-            name: BucketState(self._location(name, bucket), layout, self.batch.batch_id)
+            name: BucketState(
+                self._location(name, bucket), layout, self.batch.batch_id, writes=self.writes
+            )
             for name, layout in self.operator.layouts.items()
         }
         try:

@@ -187,7 +187,8 @@ def _bounded_batch(
     if isinstance(plan, RunBySpark):
         return IncrementalRun(maintained, f"{folder}/{FOLDER}").batch(frame, 0)
     # without a time to live nothing depends on the time
-    return KeyedRun(maintained, plan, f"{folder}/{KEYED}").batch(frame, 0, now_ms=0)
+    run = KeyedRun(maintained, plan, f"{folder}/{KEYED}", bounded=True)
+    return run.batch(frame, 0, now_ms=0)
 
 
 def by_key(frame: DataFrame, key: Sequence[str]) -> DataFrame:
