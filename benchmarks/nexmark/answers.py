@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +25,7 @@ from benchmarks.nexmark.queries import Query
 TIMEOUT_S = 60.0
 """For one answer of the broker."""
 FETCH = 20_000
+WAIT_S = 0.2
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?\Z")
 
 Record = tuple[bytes | None, bytes | None]
@@ -112,9 +114,13 @@ def _records(bootstrap: str, topic: str) -> Iterator[Record]:
     )
     try:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
-            messages = consumer.consume(FETCH, TIMEOUT_S)
-            if not messages:
+            # it waits for as many messages, or for the whole time
+            messages = consumer.consume(FETCH, WAIT_S)
+            if messages:
+                deadline = time.monotonic() + TIMEOUT_S
+            elif time.monotonic() > deadline:
                 raise TimeoutError(f"the broker gave nothing of {topic} for {TIMEOUT_S:.0f} s")
             for message in messages:
                 error = message.error()
