@@ -43,8 +43,8 @@ class NormalizeUpserts:
         batch: KeyedBatch,
     ) -> pa.Table:
         """Return the changes with the row before, and write the last rows."""
-        upserts, layout = changes[self.name], self.layout
-        if not upserts.num_rows:
+        upserts, layout = changes.get(self.name), self.layout
+        if upserts is None or not upserts.num_rows:
             return pa.schema([*layout.dims, pa.field(ROW_KIND, pa.int8())]).empty_table()
         dims = [f"c{n}" for n in range(len(layout.dims))]
         positions = [layout.names.index(name) for name in layout.key]

@@ -144,7 +144,7 @@ class RecomputeKeys:
         if not first.key:
             return pa.table({})
         columns = [
-            f"SELECT {listed(f'{c} AS k{i}' for i, c in enumerate(one.change_key))} FROM signed{n}"
+            f"SELECT DISTINCT {listed(f'{c} AS k{i}' for i, c in enumerate(one.change_key))} FROM signed{n}"
             for n, one in enumerate(self.inputs)
         ]
         keys = tables.rows(" UNION ".join(columns))
