@@ -165,7 +165,7 @@ class Bucket:
         self.rows: Counter[Row] = Counter()
         self.batches = 0
 
-    def give(self, *, now_ms: int = 0, **changes: Sequence[Row]) -> list[Row]:
+    def give(self, now_ms: int = 0, /, **changes: Sequence[Row]) -> list[Row]:
         """Run the next batch."""
         batch = KeyedBatch(batch_id=self.batches, now_ms=now_ms)
         self.batches += 1
@@ -533,7 +533,7 @@ def test_a_key_expires_as_a_whole(*, sums: bool) -> None:
             newest[k] = now_ms if kind == INSERT or k in before else newest.get(k, 0)
         bucket.rows.clear()
         bucket.rows.update(before.items())
-        bucket.give(now_ms=now_ms, a=changes)
+        bucket.give(now_ms, a=changes)
         counts = after
 
         assert bucket.rows == Counter({row: 1 for row in after.items() if row[1]})
@@ -553,13 +553,13 @@ def test_rows_of_each_input_of_a_join_expire_on_their_own() -> None:
     def row(v: int, kind: int = INSERT) -> Row:
         return (1, v, None, None, None, None, kind)
 
-    assert bucket.give(now_ms=0, a=[row(1)], b=[row(10)]) == [(1, 1, 10, INSERT)]
-    assert bucket.give(now_ms=500, a=[row(2)]) == [(1, 2, 10, INSERT)]
-    assert sorted(bucket.give(now_ms=1200, b=[row(20)])) == [(1, 2, 20, INSERT)]
-    assert bucket.give(now_ms=9000, b=[row(30)]) == []
-    assert sorted(bucket.give(now_ms=9100, a=[row(3)])) == [(1, 3, y, INSERT) for y in (10, 20, 30)]
-    assert bucket.give(now_ms=9200, a=[row(2, DELETE)]) == []
-    assert bucket.give(now_ms=9300, b=[row(10, DELETE)]) == [(1, 3, 10, DELETE)]
+    assert bucket.give(0, a=[row(1)], b=[row(10)]) == [(1, 1, 10, INSERT)]
+    assert bucket.give(500, a=[row(2)]) == [(1, 2, 10, INSERT)]
+    assert sorted(bucket.give(1200, b=[row(20)])) == [(1, 2, 20, INSERT)]
+    assert bucket.give(9000, b=[row(30)]) == []
+    assert sorted(bucket.give(9100, a=[row(3)])) == [(1, 3, y, INSERT) for y in (10, 20, 30)]
+    assert bucket.give(9200, a=[row(2, DELETE)]) == []
+    assert bucket.give(9300, b=[row(10, DELETE)]) == [(1, 3, 10, DELETE)]
 
 
 def test_an_upsert_renews_its_key() -> None:
@@ -570,12 +570,12 @@ def test_an_upsert_renews_its_key() -> None:
     assert not isinstance(operator, RunBySpark)
     bucket = Bucket(operator)
     row = (1, 5, None, None, None, None)
-    first = bucket.give(now_ms=0, a=[(*row, AFTER)])
-    same = bucket.give(now_ms=900, a=[(*row, AFTER)])
-    later = bucket.give(now_ms=1800, a=[(*row, DELETE)])
-    bucket.give(now_ms=2000, a=[(*row, AFTER)])
+    first = bucket.give(0, a=[(*row, AFTER)])
+    same = bucket.give(900, a=[(*row, AFTER)])
+    later = bucket.give(1800, a=[(*row, DELETE)])
+    bucket.give(2000, a=[(*row, AFTER)])
     bucket.rows.clear()
-    expired = bucket.give(now_ms=4000, a=[(*row, AFTER)])
+    expired = bucket.give(4000, a=[(*row, AFTER)])
 
     assert first == [(*row, INSERT)]
     assert same == [(*row, BEFORE), (*row, AFTER)]
