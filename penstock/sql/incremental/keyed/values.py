@@ -189,6 +189,8 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 def translate(node: exp.Expr, find: Find) -> SqlValue:
     """Return an expression of Flink's dialect without aggregates for DuckDB. Raises UntranslatableError."""
+    if isinstance(node, exp.Anonymous):
+        node = _named_function(node)
     kind = type(node)
     if kind in _COMPARED:
         (left, right), _ = unified(_both(node, find), node)
@@ -202,6 +204,13 @@ def translate(node: exp.Expr, find: Find) -> SqlValue:
     if form is None:
         raise _outside(node)
     return form(node, find)
+
+
+def _named_function(node: exp.Anonymous) -> exp.Expr:
+    """Return the operator that a function of Flink's dialect is another form of."""
+    if node.name.upper() != "MOD" or len(node.expressions) != 2:
+        raise _outside(node)
+    return exp.Mod(this=node.expressions[0], expression=node.expressions[1])
 
 
 def _outside(node: exp.Expr) -> UntranslatableError:
@@ -234,6 +243,8 @@ def _literal(node: exp.Expr, _: Find) -> SqlValue:
             raise _outside(node)
         kind = pa.int32() if number < _INT_LIMIT else pa.int64()
         return SqlValue(cast_text(str(number), kind), kind)
+    if re.fullmatch(r"[0-9]*\.?[0-9]*[eE][+-]?[0-9]{1,2}", node.name):
+        return SqlValue(cast_text(f"'{node.name}'", pa.float64()), pa.float64())
     found = re.fullmatch(r"([0-9]*)\.([0-9]*)", node.name)
     if found is None:
         raise _outside(node)
