@@ -11,15 +11,14 @@ from sqlglot import exp
 
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.spark.types import INTEGERS, number_kind
-from penstock.sql.incremental.keyed.values import (
-    MOST_DIGITS,
-    SqlValue,
+from penstock.sql.incremental.keyed.tables import (
     UntranslatableError,
     cast_text,
     is_nested,
     normalized,
     type_name,
 )
+from penstock.sql.incremental.keyed.values import MOST_DIGITS, SqlValue
 
 
 def unknown(node: exp.Expr) -> UntranslatableError:

@@ -18,8 +18,7 @@ import pyarrow as pa
 from penstock.sql.incremental.keyed.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.state_files import StateFiles
-from penstock.sql.incremental.keyed.tables import positional, typed
-from penstock.sql.incremental.keyed.values import storage_type, type_name
+from penstock.sql.incremental.keyed.tables import positional, storage_type, type_name, typed
 
 _MEMORY = "512MB"
 """What a cache has of a worker's memory; DuckDB reads and spills the rest."""

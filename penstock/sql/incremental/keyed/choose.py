@@ -16,7 +16,7 @@ from penstock.sql.incremental.keyed.statement import (
     translate_over,
     translate_query,
 )
-from penstock.sql.incremental.keyed.values import UntranslatableError, type_name
+from penstock.sql.incremental.keyed.tables import UntranslatableError, type_name
 from penstock.sql.incremental.stages import (
     COUNT,
     Calc,

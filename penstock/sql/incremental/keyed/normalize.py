@@ -10,8 +10,14 @@ import pyarrow as pa
 
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout, KeyedState
-from penstock.sql.incremental.keyed.tables import BucketTables, difference, folded, listed, typed
-from penstock.sql.incremental.keyed.values import normalized
+from penstock.sql.incremental.keyed.tables import (
+    BucketTables,
+    difference,
+    folded,
+    listed,
+    normalized,
+    typed,
+)
 
 _DELETES = f"IN ({int(RowKind.DELETE)}, {int(RowKind.UPDATE_BEFORE)})"
 

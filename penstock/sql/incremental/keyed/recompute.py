@@ -16,13 +16,14 @@ from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout, KeyedState
 from penstock.sql.incremental.keyed.tables import (
     BucketTables,
+    cast_text,
     difference,
     folded,
     listed,
+    normalized,
     total,
     typed,
 )
-from penstock.sql.incremental.keyed.values import cast_text, normalized
 from penstock.sql.incremental.stages import InputState, first_ingestion_number
 
 _ADDS = f"IN ({int(RowKind.INSERT)}, {int(RowKind.UPDATE_AFTER)})"

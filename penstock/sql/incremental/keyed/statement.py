@@ -15,16 +15,15 @@ from sqlglot import exp
 
 from penstock.sql.dialect import to_text
 from penstock.sql.incremental.keyed.aggregates import AGGREGATES, AggregateCall, unknown
-from penstock.sql.incremental.keyed.values import (
-    SqlValue,
+from penstock.sql.incremental.keyed.tables import (
     UntranslatableError,
     cast_text,
     is_nested,
     normalized,
     text_literal,
-    translate,
     type_name,
 )
+from penstock.sql.incremental.keyed.values import SqlValue, translate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

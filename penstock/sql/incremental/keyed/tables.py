@@ -1,7 +1,7 @@
 # ruff: noqa: S608  this module writes SQL of positions and names that it gives
 """Tables of a bucket's rows in DuckDB, where keyed operators compute: columns are c0, c1, ... by position.
 
-Also what operators have in common: stored rows added up, and the difference of two results.
+Also their types, and what operators have in common: stored rows added up, and the difference of two results.
 """
 
 from __future__ import annotations
@@ -14,13 +14,100 @@ from typing import Self
 
 import duckdb
 import pyarrow as pa
+from pyarrow import types as at
 
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout
-from penstock.sql.incremental.keyed.values import cast_text, storage_type
 
 MEMORY = "1GB"
 """What DuckDB takes of a worker's memory before it spills."""
+
+
+class UntranslatableError(Exception):
+    """An expression or a type outside the set; the text says which, and is shown as the reason. Stays in `keyed`."""
+
+
+# --- types ---
+
+_NAMES = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.large_string(): "VARCHAR",
+    pa.binary(): "BLOB",
+    pa.large_binary(): "BLOB",
+    pa.date32(): "DATE",
+}
+
+
+def type_name(kind: pa.DataType) -> str:
+    """Return the type of a column in DuckDB. Raises UntranslatableError.
+
+    A TIMESTAMP_LTZ is the TIMESTAMP of its instant in UTC there: comparisons need no time zone.
+    """
+    if at.is_decimal128(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if at.is_timestamp(kind) and kind.unit == "us":
+        return "TIMESTAMP"
+    if is_nested(kind):
+        return _nested_name(kind)
+    name = _NAMES.get(kind)
+    if name is None:
+        raise UntranslatableError(f"values of the type {kind}")
+    return name
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    """Return whether a type is a ROW or an ARRAY. Such values are kept and grouped by, and not compared otherwise."""
+    return bool(at.is_struct(kind) or at.is_list(kind))
+
+
+def _nested_name(kind: pa.DataType) -> str:
+    inside = [kind.value_type] if at.is_list(kind) else [of.type for of in kind]
+    if any(at.is_floating(one) or (at.is_timestamp(one) and one.tz) for one in inside):
+        # there are two zeros in it, or a time whose zone DuckDB does not keep
+        raise UntranslatableError(f"values of the type {kind}")
+    if at.is_list(kind):
+        return f"{type_name(kind.value_type)}[]"
+    fields = ", ".join(f"{quoted_name(of.name)} {type_name(of.type)}" for of in kind)
+    return f"STRUCT({fields})"
+
+
+def quoted_name(name: str) -> str:
+    """Write the name of a field."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def storage_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which DuckDB gets and gives a column: without a time zone."""
+    return pa.timestamp("us") if at.is_timestamp(kind) else kind
+
+
+def normalized(sql: str, kind: pa.DataType) -> str:
+    """Write a value with one zero, as Spark groups by it."""
+    if not at.is_floating(kind):
+        return sql
+    return f"CASE WHEN {sql} = 0 THEN {cast_text('0', kind)} ELSE {sql} END"
+
+
+def cast_text(sql: str, kind: pa.DataType) -> str:
+    """Write a cast."""
+    return f"CAST({sql} AS {type_name(kind)})"
+
+
+def text_literal(text: str) -> str:
+    """Write a text."""
+    if "\0" in text:
+        raise UntranslatableError("a text with a zero byte")
+    return "'" + text.replace("'", "''") + "'"
+
+
+# --- tables ---
 
 
 class BucketTables:

@@ -1,7 +1,7 @@
-"""Types of Arrow in DuckDB, and a closed set of expressions: what DuckDB computes to the bit as Spark does.
+"""A closed set of expressions: what DuckDB computes to the bit as Spark does.
 
-Left out is what differs, or is not known not to: functions of texts and times, casts but widening ones, FLOAT in
-arithmetic, quotients of decimals, sums beyond 38 digits. Overflow and division by zero fail, as in Spark's ANSI mode.
+Left out is what differs, or is not known not to: functions of texts and times, casts that lose or refuse values,
+FLOAT in arithmetic, quotients of decimals, sums beyond 38 digits. Overflow and division by zero fail, as in ANSI mode.
 """
 
 from __future__ import annotations
@@ -16,16 +16,21 @@ from sqlglot import exp
 
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.spark.types import INTEGERS, number_kind
+from penstock.sql.incremental.keyed.tables import (
+    UntranslatableError,
+    cast_text,
+    is_nested,
+    text_literal,
+)
 from penstock.sql.syntax.intervals import interval_value
 from penstock.sql.syntax.parse_errors import NodeError
 
 MOST_DIGITS = 38
 
+_WHOLE_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+"""Digits of whole numbers as decimals, by the bits of their type."""
+
 _INT_LIMIT, _BIGINT_LIMIT = 2**31, 2**63
-
-
-class UntranslatableError(Exception):
-    """An expression or a type outside the set; the text says which, and is shown as the reason. Stays in `keyed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +45,6 @@ Find = Callable[[exp.Column], SqlValue]
 """Finds a column; raises UntranslatableError."""
 
 
-# --- types ---
-
-_NAMES = {
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INTEGER",
-    pa.int64(): "BIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "VARCHAR",
-    pa.large_string(): "VARCHAR",
-    pa.binary(): "BLOB",
-    pa.large_binary(): "BLOB",
-    pa.date32(): "DATE",
-}
-
 _CASTS = {
     exp.DType.TINYINT: pa.int8(),
     exp.DType.SMALLINT: pa.int16(),
@@ -68,68 +56,6 @@ _CASTS = {
     exp.DType.TEXT: pa.string(),
     exp.DType.TIMESTAMPNTZ: pa.timestamp("us"),
 }
-
-
-def type_name(kind: pa.DataType) -> str:
-    """Return the type of a column in DuckDB. Raises UntranslatableError.
-
-    A TIMESTAMP_LTZ is the TIMESTAMP of its instant in UTC there: comparisons need no time zone.
-    """
-    if at.is_decimal128(kind):
-        return f"DECIMAL({kind.precision}, {kind.scale})"
-    if at.is_timestamp(kind) and kind.unit == "us":
-        return "TIMESTAMP"
-    if is_nested(kind):
-        return _nested_name(kind)
-    name = _NAMES.get(kind)
-    if name is None:
-        raise UntranslatableError(f"values of the type {kind}")
-    return name
-
-
-def is_nested(kind: pa.DataType) -> bool:
-    """Return whether a type is a ROW or an ARRAY. Such values are kept and grouped by, and not compared otherwise."""
-    return bool(at.is_struct(kind) or at.is_list(kind))
-
-
-def _nested_name(kind: pa.DataType) -> str:
-    inside = [kind.value_type] if at.is_list(kind) else [of.type for of in kind]
-    if any(at.is_floating(one) or (at.is_timestamp(one) and one.tz) for one in inside):
-        # there are two zeros in it, or a time whose zone DuckDB does not keep
-        raise UntranslatableError(f"values of the type {kind}")
-    if at.is_list(kind):
-        return f"{type_name(kind.value_type)}[]"
-    fields = ", ".join(f"{quoted_name(of.name)} {type_name(of.type)}" for of in kind)
-    return f"STRUCT({fields})"
-
-
-def quoted_name(name: str) -> str:
-    """Write the name of a field."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def storage_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which DuckDB gets and gives a column: without a time zone."""
-    return pa.timestamp("us") if at.is_timestamp(kind) else kind
-
-
-def normalized(sql: str, kind: pa.DataType) -> str:
-    """Write a value with one zero, as Spark groups by it."""
-    if not at.is_floating(kind):
-        return sql
-    return f"CASE WHEN {sql} = 0 THEN {cast_text('0', kind)} ELSE {sql} END"
-
-
-def cast_text(sql: str, kind: pa.DataType) -> str:
-    """Write a cast."""
-    return f"CAST({sql} AS {type_name(kind)})"
-
-
-def text_literal(text: str) -> str:
-    """Write a text."""
-    if "\0" in text:
-        raise UntranslatableError("a text with a zero byte")
-    return "'" + text.replace("'", "''") + "'"
 
 
 # --- pairs of values ---
@@ -148,14 +74,22 @@ def _wider(kinds: Sequence[pa.DataType], node: exp.Expr) -> pa.DataType:
         return first
     if all(map(at.is_integer, kinds)):
         return max(kinds, key=lambda kind: kind.bit_width)
-    if all(map(at.is_decimal128, kinds)):
-        scale = max(kind.scale for kind in kinds)
-        digits = scale + max(kind.precision - kind.scale for kind in kinds)
+    if all(at.is_integer(kind) or at.is_decimal128(kind) for kind in kinds):
+        decimals = [_as_decimal(kind) for kind in kinds]
+        scale = max(kind.scale for kind in decimals)
+        digits = scale + max(kind.precision - kind.scale for kind in decimals)
         if digits <= MOST_DIGITS:
             return pa.decimal128(digits, scale)
     if all(at.is_integer(kind) or at.is_float64(kind) for kind in kinds):
         return pa.float64()
     raise _outside(node)
+
+
+def _as_decimal(kind: pa.DataType) -> pa.Decimal128Type:
+    """Return the decimal that Spark takes for a type of whole numbers."""
+    if at.is_integer(kind):
+        return pa.decimal128(_WHOLE_DIGITS[kind.bit_width], 0)
+    return kind
 
 
 def unified(values: Sequence[SqlValue], node: exp.Expr) -> tuple[list[str], pa.DataType | None]:
@@ -204,6 +138,14 @@ def translate(node: exp.Expr, find: Find) -> SqlValue:
     if form is None:
         raise _outside(node)
     return form(node, find)
+
+
+def _joined(node: exp.Expr, find: Find) -> SqlValue:
+    """Texts one after the other; of a NULL, NULL."""
+    values = _both(node, find)
+    if any(value.type != pa.string() for value in values):
+        raise _outside(node)
+    return SqlValue(f"({values[0].sql} || {values[1].sql})", pa.string())
 
 
 def _named_function(node: exp.Anonymous) -> exp.Expr:
@@ -358,12 +300,25 @@ def _computed(node: exp.Expr, find: Find) -> SqlValue:
     if left.type is None or right.type is None:
         raise _outside(node)
     kinds, operator = (left.type, right.type), _COMPUTED[type(node)]
-    if all(map(at.is_decimal128, kinds)):
-        return _of_decimals(node, left, right)
+    whole = [at.is_integer(kind) or at.is_decimal128(kind) for kind in kinds]
+    if all(whole) and any(map(at.is_decimal128, kinds)):
+        return _of_decimals(node, _decimal(node.this, left), _decimal(node.expression, right))
     if not all(at.is_integer(kind) or at.is_float64(kind) for kind in kinds):
         raise _outside(node)
     (one, two), kind = unified([left, right], node)
     return SqlValue(f"({one} {operator} {two})", kind)
+
+
+def _decimal(node: exp.Expr, value: SqlValue) -> SqlValue:
+    """A number as a decimal: a literal has the digits that it is written with."""
+    assert value.type is not None, "it is a number"
+    kind = _as_decimal(value.type)
+    node = node.unnest()
+    if isinstance(node, exp.Neg):
+        node = node.this
+    if isinstance(node, exp.Literal) and node.is_int:
+        kind = pa.decimal128(len(str(int(node.name))), 0)
+    return value if kind == value.type else SqlValue(cast_text(value.sql, kind), kind)
 
 
 def _of_decimals(node: exp.Expr, left: SqlValue, right: SqlValue) -> SqlValue:
@@ -445,12 +400,12 @@ def _cast(node: exp.Expr, find: Find) -> SqlValue:
         raise _outside(node)
     if had is None:
         return SqlValue(cast_text("NULL", kind), kind)
-    if not _widens(had, kind, to):
+    to_text_or_day = (at.is_integer(had) and kind == pa.string()) or (
+        had == pa.timestamp("us") and kind == pa.date32()
+    )
+    if not (to_text_or_day or _widens(had, kind, to)):
         raise _outside(node)
     return SqlValue(value.sql if had == kind else cast_text(value.sql, kind), kind)
-
-
-_WHOLE_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
 def _widens(had: pa.DataType, kind: pa.DataType, to: exp.DataType) -> bool:
@@ -502,4 +457,5 @@ _FORMS: Mapping[type[exp.Expr], Callable[[exp.Expr, Find], SqlValue]] = {
     exp.Div: _divided,
     exp.Mod: _remainder,
     exp.Cast: _cast,
+    exp.DPipe: _joined,
 }

@@ -21,8 +21,7 @@ from sqlglot import exp
 from penstock.sql.binding.binder import annotate
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.incremental.keyed.statement import TableColumns, result_columns, translate_query
-from penstock.sql.incremental.keyed.tables import BucketTables, typed
-from penstock.sql.incremental.keyed.values import normalized
+from penstock.sql.incremental.keyed.tables import BucketTables, normalized, typed
 from penstock.sql.plan.rules.inline import find_relations
 from penstock.sql.statements.statement import Select
 from tests.sql.sql_objects import new_namespace, run
@@ -235,6 +234,8 @@ COMPUTED = [
     "w1 + 1", "n1 + 1", "n1 + 2147483648", "n1 * 2 - 1", "c1 + c2", "c1 - c2", "c1 * c2", "c1 + d2", "d1 * c2",
     "d1 + d2", "-d1", "o1 + o2", "o1 - o2", "o1 * o2", "o1 / o2", "f1 + f2", "f1 - f2", "f1 * f2", "-f1", "f1 + n1",
     "o1 * m2", "o1 + w2", "(n1 + n2) * (m1 - 1)", "MOD(n1, 3)", "n1 / 2", "c1 + 1.5", "c1 * 0.908",
+    "n1 + c2", "c1 * n2", "m1 + c2", "m1 * c2", "c1 - 1", "c1 * 2", "2 * c1", "100 - c1", "n1 + 0.5", "m1 * 0.908",
+    "w1 - c2", "c1 - m2", "c1 + (-3)", "(c1 + 1) * 2", "(n1 - 0.25) * (1 - c1)",
     "f1 / o2", "n1 / o2",
 ]  # fmt: skip
 CASTS = [
@@ -243,7 +244,18 @@ CASTS = [
     "CAST('2026-01-02' AS DATE)", "CAST('2026-01-02 03:04:05.678' AS TIMESTAMP)", "CAST('x''y' AS STRING)",
     "CAST(NULL AS INT)", "CAST(t1 AS STRING)",
 ]  # fmt: skip
+DECIMALS = [
+    "d1 > 9", "d1 = 127", "c1 = n2", "l1 < d2", "e1 = i2", "e1 > l2", "COALESCE(c1, n2)", "COALESCE(d1, 0)",
+    "CASE WHEN y1 THEN c1 ELSE 0 END", "CASE WHEN y1 THEN d1 ELSE n2 END", "IF(y1, l1, d1)", "d1 IN (127, n2)",
+    "d1 BETWEEN 0 AND 200", "GREATEST(c1, n2)", "NULLIF(d1, 127)", "CASE d1 WHEN 127 THEN 'a' ELSE 'b' END",
+]  # fmt: skip
+TEXTS = [
+    "CAST(b1 AS STRING)", "CAST(h1 AS STRING)", "CAST(i1 AS STRING)", "CAST(l1 AS STRING)", "t1 || t2",
+    "t1 || '-' || t2", "CAST(n1 AS STRING) || t1", "CAST(i1 AS VARCHAR)",
+]  # fmt: skip
 TIMES = [
+    "CAST(s1 AS DATE)",
+    "CAST(s1 AS DATE) = a2",
     "CAST('2026-03-29 02:30:00' AS TIMESTAMP) = s1",
     "s1 < CAST('1970-01-01 00:00:00.000001' AS TIMESTAMP)",
     "a1 < CAST('1970-01-01' AS DATE)",
@@ -269,8 +281,19 @@ LITERALS = [
 
 @pytest.mark.parametrize(
     "expressions",
-    [COMPARED, MIXED, CHOSEN, LOGICAL, COMPUTED, CASTS, TIMES, LITERALS],
-    ids=["compared", "mixed", "chosen", "logical", "computed", "casts", "times", "literals"],
+    [COMPARED, MIXED, CHOSEN, LOGICAL, COMPUTED, CASTS, DECIMALS, TEXTS, TIMES, LITERALS],
+    ids=[
+        "compared",
+        "mixed",
+        "chosen",
+        "logical",
+        "computed",
+        "casts",
+        "decimals",
+        "texts",
+        "times",
+        "literals",
+    ],
 )
 def test_expressions_give_the_same(spark: SparkSession, expressions: list[str]) -> None:
     """Of every pair of values."""
@@ -281,7 +304,7 @@ AGGREGATED = [
     "COUNT(*)",
     "AVG(b1)", "AVG(h1)", "AVG(i1)", "AVG(m1)", "AVG(l1)", "AVG(DISTINCT n1)", "AVG(DISTINCT m1) FILTER (WHERE y1)",
     "SUM(b1)", "SUM(h1)", "SUM(i1)", "SUM(m1)", "SUM(d1)", "SUM(c1) FILTER (WHERE y1)", "SUM(DISTINCT i1)",
-    "SUM(DISTINCT d1)", "SUM(n1 * 2 + 1)", "SUM(CASE WHEN y1 THEN n1 ELSE 0 END)", "MAX(n1) + MIN(n1)",
+    "SUM(DISTINCT d1)", "SUM(n1 * 2 + 1)", "SUM(c1 * n1)", "SUM(CASE WHEN y1 THEN d1 ELSE 0 END)", "MAX(CAST(s1 AS DATE))", "SUM(CASE WHEN y1 THEN n1 ELSE 0 END)", "MAX(n1) + MIN(n1)",
     "COUNT(DISTINCT n1, t1)", "COUNT(DISTINCT f1, y1)", "COUNT(n1) FILTER (WHERE t1 > 'a')",
     *(
         text.format(name)
