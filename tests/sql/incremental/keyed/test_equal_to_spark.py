@@ -58,7 +58,7 @@ KINDS = {
     "f": Kind(
         sql="DOUBLE",
         type=pa.float64(),
-        values=(NAN, INFINITE, -INFINITE, 0.0, 5e-324, 1.7976931348623157e308, -2.5, None),
+        values=(NAN, INFINITE, -INFINITE, 0.0, -0.0, 5e-324, 1.7976931348623157e308, -2.5, None),
     ),
     "g": Kind(
         sql="FLOAT", type=pa.float32(), values=(NAN, INFINITE, 0.0, 0.1, -3.4028234e38, None)
