@@ -2,8 +2,8 @@
 
 A producer writes bids at a constant rate; one query after the other, each with the topic and the machine for itself,
 reads them, as fast as one micro-batch follows the other (`--trigger-ms 0`). Cases: an append into Delta, a count in
-windows of a second into Delta, Kafka to Kafka at least once. A row is as old as its record, a row of a window as the
-window's end. What is read is compared with what was produced, second by second.
+windows of a second into Delta, Kafka to Kafka at least once, an aggregate of an aggregate. A row is as old as its
+record, a row of a window as the window's end. What is read is compared with what was produced, second by second.
 
 By default 5 minutes each after a minute of warm-up, 75 minutes in all; `--seconds 60 --rates 1000` for less. Results
 go to `results/latency.md` and `latency.json`.
@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from benchmarks.bids import PARTITIONS
 from benchmarks.cpu import spent
 from benchmarks.latency_queries import WINDOW_S, Spec
-from benchmarks.latency_sinks import Times, delta_rows, delta_windows, topic_rows
+from benchmarks.latency_sinks import Times, delta_rows, delta_windows, topic_counts, topic_rows
 from benchmarks.machine import describe_machine, machine
 from benchmarks.workers import LostWorkerError, running
 from penstock.connector.kafka.broker.broker import EmbeddedBroker
@@ -36,7 +36,13 @@ from penstock.connector.kafka.client.native import find_native
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-CASES = {"append": "append → Delta", "window": "windowed count → Delta", "kafka": "Kafka → Kafka"}
+CASES = {
+    "append": "append → Delta",
+    "window": "windowed count → Delta",
+    "kafka": "Kafka → Kafka",
+    "chain": "aggregate of an aggregate → Kafka",
+}
+INTO_TOPICS = ("kafka", "chain")
 ENGINES = {"spark": "Spark's own source", "penstock": "Penstock"}
 PERCENTILES = (50, 95, 99, 100)
 PHASES = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
@@ -82,6 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for rate in chosen.rates.split(","):
             for case in chosen.cases.split(","):
                 for engine in chosen.engines.split(","):
+                    if case == "chain" and engine != "penstock":
+                        continue  # Spark has no aggregate over changes
                     home = Path(folder) / f"{engine}_{case}_{rate}"
                     try:
                         one = measure(broker.bootstrap, home, engine, case, int(rate), chosen)
@@ -104,9 +112,9 @@ def measure(
     """Run one query beside its producer."""
     home.mkdir()
     topic = home.name
-    target = f"{topic}_copy" if case == "kafka" else str(home / "table")
+    target = f"{topic}_copy" if case in INTO_TOPICS else str(home / "table")
     make_topic(bootstrap, topic, {})
-    if case == "kafka":
+    if case in INTO_TOPICS:
         make_topic(bootstrap, target, {"message.timestamp.type": "LogAppendTime"})
     spec = Spec(
         engine=engine,
@@ -158,6 +166,8 @@ def times_of(case: str, bootstrap: str, target: str) -> Times:
     """Read the sink of a case."""
     if case == "kafka":
         return topic_rows(bootstrap, target)
+    if case == "chain":
+        return topic_counts(bootstrap, target)
     return delta_windows(Path(target)) if case == "window" else delta_rows(Path(target))
 
 
@@ -172,7 +182,10 @@ def compare(
     if not inside.any():
         raise SystemExit("error: nothing came out in the time that counts; make it longer")
     produced = sum(counts.get(one, 0) for one in seconds)
-    return (read_ms - made_ms)[inside], produced - int(stands_for[inside].sum())
+    ages = (read_ms - made_ms)[inside]
+    if case == "chain":
+        ages = np.repeat(ages, stands_for[inside])
+    return ages, produced - int(stands_for[inside].sum())
 
 
 def make_topic(bootstrap: str, topic: str, config: dict[str, str]) -> None:

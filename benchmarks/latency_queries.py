@@ -34,6 +34,13 @@ WINDOW_S = 1
 """Length of the windows, and what the watermark is behind."""
 
 KAFKA_COLUMNS = "auction BIGINT, bidder BIGINT, price BIGINT, `dateTime` TIMESTAMP(3)"
+CHAIN = """
+SELECT `dateTime`, SUM(n) AS bids
+FROM (SELECT `dateTime`, auction, COUNT(*) AS n FROM bids GROUP BY `dateTime`, auction)
+GROUP BY `dateTime`
+"""
+"""An aggregate of an aggregate: how many bids of each moment have been read; each record is one more."""
+
 WAIT_S = 60
 SETTLED_S = 5
 LONGEST_S = 300
@@ -103,6 +110,13 @@ def start_penstock(spec: Spec) -> tuple[Any, Any]:
             "'sink.delivery-guarantee' = 'at-least-once')"
         )
         query = "SELECT auction, bidder, price, `dateTime` FROM bids"
+    elif spec.case == "chain":
+        session.sql(
+            "CREATE TABLE target (`dateTime` TIMESTAMP(3), bids BIGINT, PRIMARY KEY (`dateTime`) NOT ENFORCED) WITH ("
+            f"'connector' = 'upsert-kafka', 'key.format' = 'json', 'value.format' = 'json', 'topic' = '{spec.target}', "
+            f"'properties.bootstrap.servers' = '{spec.bootstrap}', 'sink.delivery-guarantee' = 'at-least-once')"
+        )
+        query = CHAIN
     else:
         windows = spec.case == "window"
         columns = WINDOWED if windows else COLUMNS

@@ -38,27 +38,52 @@ def delta_windows(table: Path) -> Times:
 
 def topic_rows(bootstrap: str, topic: str) -> Times:
     """Return the records of a topic whose timestamps are the broker's."""
+    made, read = [], []
+    for value, appended_ms in _records(bootstrap, topic):
+        made.append(_time_of(value))
+        read.append(appended_ms)
+    times = np.array(made, dtype="datetime64[ms]").astype(np.int64)
+    return times, np.array(read, dtype=np.int64), np.ones(len(read), dtype=np.int64)
+
+
+def topic_counts(bootstrap: str, topic: str) -> Times:
+    """Return the updates of counts by time: each stands for as many records as it counts more than the one before."""
+    made, read, more = [], [], []
+    counted: dict[str, int] = {}
+    for value, appended_ms in _records(bootstrap, topic):
+        time, bids = _time_of(value), int(json.loads(value)["bids"])
+        made.append(time)
+        read.append(appended_ms)
+        more.append(bids - counted.get(time, 0))
+        counted[time] = bids
+    times = np.array(made, dtype="datetime64[ms]").astype(np.int64)
+    return times, np.array(read, dtype=np.int64), np.array(more, dtype=np.int64)
+
+
+def _time_of(value: bytes) -> str:
+    begin = value.index(MARK) + len(MARK)
+    return value[begin : value.index(b'"', begin)].decode().removesuffix("Z")
+
+
+def _records(bootstrap: str, topic: str) -> Iterator[tuple[bytes, int]]:
+    """Read a topic: value and time of each record; those of a partition in order."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "latency"})
     partitions = consumer.list_topics(topic, TIMEOUT_S).topics[topic].partitions
     places = [TopicPartition(topic, one, OFFSET_BEGINNING) for one in partitions]
     ends = [consumer.get_watermark_offsets(place, TIMEOUT_S) for place in places]
     wanted = sum(high - low for low, high in ends)
     consumer.assign(places)
-    made: list[str] = []
-    read: list[int] = []
-    while len(read) < wanted:
-        messages = consumer.consume(min(FETCH, wanted - len(read)), TIMEOUT_S)
+    found = 0
+    while found < wanted:
+        messages = consumer.consume(min(FETCH, wanted - found), TIMEOUT_S)
         if not messages or any(message.error() for message in messages):
             raise RuntimeError("the broker stopped answering")
+        found += len(messages)
         for message in messages:
             value = message.value()
             assert value is not None, "no query writes a tombstone"
-            begin = value.index(MARK) + len(MARK)
-            made.append(value[begin : value.index(b'"', begin)].decode().removesuffix("Z"))
-            read.append(message.timestamp()[1])
+            yield value, message.timestamp()[1]
     consumer.close()
-    times = np.array(made, dtype="datetime64[ms]").astype(np.int64)
-    return times, np.array(read, dtype=np.int64), np.ones(len(read), dtype=np.int64)
 
 
 def _of_commits(table: Path, time_column: str, count_column: str | None) -> Times:
