@@ -43,6 +43,7 @@ FAILPOINTS: Mapping[str, str] = {
     "maintained": "command: the state of a maintained query has the batch, the sink has not",
     "state-written": "task: the state of a bucket has its file of a batch, no manifest names it yet",
     "state-sent": "command: the sink has a batch, the manifest of its state is not written yet",
+    "state-merged": "command: files of keyed state are merged into new ones, no manifest names them yet",
     "written": "command: the sink has the batch, nothing that follows it has run",
     "committed": "command: what follows the sink has run too, the checkpoint does not know of it yet",
 }

@@ -8,17 +8,21 @@ needed for a right answer: a merge that fails, or is lost with the process, leav
 
 from __future__ import annotations
 
+import atexit
 import logging
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from threading import Condition, Thread
+from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
 
+from penstock.connector.failpoints import reach
 from penstock.sql.incremental.keyed.bucket_state import folded_rows
 from penstock.sql.incremental.keyed.manifest import (
     RETAINED,
@@ -29,13 +33,13 @@ from penstock.sql.incremental.keyed.manifest import (
 )
 from penstock.sql.incremental.keyed.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.operator import KeyedLayout
-from penstock.sql.incremental.keyed.state_files import StateFiles
+from penstock.sql.incremental.keyed.state_files import ROW_GROUP, StateFiles
 from penstock.sql.incremental.keyed.tables import positional
 
 log = logging.getLogger(__name__)
 
 MOST_FILES = 16
-"""Files of a bucket from which on some are merged."""
+"""Files of a bucket from which on some are merged; parts of one merge count as one."""
 
 OVERDUE_FILES = 2 * MOST_FILES
 """Files that are merged on the batch's path: of runs of few batches none lives to see the end of a merge beside it."""
@@ -43,13 +47,19 @@ OVERDUE_FILES = 2 * MOST_FILES
 _NEWEST = 2
 """The newest files are never merged: caches stand on them."""
 
-_PART_ROWS = 2_000_000
-"""Rows of a file; as many are in memory at once."""
+_PART_ROWS, _PART_BYTES = 2_000_000, 128 * 2**20
+"""The most rows, and bytes in memory, of a file: one is in memory at once."""
 
 _ORPHAN_BATCHES = 10
 """Batches after which files are removed that were there when the run began, and that no manifest names."""
 
+_RETRY_BATCHES = 10
+"""Batches from a merge that failed until that of the same bucket is tried again."""
+
 _IDLE_S = 30.0
+
+_END_WAIT_S = 5.0
+"""What the end of the process waits for a merge that is told to stop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,24 +71,32 @@ class FileMerge:
 
     bucket: BucketId
     replaced: tuple[StateFile, ...]
-    files: tuple[StateFile, ...]
+    files: tuple[StateFile, ...] = ()
     dropped: Path | None = None
 
 
-def files_to_merge(files: tuple[StateFile, ...], most: int = MOST_FILES) -> tuple[StateFile, ...]:
+def merges_of(files: tuple[StateFile, ...]) -> list[tuple[StateFile, ...]]:
+    """Group files that were written by one batch or one merge, in order."""
+    return [tuple(parts) for _, parts in groupby(files, key=lambda file: (file.first, file.last))]
+
+
+def files_to_merge(files: tuple[StateFile, ...]) -> tuple[StateFile, ...]:
     """Return the consecutive files that are worth merging; none where there are few.
 
-    From the newest backwards, for as long as a file has at most twice the rows of those behind it.
+    From the newest backwards, for as long as what one merge wrote has at most twice the rows of all behind it.
     """
-    settled = files[:-_NEWEST]
-    if len(files) < most:
+    merges = merges_of(files)
+    settled = merges[:-_NEWEST]
+    if len(merges) < MOST_FILES:
         return ()
     rows, start = 0, len(settled)
-    while start and (start == len(settled) or settled[start - 1].rows <= 2 * rows):
-        start -= 1
-        rows += settled[start].rows
+    while start:
+        more = sum(file.rows for file in settled[start - 1])
+        if start < len(settled) and more > 2 * rows:
+            break
+        start, rows = start - 1, rows + more
     run = settled[start:]
-    return run if len(run) > 1 else ()
+    return tuple(file for parts in run for file in parts) if len(run) > 1 else ()
 
 
 class StateCompaction:
@@ -94,14 +112,18 @@ class StateCompaction:
         self._manifests = manifests
         self._layouts = layouts
         self._work = Condition()
-        self._due: tuple[StateManifest, int] | None = None
         self._thread: Thread | None = None
-        self._merged: list[FileMerge] = []
-        self._known: list[StateManifest] = []
-        self._orphans: frozenset[tuple[BucketId, str]] | None = None
-        self._batches = 0
+        self._due: tuple[StateManifest, int] | None = None
         self._stopped = False
+        self._running: duckdb.DuckDBPyConnection | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-merge-")
+        self._token = uuid4().hex[:8]
+        self._merged: list[FileMerge] = []
+        self._known: dict[int, StateManifest] = {}
+        self._unused: set[tuple[BucketId, str]] = set()
+        self._orphans: frozenset[tuple[BucketId, str]] | None = None
+        self._retry: dict[BucketId, int] = {}
+        self._batches = 0
         self.failures = 0
         """Merges and removals that failed."""
 
@@ -115,11 +137,18 @@ class StateCompaction:
             merged, self._merged = self._merged, []
         files = dict(manifest.files)
         for merge in merged:
+            found = None
             with self._reporting("merge"):
                 found = self._applied(files.get(merge.bucket, BucketFiles()), merge)
-                if found is not None:
-                    files[merge.bucket] = found
-        return replace(manifest, files=files)
+            if found is not None:
+                files[merge.bucket] = found
+            else:
+                self._discard(merge)
+        made = replace(manifest, files=files)
+        with self._work:
+            # before it is written: what is found there must be known to be of this run
+            self._known[made.batch_id] = made
+        return made
 
     def consider(self, manifest: StateManifest, now_ms: int) -> None:
         """Have done what is due after a batch, whose manifest is written."""
@@ -132,15 +161,27 @@ class StateCompaction:
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="penstock state", daemon=True)
                 self._thread.start()
+                atexit.register(self.close, _END_WAIT_S)
 
     def wait(self, seconds: float) -> bool:
         """Wait until nothing is left to do; False where something is."""
         with self._work:
             return self._work.wait_for(lambda: self._due is None, seconds)
 
+    def close(self, wait_s: float) -> None:
+        """Stop for good: a merge that runs is given up. What it has written is removed by a later run."""
+        with self._work:
+            self._stopped = True
+            self._work.notify_all()
+            thread, running = self._thread, self._running
+            if running is not None:
+                running.interrupt()
+        if thread is not None:
+            thread.join(wait_s)
+
     def _merge_overdue(self, manifest: StateManifest, now_ms: int) -> None:
         for bucket, of in manifest.files.items():
-            if len(of.files) >= OVERDUE_FILES:
+            if len(merges_of(of.files)) >= OVERDUE_FILES:
                 with self._reporting("merge"):
                     self._merge(bucket, of, now_ms)
 
@@ -154,15 +195,16 @@ class StateCompaction:
             return None
         revived: tuple[StateFile, ...] = ()
         if merge.dropped is not None:
-            revived = self._revived(merge, of.files[end:])
+            revived = self._revived(merge, merge.dropped, of.files[end:])
         files = (*of.files[:start], *merge.files, *revived, *of.files[end:])
         return BucketFiles(files=files, epoch=of.epoch + (merge.dropped is not None))
 
-    def _revived(self, merge: FileMerge, later: tuple[StateFile, ...]) -> tuple[StateFile, ...]:
+    def _revived(
+        self, merge: FileMerge, dropped: Path, later: tuple[StateFile, ...]
+    ) -> tuple[StateFile, ...]:
         """Write the dropped rows whose keys later files name."""
         layout = self._layout(merge.bucket)
-        assert merge.dropped is not None, "asked for"
-        with _database(merge.dropped) as tables:
+        with self._database(dropped) as tables:
             _create(tables, "later", layout)
             for file in later:
                 _fill(tables, "later", self._files.read(merge.bucket, file, positional(layout)))
@@ -170,28 +212,35 @@ class StateCompaction:
                 f"dropped.c{n} IS NOT DISTINCT FROM later.c{n}"
                 for n in (layout.names.index(name) for name in layout.key)
             )
-            rows = tables.sql(
-                f"SELECT * FROM dropped WHERE EXISTS (SELECT 1 FROM later WHERE {same or 'TRUE'}) ORDER BY ALL"
-            ).to_arrow_table()
-        merge.dropped.unlink(missing_ok=True)
-        if not rows.num_rows:
-            return ()
-        return (self._write(merge, rows, layout),)
+            rows = (
+                f"SELECT * FROM dropped WHERE EXISTS (SELECT 1 FROM later WHERE {same or 'TRUE'})"
+            )
+            revived = self._write_rows(tables, rows, merge)
+        dropped.unlink(missing_ok=True)
+        return revived
+
+    def _discard(self, merge: FileMerge) -> None:
+        """Have the files of a merge removed that no manifest will name."""
+        if merge.dropped is not None:
+            merge.dropped.unlink(missing_ok=True)
+        with self._work:
+            self._unused |= {(merge.bucket, file.name) for file in merge.files}
 
     # --- the thread beside ---
 
     def _run(self) -> None:
         while True:
             with self._work:
-                self._work.wait_for(lambda: self._due is not None, _IDLE_S)
+                self._work.wait_for(lambda: self._due is not None or self._stopped, _IDLE_S)
                 due = self._due
-                if due is None:
-                    self._thread = None
+                if due is None or self._stopped:
+                    self._due, self._thread = None, None
+                    self._work.notify_all()
+                    atexit.unregister(self.close)
                     return
             manifest, now_ms = due
-            for bucket, of in manifest.files.items():
-                with self._reporting("merge"):
-                    self._merge(bucket, of, now_ms)
+            for bucket in manifest.files:
+                self._merge_beside(bucket, now_ms)
             with self._reporting("removal"):
                 self._remove(manifest)
             with self._work:
@@ -199,78 +248,135 @@ class StateCompaction:
                     self._due = None
                     self._work.notify_all()
 
-    def _merge(self, bucket: BucketId, of: BucketFiles, now_ms: int) -> None:
-        run = files_to_merge(of.files)
+    def _merge_beside(self, bucket: BucketId, now_ms: int) -> None:
+        """Merge files of a bucket as the newest batch has them: an older manifest has files that were replaced."""
         with self._work:
             waiting = any(merge.bucket == bucket for merge in self._merged)
-        if not run or waiting:
+            of = self._known[max(self._known)].files[bucket]
+        if waiting or self._stopped or self._batches < self._retry.get(bucket, 0):
+            return
+        self._retry[bucket] = self._batches + _RETRY_BATCHES
+        with self._reporting("merge"):
+            self._merge(bucket, of, now_ms)
+            del self._retry[bucket]
+
+    def _merge(self, bucket: BucketId, of: BucketFiles, now_ms: int) -> None:
+        run = files_to_merge(of.files)
+        if not run:
             return
         layout = self._layout(bucket)
-        database = Path(self._folder.name) / f"{abs(hash((bucket, run[-1].name)))}.duckdb"
-        database.unlink(missing_ok=True)
-        with _database(database) as tables:
-            _create(tables, "rows", layout)
-            for file in run:
-                _fill(tables, "rows", self._files.read(bucket, file, positional(layout)))
-            dropped = _fold(tables, layout, now_ms, whole=run[0] == of.files[0])
-            tables.execute("DROP TABLE rows")
-            merge = FileMerge(bucket=bucket, replaced=run, files=())
-            parts = tables.sql("SELECT * FROM folded ORDER BY ALL").to_arrow_reader(_PART_ROWS)
-            files = tuple(
-                self._write(merge, pa.Table.from_batches([part]), layout) for part in parts
-            )
-        if not dropped:
-            database.unlink(missing_ok=True)
+        merge = FileMerge(bucket=bucket, replaced=run)
+        database = Path(self._folder.name) / f"{uuid4().hex}.duckdb"
+        dropped = False
+        try:
+            with self._database(database) as tables:
+                _create(tables, "rows", layout)
+                for file in run:
+                    if self._stopped:
+                        return
+                    _fill(tables, "rows", self._files.read(bucket, file, positional(layout)))
+                dropped = _fold(tables, layout, now_ms, whole=run[0] == of.files[0])
+                tables.execute("DROP TABLE rows")
+                files = self._write_rows(tables, "SELECT * FROM folded", merge)
+                tables.execute("DROP TABLE folded")
+        finally:
+            if not dropped:
+                database.unlink(missing_ok=True)
+        reach("state-merged")
         with self._work:
             self._merged.append(replace(merge, files=files, dropped=database if dropped else None))
 
-    def _write(self, merge: FileMerge, rows: pa.Table, layout: KeyedLayout) -> StateFile:
+    def _write_rows(
+        self, tables: duckdb.DuckDBPyConnection, rows: str, merge: FileMerge
+    ) -> tuple[StateFile, ...]:
+        """Write rows in order, as files of a bounded size."""
+        schema = positional(self._layout(merge.bucket))
         first, last = merge.replaced[0].first, merge.replaced[-1].last
-        typed = rows.cast(positional(layout))
-        return self._files.write(merge.bucket, first, last, typed)
+        found = tables.sql(f"{rows} ORDER BY ALL").to_arrow_reader(ROW_GROUP)
+        files: list[StateFile] = []
+        try:
+            for part in _parts(found):
+                rows_of_part = part.cast(schema)
+                files.append(
+                    self._files.write(merge.bucket, first, last, rows_of_part, self._token)
+                )
+        except BaseException:
+            self._discard(replace(merge, files=tuple(files)))
+            raise
+        return tuple(files)
 
     def _layout(self, bucket: BucketId) -> KeyedLayout:
         return self._layouts[bucket.stage, bucket.input]
 
+    @contextmanager
+    def _database(self, path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Open a database file that `close` can interrupt."""
+        config: dict[str, str | bool | int | float | list[str]] = {
+            "threads": 1,
+            "memory_limit": "512MB",
+            "temp_directory": f"{path}.tmp",
+        }
+        connection = duckdb.connect(str(path), config=config)
+        with self._work:
+            self._running = connection
+        try:
+            yield connection
+        finally:
+            with self._work:
+                self._running = None
+            connection.close()
+
     # --- removal ---
 
-    def _remove(self, manifest: StateManifest) -> None:
+    def _remove(self, newest: StateManifest) -> None:
         """Remove manifests that no replay needs, and files that only those name."""
         batches = self._manifests.batches()
-        if not batches or batches[-1] != manifest.batch_id:
-            # a successor goes on from here: what is there is not ours to remove
-            self._stopped = bool(batches) and batches[-1] > manifest.batch_id
+        if not batches or batches[-1] < newest.batch_id:
             return
-        oldest = manifest.batch_id - RETAINED + 1
+        there = self._manifests.read(batches[-1])
+        with self._work:
+            known = dict(self._known)
+            if there != known.get(batches[-1]):
+                # a successor goes on from here: what is there is not ours to remove
+                self._stopped = True
+                return
         if self._orphans is None:
-            before = [self._manifests.read(batch_id) for batch_id in batches[:-1]]
-            self._known = [known for known in before if known is not None]
-            self._orphans = self._unnamed(manifest)
-        self._known.append(manifest)
-        old = [known for known in self._known if known.batch_id < oldest]
-        self._known = [known for known in self._known if known.batch_id >= oldest]
-        needed = {name for known in self._known for name in known.names}
-        unused = {name for known in old for name in known.names} - needed
-        if self._orphans and self._batches >= _ORPHAN_BATCHES:
-            unused |= self._orphans - needed
-            self._orphans = frozenset()
+            self._orphans = self._before(newest, batches)
+        oldest = newest.batch_id - RETAINED + 1
+        old = {name for n, manifest in known.items() if n < oldest for name in manifest.names}
+        needed = {name for n, manifest in known.items() if n >= oldest for name in manifest.names}
+        with self._work:
+            unused = self._unused | old
+        if self._batches >= _ORPHAN_BATCHES:
+            unused |= self._orphans
         for batch_id in batches:
             if batch_id < oldest:
                 self._manifests.forget(batch_id)
-        with self._work:
-            waiting = {(m.bucket, f.name) for m in self._merged for f in m.files}
-        for bucket, name in sorted(unused - waiting):
+        for bucket, name in sorted(unused - needed):
             self._files.delete(bucket, name)
+        self._orphans -= unused
+        with self._work:
+            self._unused -= unused
+            for batch_id in known:
+                if batch_id < oldest:
+                    del self._known[batch_id]
 
-    def _unnamed(self, manifest: StateManifest) -> frozenset[tuple[BucketId, str]]:
-        """Return the files that no manifest names as the run begins: of attempts that failed."""
-        named = {name for known in (*self._known, manifest) for name in known.names}
+    def _before(
+        self, newest: StateManifest, batches: Sequence[int]
+    ) -> frozenset[tuple[BucketId, str]]:
+        """Take up the manifests of earlier runs, and return the files that none names: of attempts that failed."""
+        with self._work:
+            begun = min(self._known)
+        found = [self._manifests.read(batch_id) for batch_id in batches if batch_id < begun]
         there = {
             (bucket, name)
-            for bucket in manifest.files
+            for bucket in newest.files
             for name in self._files.names(bucket)
-            if _last_batch(name) < manifest.batch_id
+            if _last_batch(name) < begun and self._token not in name
         }
+        with self._work:
+            self._known |= {manifest.batch_id: manifest for manifest in found if manifest}
+            named = {name for known in self._known.values() for name in known.names}
         return frozenset(there - named)
 
     @contextmanager
@@ -279,8 +385,11 @@ class StateCompaction:
         try:
             yield
         except Exception as error:  # noqa: BLE001  the state is as it was
+            if self._stopped or self._manifests.ended:
+                log.info("%s of files of keyed state is left undone", what)
+                return
             self.failures += 1
-            log.warning("%s of files of keyed state failed: %s", what, error)
+            log.warning("%s of files of keyed state failed, and is tried again: %s", what, error)
 
 
 def _last_batch(name: str) -> int:
@@ -289,21 +398,20 @@ def _last_batch(name: str) -> int:
     return int(parts[1]) if len(parts) == 3 and parts[1].isdecimal() else 2**62
 
 
+def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Put rows together to parts of a bounded size."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        rows, size = sum(b.num_rows for b in held), sum(b.nbytes for b in held)
+        if rows >= _PART_ROWS or size >= _PART_BYTES:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
+
+
 # --- tables ---
-
-
-@contextmanager
-def _database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "threads": 1,
-        "memory_limit": "512MB",
-        "temp_directory": f"{path}.tmp",
-    }
-    connection = duckdb.connect(str(path), config=config)
-    try:
-        yield connection
-    finally:
-        connection.close()
 
 
 def _create(tables: duckdb.DuckDBPyConnection, name: str, layout: KeyedLayout) -> None:

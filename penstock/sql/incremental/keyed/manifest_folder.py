@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from penstock.connector.spark.hadoop_files import delete, list_names, read_text, replace_text
+from penstock.connector.spark.internals import running_context
 from penstock.sql.incremental.keyed.manifest import (
     MANIFESTS,
     StateManifest,
@@ -21,6 +22,12 @@ class Manifests:
     def __init__(self, spark: SparkSession, folder: str) -> None:
         self._spark = spark
         self._folder = folder
+
+    @property
+    def ended(self) -> bool:
+        """Whether Spark has stopped, so that nothing can be read or written."""
+        context, _ = running_context()
+        return context is None or context is not self._spark.sparkContext
 
     def read(self, batch_id: int) -> StateManifest | None:
         """Read that of a batch; None where there is none. Raises StateMismatchError for one that cannot be read."""

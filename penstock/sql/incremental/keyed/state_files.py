@@ -36,13 +36,19 @@ class StateFiles:
 
     location: str
 
-    def write(self, bucket: BucketId, first: int, last: int, rows: pa.Table) -> StateFile:
-        """Write the changes of the batches `first` to `last` of a bucket; the file is durable when this returns."""
+    def write(
+        self, bucket: BucketId, first: int, last: int, rows: pa.Table, writer: str = ""
+    ) -> StateFile:
+        """Write the changes of the batches `first` to `last` of a bucket; the file is durable when this returns.
+
+        `writer` is a part of the name, where two processes must not write the same file.
+        """
         content = io.BytesIO()
         named = rows.rename_columns([f"c{n}" for n in range(rows.num_columns)])
         pq.write_table(named, content, compression="zstd", row_group_size=ROW_GROUP)
         written = content.getvalue()
-        name = f"{first}-{last}-{_digest(written)}.parquet"
+        end = f".{writer}.parquet" if writer else ".parquet"
+        name = f"{first}-{last}-{_digest(written)}{end}"
         _put(self._folder(bucket), name, written)
         return StateFile(name=name, first=first, last=last, rows=rows.num_rows, bytes=len(written))
 

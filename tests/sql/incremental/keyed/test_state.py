@@ -67,6 +67,11 @@ class MemoryManifests:
         """Write one."""
         self.found[manifest.batch_id] = manifest.to_text()
 
+    @property
+    def ended(self) -> bool:
+        """Spark is not needed."""
+        return False
+
     def forget(self, batch_id: int) -> None:
         """Remove one."""
         del self.found[batch_id]
