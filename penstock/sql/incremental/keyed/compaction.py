@@ -372,7 +372,7 @@ class StateCompaction:
             (bucket, name)
             for bucket in newest.files
             for name in self._files.names(bucket)
-            if _last_batch(name) < begun and self._token not in name
+            if _last_batch(name) <= begun and self._token not in name
         }
         with self._work:
             self._known |= {manifest.batch_id: manifest for manifest in found if manifest}

@@ -1,0 +1,291 @@
+"""Merges of files of keyed state beside batches that overtake them, fail and die."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.sql.incremental.keyed import compaction as module
+from penstock.sql.incremental.keyed.compaction import (
+    MOST_FILES,
+    files_to_merge,
+    merges_of,
+)
+from penstock.sql.incremental.keyed.manifest import (
+    RETAINED,
+    BucketFiles,
+    BucketId,
+    StateFile,
+    StateManifest,
+)
+from penstock.sql.incremental.keyed.state_files import StateFiles
+from tests.sql.incremental.keyed.test_state import BUCKET, MemoryManifests, Store
+
+OTHER = BucketId(stage="s", input="a", bucket=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedFiles(StateFiles):
+    """Files with a function that is called as each operation begins."""
+
+    before: Callable[[str], None]
+
+    def write(self, *args: Any) -> StateFile:
+        """Write, by a name that tells a merge from a batch."""
+        self.before("write" if len(args) == 4 else "merge")
+        return StateFiles.write(self, *args)
+
+    def delete(self, bucket: BucketId, name: str) -> None:
+        """Remove."""
+        self.before("delete")
+        StateFiles.delete(self, bucket, name)
+
+
+@dataclass
+class WatchedManifests(MemoryManifests):
+    """Manifests with such a function."""
+
+    before: Callable[[str], None] = lambda _: None
+
+    def __init__(self, found: dict[int, str], before: Callable[[str], None]) -> None:
+        self.found = found
+        self.before = before
+
+    def write(self, manifest: StateManifest) -> None:
+        """Write one."""
+        self.before("manifest")
+        MemoryManifests.write(self, manifest)
+
+    def forget(self, batch_id: int) -> None:
+        """Remove one."""
+        self.before("forget")
+        MemoryManifests.forget(self, batch_id)
+
+
+def watched(store: Store, before: Callable[[str], None]) -> None:
+    """Go on in a process that has the function called."""
+    store.files = WatchedFiles(location=store.files.location, before=before)
+    store.manifests = WatchedManifests(store.manifests.found, before)
+    store.restart()
+
+
+def names(store: Store) -> set[str]:
+    """The files that are there."""
+    return {path.name for path in (store.folder / "state").rglob("*.parquet")}
+
+
+def named(store: Store) -> set[str]:
+    """The files that a manifest names."""
+    found = [store.manifests.read(batch) for batch in store.manifests.batches()]
+    return {name for manifest in found if manifest for _, name in manifest.names}
+
+
+def give(store: Store, changes: Counter[tuple[str | None, int]], now_ms: int = 0) -> None:
+    """Run a batch, and do not wait for what is done beside."""
+    state = store.open()
+    state.write(store.rows(changes, now_ms))
+    assert state.written is not None
+    written = store.newest.with_batch(store.batch, {BUCKET: state.written})
+    store.newest = store.compaction.taken(written, now_ms)
+    store.manifests.write(store.newest)
+    store.compaction.consider(store.newest, now_ms)
+    store.batch += 1
+    store.model.update(changes)
+
+
+def test_batches_overtake_a_merge(tmp_path: Path) -> None:
+    """It is taken into a later one; each batch that may be run again keeps its files, and merging goes on."""
+    store, held, begun = Store(tmp_path), Event(), Event()
+
+    def hold(step: str) -> None:
+        if step == "merge":
+            begun.set()
+            assert held.wait(60)
+
+    watched(store, hold)
+    for _ in range(MOST_FILES):
+        give(store, Counter({("a", 1): 1}))
+    assert begun.wait(60)
+    for _ in range(2 * RETAINED):
+        give(store, Counter({("b", 1): 1}))
+    held.set()
+    assert store.compaction.wait(60)
+    give(store, Counter({("b", 1): 1}))
+    assert store.compaction.wait(60)
+
+    assert len(store.newest.files[BUCKET].files) < MOST_FILES
+    assert store.manifests.batches() == list(range(store.batch - RETAINED, store.batch))
+    assert named(store) == names(store)
+    assert store.look(["a", "b"]) == store.expected(["a", "b"])
+
+    for _ in range(2 * MOST_FILES):
+        give(store, Counter({("c d", 1): 1}))
+        assert store.compaction.wait(60)
+    assert len(store.newest.files[BUCKET].files) <= MOST_FILES
+    assert store.compaction.failures == 0
+
+
+class KilledError(Exception):
+    """The process has died: nothing that it does has an effect."""
+
+
+@pytest.mark.parametrize("death", range(1, 12))
+def test_a_process_dies_at_any_step_of_a_merge(
+    tmp_path: Path, death: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it leaves is right for the next one, and gone in a while. Each part of a file is a step."""
+    monkeypatch.setattr(module, "_PART_ROWS", 1)
+    monkeypatch.setattr(module, "ROW_GROUP", 1)
+    store = Store(tmp_path)
+    for n in range(MOST_FILES - 2):
+        store.give(Counter({("abc"[n % 3], n % 2): 1}))
+    steps: list[str] = []
+
+    def die(step: str) -> None:
+        if len(steps) >= death or "merge" in steps or step == "merge":
+            steps.append(step)
+        if len(steps) >= death:
+            raise KilledError
+
+    watched(store, die)
+    died = False
+    while not died:
+        try:
+            give(store, Counter({("a", 1): 1}))
+        except KilledError:
+            died = True
+        store.compaction.wait(60)
+        died = died or len(steps) >= death
+    # the batch whose manifest is there is not run again, the one whose manifest is not is
+    store.batch = max(store.manifests.batches()) + 1
+    store.files = StateFiles(location=store.files.location)
+    store.manifests = WatchedManifests(store.manifests.found, lambda _: None)
+    store.restart()
+
+    keys = ["a", "b", "c"]
+    assert store.look(keys) == store.expected(keys)
+    for _ in range(MOST_FILES):
+        store.give(Counter({("b", 0): 1}))
+    assert store.look(keys) == store.expected(keys)
+    assert names(store) == named(store)
+    assert len(merges_of(store.newest.files[BUCKET].files)) <= MOST_FILES
+
+
+def test_a_merge_that_fails_is_tried_again(tmp_path: Path) -> None:
+    """Its files go, no batch fails, and not every batch tries."""
+    store = Store(tmp_path)
+    tries: list[int] = []
+
+    def fail(step: str) -> None:
+        if step == "merge" and len(tries) < 2:
+            tries.append(store.batch)
+            raise OSError(28, "No space left on device")
+
+    watched(store, fail)
+    for _ in range(3 * MOST_FILES):
+        give(store, Counter({("a", 1): 1}))
+        assert store.compaction.wait(60)
+
+    assert store.compaction.failures == len(tries) == 2
+    assert tries[1] - tries[0] >= 10
+    assert len(store.newest.files[BUCKET].files) <= MOST_FILES
+    assert names(store) == named(store)
+    assert store.look(["a"]) == store.expected(["a"])
+
+
+def test_a_merge_that_no_manifest_can_take_is_removed(tmp_path: Path) -> None:
+    """A batch that goes on from other files."""
+    store = Store(tmp_path)
+    while not store.compaction._merged:
+        give(store, Counter({("a", 1): 1}))
+        assert store.compaction.wait(60)
+    (merge,) = store.compaction._merged
+    files = store.newest.files[BUCKET]
+    other = BucketFiles(files=files.files[:-1], epoch=files.epoch)
+    store.newest = StateManifest(
+        state_id="id", buckets=1, batch_id=store.batch - 1, files={BUCKET: other}
+    )
+    store.compaction._merged = [
+        module.FileMerge(bucket=BUCKET, replaced=files.files[-2:], files=merge.files)
+    ]
+    give(store, Counter({("a", 1): 1}))
+    assert store.compaction.wait(60)
+
+    assert not {file.name for file in merge.files} & names(store)
+    assert store.newest.files[BUCKET].files[: len(other.files)] == other.files
+
+
+def test_a_successor_that_ran_the_same_batch_again_is_one(tmp_path: Path) -> None:
+    """Its manifest of the batch is not ours: nothing of it is removed."""
+    store = Store(tmp_path)
+    for _ in range(RETAINED):
+        store.give(Counter({("a", 1): 1}))
+    zombie, ours = store.compaction, store.newest
+    store.batch -= 1
+    store.model.subtract({("a", 1): 1})
+    store.restart()
+    store.give(Counter({("b", 1): 1}))
+    there = names(store)
+    zombie.consider(ours, 0)
+    zombie.wait(60)
+    zombie.close(60)
+
+    assert names(store) == there
+    assert store.look(["a", "b"]) == store.expected(["a", "b"])
+
+
+def test_the_end_of_a_process_gives_a_merge_up(tmp_path: Path) -> None:
+    """It does not wait for all of it, and batches can go on without."""
+    store, held, begun = Store(tmp_path), Event(), Event()
+
+    def hold(step: str) -> None:
+        if step == "merge":
+            begun.set()
+            held.wait(60)
+
+    watched(store, hold)
+    for _ in range(MOST_FILES):
+        give(store, Counter({("a", 1): 1}))
+    assert begun.wait(60)
+    store.compaction.close(0)
+    held.set()
+    store.compaction.close(60)
+    give(store, Counter({("a", 1): 1}))
+
+    assert store.compaction._thread is None
+    assert store.look(["a"]) == store.expected(["a"])
+
+
+def sized(name: str, batches: tuple[int, int], rows: int) -> StateFile:
+    """A file of so many rows."""
+    return StateFile(name=name, first=batches[0], last=batches[1], rows=rows, bytes=1)
+
+
+def test_parts_of_a_merge_are_one_file_to_the_next() -> None:
+    """A large bucket is written again when as many rows have come as it has, not as a part has."""
+    parts = tuple(sized(f"p{n}", (0, 99), 1_000) for n in range(2 * MOST_FILES))
+    batches = tuple(sized(f"b{n}", (100 + n, 100 + n), 100) for n in range(MOST_FILES))
+
+    assert files_to_merge((*parts, *batches[:5])) == ()
+    assert files_to_merge((*parts, *batches)) == batches[:-2]
+    large = sized("large", (100, 199), 16_000)
+    newest = tuple(sized(f"n{n}", (200 + n, 200 + n), 100) for n in range(MOST_FILES))
+    assert files_to_merge((*parts, large, *newest)) == newest[:-2]
+    larger = tuple(sized(f"m{n}", (200 + n, 200 + n), 20_000) for n in range(MOST_FILES))
+    assert files_to_merge((*parts, large, *larger)) == (*parts, large, *larger[:-2])
+
+
+def test_parts_are_bounded_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is in memory at once."""
+    batches = pa.table({"c0": pa.array(range(100), pa.int64())}).to_batches(max_chunksize=10)
+    monkeypatch.setattr(module, "_PART_ROWS", 40)
+    assert [part.num_rows for part in module._parts(batches)] == [40, 40, 20]
+    monkeypatch.setattr(module, "_PART_BYTES", 8 * 15)
+    assert [part.num_rows for part in module._parts(batches)] == [20] * 5
