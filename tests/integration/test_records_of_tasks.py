@@ -167,8 +167,10 @@ def test_a_batch_is_ended_by_those_who_began_it(
     other: str,
 ) -> None:
     """One slot of two has it, and the other way is asked for: that begins with the next start, and no row is twice."""
+    chosen = []
     copies.send(0, 1)
     copies.run(spark, began)
+    chosen.append(writers[-1])  # a start that a busy machine makes twice chooses twice
     (folder,) = project.glob("**/commits")
     (ledger,) = (folder.parent / "kafka-sinks").iterdir()
     for path in folder.glob("*0*"):
@@ -176,14 +178,16 @@ def test_a_batch_is_ended_by_those_who_began_it(
     slots = [f"{copies.sink}-{ledger.name}-{slot}" for slot in range(SLOTS)]
     empty = set_back(copies.kafka, copies.sink, slots)
     copies.run(spark, other)
+    chosen.append(writers[-1])
     admin = SinkAdmin(Connection.of({"bootstrap.servers": copies.kafka.bootstrap}))
     after = read_marker(admin, empty, TopicPartition(copies.sink, 0))
     copies.send(1, 5)
     copies.run(spark, other)
+    chosen.append(writers[-1])
 
     assert after is not None
     assert after.next_batch == 1
-    assert writers == [began == "auto", began == "auto", other == "auto"]
+    assert chosen == [began == "auto", began == "auto", other == "auto"]
     assert copies.ids() == list(range(6))
 
 

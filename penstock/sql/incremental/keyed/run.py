@@ -252,12 +252,8 @@ class _Job:
                 self._calc(stage, found) if isinstance(stage, Calc) else self._keyed(stage, found)
             )
             found[stage.name] = self.hold(changes) if readers[stage.name] > 1 else changes
-        # a sink may read it twice, and what it has read must not change
-        return self.hold(
-            found[last_relation(self.maintained)].select(
-                *columns_of((*self.maintained.columns, ROW_KIND))
-            )
-        )
+        result = found[last_relation(self.maintained)]
+        return result.select(*columns_of((*self.maintained.columns, ROW_KIND)))
 
     def is_complete(self, reports: Sequence[TaskReport]) -> bool:
         """Return whether every task has reported."""
