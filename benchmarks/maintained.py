@@ -13,7 +13,7 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, nargs="+", default=[10_000, 1_000_000])
     parser.add_argument("--batch", type=int, nargs="+", default=[100, 10_000, 200_000])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     sizes = [Size(keys=k, batch=b) for k in arguments.keys for b in arguments.batch]
@@ -70,7 +71,7 @@ def main() -> None:
     try:
         for size in sizes:
             with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
-                found[size] = measure(spark, Path(folder), size, arguments.rounds)
+                found[size] = measure(spark, Path(folder), size, arguments.rounds, arguments.ways)
     finally:
         spark.stop()
     text = report(found, arguments.rounds)
@@ -86,11 +87,15 @@ def main() -> None:
     print(text)
 
 
-def measure(spark: SparkSession, folder: Path, size: Size, rounds: int) -> dict[str, list[int]]:
+def measure(
+    spark: SparkSession, folder: Path, size: Size, rounds: int, ways: Sequence[str]
+) -> dict[str, list[int]]:
     """Milliseconds of the batches that count, by way."""
     write_stream(spark, folder / "rows", size, rounds)
     found = {}
     for number, way in enumerate(WAYS):
+        if way not in ways:
+            continue
         found[way] = run(spark, folder, number, rounds)
         median = statistics.median(found[way])
         print(
