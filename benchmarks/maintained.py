@@ -64,6 +64,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--name", default="maintained", help="of the files of results")
     arguments = parser.parse_args()
     sizes = [Size(keys=k, batch=b) for k in arguments.keys for b in arguments.batch]
     spark = start_spark(conf={**SPARK_CONF, "spark.log.level": "OFF"})
@@ -76,14 +77,14 @@ def main() -> None:
         spark.stop()
     text = report(found, arguments.rounds)
     arguments.results.mkdir(parents=True, exist_ok=True)
-    (arguments.results / "maintained.md").write_text(text, encoding="utf-8")
+    (arguments.results / f"{arguments.name}.md").write_text(text, encoding="utf-8")
     cases = [
         {"keys": s.keys, "batch": s.batch, "way": way, "ms": runs}
         for s, ways in found.items()
         for way, runs in ways.items()
     ]
     document = json.dumps({"cases": cases, "machine": machine()}, indent=2)
-    (arguments.results / "maintained.json").write_text(document + "\n", "utf-8")
+    (arguments.results / f"{arguments.name}.json").write_text(document + "\n", "utf-8")
     print(text)
 
 
