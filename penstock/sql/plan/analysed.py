@@ -16,8 +16,9 @@ from penstock.connector.scan import Rowtime
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator
 from penstock.sql.plan.placement.place import PhysicalPlan
+from penstock.sql.plan.rules.field_paths import Paths, narrowed
 from penstock.sql.plan.rules.flow import Flow
-from penstock.sql.plan.rules.prune_columns import Paths, narrowed, prune_projections
+from penstock.sql.plan.rules.prune_columns import prune_projections
 from penstock.sql.plan.rules.push_filters import Fragment
 from penstock.sql.plan.spark_text.two_phases import TwoPhases
 from penstock.sql.statements.dml import InsertInto
@@ -74,8 +75,9 @@ class AnalysedQuery:
     """A query without views, its table nodes labelled with their leaf. `bounded`: every table it reads has an end.
 
     `flow` says how its rows change; `query` is rewritten accordingly, with ROW_KIND as last column if `flow.kinds`.
-    For a query that is `maintained` it returns the inputs, and `flow` is that of the last stage. `plan` are its
-    operators, each on its engine, and `scan_order` the numbers that the plan knows the leaves by; empty: in order.
+    For a query that is `maintained` it returns the inputs, and `flow` is that of the last stage; `combined` is what
+    Spark runs in its place. `plan` are its operators, each on its engine, and `scan_order` the numbers that the plan
+    knows the leaves by; empty: in order.
     """
 
     query: exp.Expr
@@ -83,6 +85,7 @@ class AnalysedQuery:
     flow: Flow = Flow(columns=None)  # noqa: RUF009 - a frozen value
     maintained: IncrementalQuery | None = None
     plan: PhysicalPlan | None = field(default=None, compare=False, repr=False)
+    combined: exp.Expr | None = field(default=None, compare=False, repr=False)
     scan_order: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     @property
@@ -93,7 +96,7 @@ class AnalysedQuery:
     @property
     def executed(self) -> exp.Expr:
         """The query as Spark gets it, a copy: without the columns of inner queries that nothing names."""
-        return self.query.copy() if self.maintained is not None else prune_projections(self.query)
+        return prune_projections(self.query if self.combined is None else self.combined)
 
     @property
     def followed(self) -> tuple[TableScan, ...]:
@@ -118,6 +121,12 @@ class AnalysedQuery:
     def follows_windows(self) -> bool:
         """Whether an operator is one of windows, and the names of their bounds do not tell that."""
         return self.plan is not None and self.plan.plan.follows_windows
+
+    @property
+    def joins_regularly(self) -> bool:
+        """Whether stages run joins, which earlier versions gave to Spark where it streams them."""
+        stages = () if self.maintained is None else self.maintained.stages
+        return any(isinstance(stage, RecomputeOperator) and stage.joins for stage in stages)
 
     def in_one_phase(self) -> AnalysedQuery:
         """Return the query as versions ran it that had no aggregations in two phases."""

@@ -32,16 +32,13 @@ from penstock.sql.plan.lookup_keys import check_lookups
 from penstock.sql.plan.placement.blocks import IncrementalPlan
 from penstock.sql.plan.placement.place import PhysicalPlan, PlacementOptions, choose_engines
 from penstock.sql.plan.placement.spark import SparkTraits
+from penstock.sql.plan.rules.field_paths import Paths, field_paths, merged, row_paths, scan_paths
 from penstock.sql.plan.rules.flow import OperatorKind
 from penstock.sql.plan.rules.inline import TableReference, is_stateful
 from penstock.sql.plan.rules.prune_columns import (
-    Paths,
     delivered_columns,
-    field_paths,
-    merged,
     narrowed_input,
     prune_projections,
-    row_paths,
 )
 from penstock.sql.plan.rules.push_filters import Fragment, find_fragments
 from penstock.sql.plan.rules.sink_changelog import SinkTable
@@ -137,7 +134,7 @@ def analyse_or_refuse(
     """
     context = SyntaxContext(namespace=namespace, project=project, appends=appends, form=form)
     read, target = read_query(query, context), (sink or _APPENDS) if appends else None
-    follows = form is PlanForm.WINDOWS_FOLLOWED
+    follows = form in (PlanForm.WINDOWS_FOLLOWED, PlanForm.REGULAR_JOINS)
     plan = build(read.query, read.tables, read.lookups, follows_windows=follows)
     options = PlacementOptions(
         sink=target,
@@ -149,6 +146,7 @@ def analyse_or_refuse(
         },
         instants=_instants(read) if read.temporal else {},
         temporal=read.temporal,
+        streams_joins=form is not PlanForm.REGULAR_JOINS,
     )
     placed = choose_engines(plan, options, partial(_plan_stages, read))
     if isinstance(placed, Refusal):
@@ -181,7 +179,9 @@ def _streamed(read: QuerySyntax, placed: PhysicalPlan, *, appends: bool) -> Anal
     waits = placed.flow.mechanism is None
     windows = window_tables(query)
     stateful = waits and (is_stateful(query) or bool(windows))
-    named = {node.name for node in find_nodes(prune_projections(query), exp.Identifier)}
+    pruned = prune_projections(query)
+    named = {node.name for node in find_nodes(pruned, exp.Identifier)}
+    paths = scan_paths(pruned)
     named |= {window.time_column for window in windows}
     columns = [
         wanted if read.lookups else _still_named(leaf, wanted, named, stateful=stateful)
@@ -196,7 +196,7 @@ def _streamed(read: QuerySyntax, placed: PhysicalPlan, *, appends: bool) -> Anal
     phases = _two_phases(read, placed, scans, fragments) if appends else {}
     leaves = tuple(
         replace(
-            _with_fields(scan, source, {} if wanted is None else read.paths),
+            _with_fields(scan, source, {} if wanted is None else paths.get(index, read.paths)),
             looked_up=index in written.looked_up | read.lookups
             or source.kind is SourceKind.SNAPSHOT,
             marked=waits,
@@ -263,18 +263,37 @@ def _incremental(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
     plan, wanted = placed.stages, read.keyed
     assert plan is not None, "stages run it"
     timed = plan.waiting | plan.timed
-    leaves = tuple(
-        replace(
-            _analyse_leaf(leaf, source, names, stateful=index in timed),
-            marked=index in plan.waiting,
-        )
+    pruned = prune_projections(plan.combined)
+    named = {node.name for node in find_nodes(pruned, exp.Identifier)}
+    named |= {window.time_column for window in window_tables(pruned)}
+    paths = scan_paths(pruned)
+    columns = [
+        _still_named(leaf, names, named, stateful=index in timed)
+        if source.changes is ChangelogMode.INSERT_ONLY
+        else names
         for index, (leaf, source, names) in enumerate(
             zip(read.leaves, read.sources, wanted, strict=True)
+        )
+    ]
+    scans = [
+        _analyse_leaf(leaf, source, names, stateful=index in timed)
+        for index, (leaf, source, names) in enumerate(
+            zip(read.leaves, read.sources, columns, strict=True)
+        )
+    ]
+    leaves = tuple(
+        replace(
+            _with_fields(scan, source, {} if names is None else paths.get(index, {})),
+            marked=index in plan.waiting,
+        )
+        for index, (scan, source, names) in enumerate(
+            zip(scans, read.sources, columns, strict=True)
         )
     )
     order = ScanOrder.of(plan.query)
     return AnalysedQuery(
         query=order.query(plan.query),
+        combined=order.query(plan.combined),
         leaves=order.leaves(leaves),
         flow=plan.flow,
         maintained=order.stages(plan.maintained),

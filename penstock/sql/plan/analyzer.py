@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -137,6 +137,9 @@ class Analyzer:
                 span=statement.span,
             )
         current, *earlier = found
+        if any(query.joins_regularly for query in found):
+            streamed = self._one_row_of_each_key(statement, into, PlanForm.WINDOWS_FOLLOWED)
+            earlier += [] if isinstance(streamed, Refusal) else _of_spark(streamed)
         if any(query.follows_windows for query in found):
             named = self._one_row_of_each_key(statement, into, PlanForm.TIES_BROKEN)
             earlier += () if isinstance(named, Refusal) else named
@@ -262,3 +265,8 @@ def analyse_unbounded(query: exp.Expr, analyzer: Analyzer) -> AnalysedQuery | No
         sink=_SCREEN,
         state_ttl_ms=analyzer.state_ttl_ms,
     )
+
+
+def _of_spark(queries: Sequence[AnalysedQuery]) -> list[AnalysedQuery]:
+    """Return the queries that Spark streams by itself."""
+    return [query for query in queries if query.maintained is None]

@@ -29,7 +29,8 @@ from penstock.sql.checkpoint.identity import (
 from penstock.sql.dialect import parse_query, window_tables
 from penstock.sql.expressions.expression import find_nondeterministic, find_random_functions
 from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery, TableScan
-from penstock.sql.plan.rules.prune_columns import Paths, delivered_columns, merged
+from penstock.sql.plan.rules.field_paths import Paths, merged
+from penstock.sql.plan.rules.prune_columns import delivered_columns
 from penstock.sql.syntax.nodes import ScanTable
 
 

@@ -29,18 +29,13 @@ from penstock.sql.dialect.rewrites.unfold_grouping_sets import (
 )
 from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.logical.facts import Arrival
+from penstock.sql.plan.rules.field_paths import Paths, field_paths
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.inline import Relations, TableReference, find_relations
 from penstock.sql.plan.rules.inline import number_scans as number_tables
 from penstock.sql.plan.rules.joins import has_temporal
 from penstock.sql.plan.rules.lookup_join import take_lookups
-from penstock.sql.plan.rules.prune_columns import (
-    Paths,
-    field_paths,
-    narrowed_input,
-    wanted_columns,
-    with_key,
-)
+from penstock.sql.plan.rules.prune_columns import narrowed_input, wanted_columns, with_key
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 
@@ -54,7 +49,9 @@ class PlanForm(StrEnum):
     """They are broken by arrival."""
     WINDOWS_FOLLOWED = "windows-followed"
     """The bounds of windows are followed to where they have other names."""
-    CURRENT = WINDOWS_FOLLOWED
+    REGULAR_JOINS = "regular-joins"
+    """Inner joins that the watermark does not end run by keyed operators, where Spark could stream them."""
+    CURRENT = REGULAR_JOINS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

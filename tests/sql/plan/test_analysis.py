@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from penstock.sql.incremental.describe import state_of, text_of
 from penstock.sql.plan.analysed import AnalysedInsert
 from penstock.sql.plan.analysis import ScanOrder
 from penstock.sql.plan.physical.planner import Planner
-from penstock.sql.plan.query_location import insert_fingerprint
+from penstock.sql.plan.query_location import as_checkpointed, insert_fingerprint
 from penstock.sql.statements.dml import InsertInto
 from penstock.sql.syntax.nodes import ScanTable
 from tests.sql.plan.explained import operator_lines
@@ -280,9 +281,31 @@ def test_a_join_of_streams_without_an_equality_is_refused_at_its_place(
     [
         "SELECT l.id FROM l JOIN r ON l.id = r.id AND l.v > r.v",
         "SELECT l.id FROM l, r WHERE l.id = r.id",
-        "SELECT l.id FROM l, r AS s, r WHERE l.id = r.id AND s.v = r.v",
         "SELECT id FROM l JOIN r USING (id)",
         "SELECT l.id FROM l JOIN r ON l.v + 1 = r.v * 2",
+    ],
+)
+def test_an_inner_join_of_streams_runs_as_a_stage(sql: str, tmp_path: Path) -> None:
+    """A checkpoint of Spark's join goes on with that."""
+    found = joined(sql, tmp_path)
+    streamed = [query for query in found.earlier if query.maintained is None]
+
+    assert found.query.maintained is not None
+    assert [stage.name[:4] for stage in found.query.maintained.stages if "join" in stage.name] == [
+        "join"
+    ]
+    assert streamed
+    assert (
+        as_checkpointed(found, insert_fingerprint(replace(found, query=streamed[0]))).query
+        is (streamed[0])
+    )
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT l.id FROM l, r AS s, r WHERE l.id = r.id AND s.v = r.v",
+        "SELECT l.id FROM l JOIN r ON l.id = r.id AND UPPER(l.v) = 'A'",
         "SELECT l.id FROM l JOIN rates ON l.v > rates.v",
         "SELECT l.id FROM l JOIN (VALUES (1)) AS t (v) ON l.v > t.v",
         "SELECT a.id FROM l AS a JOIN r AS b ON a.id = b.id AND a.ts BETWEEN b.ts AND b.ts + INTERVAL '1' HOUR",

@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+from sqlglot import exp
 
 from penstock.sql.incremental.keyed.aggregates import sum_type
 from penstock.sql.incremental.keyed.normalize import NormalizeUpserts
 from penstock.sql.incremental.keyed.operator import KeyedLayout, KeyedOperator, RunBySpark
-from penstock.sql.incremental.keyed.recompute import KeyedInput, RecomputeKeys, SideQuery
+from penstock.sql.incremental.keyed.recompute import (
+    ALL,
+    NEW,
+    OLD,
+    AppendJoin,
+    KeyedInput,
+    RecomputeKeys,
+    SideQuery,
+)
 from penstock.sql.incremental.keyed.statement import (
     TableColumns,
     result_columns,
@@ -29,16 +38,22 @@ from penstock.sql.incremental.stages import (
 
 
 def keyed_operator(
-    stage: Stage, schemas: Mapping[str, pa.Schema], time_to_live_ms: int
+    stage: Stage,
+    schemas: Mapping[str, pa.Schema],
+    time_to_live_ms: int,
+    inserts: frozenset[str] = frozenset(),
 ) -> KeyedOperator | RunBySpark:
     """Return the operator of a stage other than a Calc.
 
     `schemas` are the columns of its inputs and its result, by name, as Spark has them in Arrow, without ROW_KIND;
-    `time_to_live_ms` is `table.exec.state.ttl` (0: none), which hints of the stage's inputs replace.
+    `time_to_live_ms` is `table.exec.state.ttl` (0: none), which hints of the stage's inputs replace. `inserts` are the
+    relations whose rows are never updated or deleted.
     """
     assert not isinstance(stage, Calc), "Spark runs it, row by row"
     try:
         match stage:
+            case RecomputeOperator() if _is_append_join(stage, time_to_live_ms, inserts):
+                return _append_join(stage, schemas)
             case RecomputeOperator():
                 return _recompute(stage, schemas, time_to_live_ms)
             case ChangelogNormalize():
@@ -82,6 +97,51 @@ def _recompute(
         key=None if stage.key is None else tuple(result.names.index(name) for name in stage.key),
         result_dims=_result_dims(stage, inputs[0], sides[0].names),
         unchanged=live and not stage.joins,
+    )
+
+
+_PLAIN_JOIN = {"expressions", "from_", "joins"}
+
+
+def _is_append_join(
+    stage: RecomputeOperator, time_to_live_ms: int, inserts: frozenset[str]
+) -> bool:
+    """Return whether a stage is an inner join of inserts that are kept for good."""
+    lifetimes = (
+        time_to_live_ms if one.time_to_live_ms is None else one.time_to_live_ms
+        for one in stage.inputs
+    )
+    if not stage.joins or len(stage.inputs) != 2 or any(lifetimes):
+        return False
+    query = stage.query
+    if not isinstance(query, exp.Select) or not inserts >= {one.name for one in stage.inputs}:
+        return False
+    plain = {name for name, part in query.args.items() if part} <= _PLAIN_JOIN
+    joins = query.args.get("joins") or []
+    return plain and len(joins) == 1 and not joins[0].side and joins[0].kind in ("", "INNER")
+
+
+def _append_join(stage: RecomputeOperator, schemas: Mapping[str, pa.Schema]) -> AppendJoin:
+    left, right = (_input(one, schemas[one.name], 0, by_row=True) for one in stage.inputs)
+    _check_keys((left, right))
+    result = schemas[stage.name]
+    sides = []
+    for names in ((f"{NEW}0", f"{OLD}1"), (f"{ALL}0", f"{NEW}1")):
+        tables = {
+            one.name: TableColumns(sql=name, columns=one.columns)
+            for one, name in zip((left, right), names, strict=True)
+        }
+        statement = translate_query(stage.query, tables)
+        columns = result_columns(statement, result, {})
+        sides.append(
+            SideQuery(
+                sql=statement.sql,
+                names=tuple(name for name, _ in columns),
+                columns=tuple(text for _, text in columns),
+            )
+        )
+    return AppendJoin(
+        inputs=(left, right), of_left=sides[0], of_right=sides[1], result=tuple(result)
     )
 
 

@@ -17,11 +17,12 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator, AccumulatorParam, AddingAccumulatorParam
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from penstock.catalog.model.identifier import quoted
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.internals import observed_metric, unpersist_local_checkpoint
@@ -42,6 +43,7 @@ from penstock.sql.incremental.keyed.operator import (
     KeyedOperator,
     RunBySpark,
 )
+from penstock.sql.incremental.keyed.recompute import AppendJoin
 from penstock.sql.incremental.keyed.state_files import StateFiles
 from penstock.sql.incremental.keyed.task import (
     BUCKET,
@@ -109,12 +111,17 @@ def keyed_plan(
     schemas = schemas_of(spark, maintained, schema)
     arrow = {name: to_arrow_schema(found, timezone="UTC") for name, found in schemas.items()}
     operators = {}
+    inserts = {feed.name for feed in maintained.feeds if feed.changes is ChangelogMode.INSERT_ONLY}
     for stage in maintained.stages:
         if isinstance(stage, Calc):
+            if inserts.issuperset(stage.inputs):
+                inserts.add(stage.name)
             continue
-        operator = keyed_operator(stage, arrow, time_to_live_ms)
+        operator = keyed_operator(stage, arrow, time_to_live_ms, frozenset(inserts))
         if isinstance(operator, RunBySpark):
             return operator
+        if isinstance(operator, AppendJoin):
+            inserts.add(stage.name)
         operators[stage.name] = operator
     if not operators:
         return RunBySpark(reason="a query without state")
@@ -243,14 +250,14 @@ class _Job:
     def build(self, frame: DataFrame) -> DataFrame:
         """Return the changes of the query's result, ROW_KIND last."""
         readers = self._readers()
-        feeds = {feed.name for feed in self.maintained.feeds}
-        if sum(number for name, number in readers.items() if name in feeds) > 1:
+        if sum(map(self._readings, self.maintained.stages)) > 1:
             frame = self.hold(frame)
         found = {feed.name: self._feed(frame, n) for n, feed in enumerate(self.maintained.feeds)}
         for stage in self.maintained.stages:
-            changes = (
-                self._calc(stage, found) if isinstance(stage, Calc) else self._keyed(stage, found)
-            )
+            if isinstance(stage, Calc):
+                changes = self._calc(stage, found)
+            else:
+                changes = self._keyed(stage, self._received(stage, frame, found))
             found[stage.name] = self.hold(changes) if readers[stage.name] > 1 else changes
         result = found[last_relation(self.maintained)]
         return result.select(*columns_of((*self.maintained.columns, ROW_KIND)))
@@ -279,6 +286,20 @@ class _Job:
         self.held.append(held)
         return held
 
+    def _readings(self, stage: Stage) -> int:
+        """Return how often a stage reads the rows of the batch: once for inputs that a task takes as they are."""
+        names = [name for name in _inputs_of(stage) if name in self._feeds]
+        return 1 if names and self._takes_inputs(stage) else len(names)
+
+    @property
+    def _feeds(self) -> Mapping[str, int]:
+        """The inputs of the query by name, with their index."""
+        return {feed.name: index for index, feed in enumerate(self.maintained.feeds)}
+
+    def _takes_inputs(self, stage: Stage) -> bool:
+        """Return whether a stage reads nothing but inputs of the query."""
+        return not isinstance(stage, Calc) and self._feeds.keys() >= set(_inputs_of(stage))
+
     def _feed(self, rows: DataFrame, index: int) -> DataFrame:
         """Return the rows of an input, with ROW_KIND where it has changes."""
         if len(self.maintained.feeds) > 1:
@@ -304,13 +325,22 @@ class _Job:
         kind = F.col(ROW_KIND).cast("tinyint").alias(ROW_KIND)
         return result.select(*columns_of(self.plan.schemas[stage.name].names), kind)
 
-    def _keyed(self, stage: Stage, found: Mapping[str, DataFrame]) -> DataFrame:
+    def _received(
+        self, stage: Stage, frame: DataFrame, found: Mapping[str, DataFrame]
+    ) -> DataFrame:
+        """Return the rows of a stage's tasks: the changes of its inputs with the buckets of their keys."""
+        names = _inputs_of(stage)
+        operator = self.plan.operators[stage.name]
+        if self._takes_inputs(stage):
+            return self._tagged_at_once(frame, names, operator)
+        rows, *others = (self._tagged(n, names, found, operator) for n in range(len(names)))
+        for more in others:
+            rows = rows.unionAll(more)
+        return rows
+
+    def _keyed(self, stage: Stage, rows: DataFrame) -> DataFrame:
         operator = self.plan.operators[stage.name]
         names = _inputs_of(stage)
-        tagged = [self._tagged(n, names, found, operator) for n in range(len(names))]
-        rows = tagged[0]
-        for more in tagged[1:]:
-            rows = rows.unionAll(more)
         rows = rows.repartitionById(self._tasks(operator), F.col(BUCKET))
         result = s.StructType(
             [*self.plan.schemas[stage.name].fields, s.StructField(ROW_KIND, s.ByteType())]
@@ -336,6 +366,24 @@ class _Job:
         )
         return rows.mapInArrow(task, result)
 
+    def _tagged_at_once(
+        self, frame: DataFrame, names: tuple[str, ...], operator: KeyedOperator
+    ) -> DataFrame:
+        """Return the rows of several inputs of the query, as they are, as the rows of tasks."""
+        feeds = self._feeds
+        columns = [input_column(feeds[name]) for name in names]
+        number = F.col(INPUT_INDEX)
+        if len(names) < len(feeds):
+            frame = frame.where(number.isin([feeds[name] for name in names]))
+        bucket, order = F.lit(0), F.lit(0).cast("bigint")
+        for name, column in zip(names, columns, strict=True):
+            own = self._bucket(operator.layouts[name], f"{column}.")
+            bucket = F.when(number == F.lit(feeds[name]), own).otherwise(bucket)
+        if operator.ordered:
+            order = F.monotonically_increasing_id()
+        rows = (F.col(column).alias(rows_column(n)) for n, column in enumerate(columns))
+        return frame.select(bucket.alias(BUCKET), order.alias(ORDER), *rows)
+
     def _tagged(
         self,
         index: int,
@@ -346,14 +394,6 @@ class _Job:
         """Return the changes of an input as the rows of tasks."""
         name = names[index]
         rows = found[name]
-        layout = operator.layouts[name]
-        bucket = F.lit(0)
-        if layout.key:
-            values = [
-                column.cast("bigint") if pa.types.is_integer(kind) else column
-                for column, kind in zip(columns_of(layout.key), layout.key_types, strict=True)
-            ]
-            bucket = F.pmod(F.hash(*values), F.lit(self.before.buckets)).cast("int")
         order = (
             F.monotonically_increasing_id() if name in operator.ordered else F.lit(0).cast("bigint")
         )
@@ -364,10 +404,21 @@ class _Job:
             for n, other in enumerate(names)
         ]
         return rows.select(
-            bucket.alias(BUCKET),
+            self._bucket(operator.layouts[name]).alias(BUCKET),
             order.alias(ORDER),
             *(struct.alias(rows_column(n)) for n, struct in enumerate(structs)),
         )
+
+    def _bucket(self, layout: KeyedLayout, prefix: str = "") -> Column:
+        """Return the bucket of a row's key, whose columns are below `prefix`."""
+        if not layout.key:
+            return F.lit(0)
+        columns = (F.col(f"{prefix}{quoted(name)}") for name in layout.key)
+        values = [
+            column.cast("bigint") if pa.types.is_integer(kind) else column
+            for column, kind in zip(columns, layout.key_types, strict=True)
+        ]
+        return F.pmod(F.hash(*values), F.lit(self.before.buckets)).cast("int")
 
     def _arrow(self, name: str) -> pa.Schema:
         return to_arrow_schema(self.plan.schemas[name], timezone="UTC")

@@ -146,6 +146,7 @@ class BucketTables:
 
     def __init__(self) -> None:
         self._tables: list[str] = []
+        self._views: list[str] = []
         self._registered: list[str] = []
         self._duckdb = process_duckdb()
 
@@ -153,6 +154,8 @@ class BucketTables:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for name in self._views:
+            self._duckdb.execute(f"DROP VIEW IF EXISTS {name}")
         for name in self._tables:
             self._duckdb.execute(f"DROP TABLE IF EXISTS {name}")
         for name in self._registered:
@@ -171,6 +174,11 @@ class BucketTables:
         """Make a table of the rows of a query."""
         self._tables.append(name)
         self._duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
+
+    def view(self, name: str, query: str) -> None:
+        """Name a query, which runs wherever it is read."""
+        self._views.append(name)
+        self._duckdb.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {query}")
 
     def rows(self, query: str) -> pa.Table:
         """Return the rows of a query."""

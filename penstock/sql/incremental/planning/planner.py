@@ -26,6 +26,7 @@ from penstock.sql.incremental.planning.relation import (
     ChangelogRelation,
     Relation,
 )
+from penstock.sql.incremental.planning.shared_scan import combine_inputs
 from penstock.sql.incremental.planning.source import (
     AppendSource,
     ChangelogSource,
@@ -112,6 +113,7 @@ def plan_incremental(
             key=rows.key,
         ),
         query=union_inputs(stages.queries, stages.feeds),
+        combined=combine_inputs(stages.queries, stages.feeds),
         flow=rows.flow,
         waiting=frozenset(waiting),
         timed=frozenset[int]().union(*(stage.waits_for for stage in waits)),

@@ -5,7 +5,7 @@ Names them, adds equal ones once, unions the inputs in one streaming query.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -34,6 +34,7 @@ from penstock.sql.incremental.stages import (
     WindowAggregate,
     input_column,
 )
+from penstock.sql.plan.logical.facts import Item
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.syntax.positions import span_of
 
@@ -182,29 +183,47 @@ class StageList:
 
 def union_inputs(queries: Sequence[exp.Query], feeds: Sequence[StreamInput]) -> exp.Query:
     """Return the query whose rows have INPUT_INDEX, INPUT_TIME, and a STRUCT for each input, NULL but for their own."""
-    parts = [_part(query, feeds, index) for index, query in enumerate(queries)]
+    return union_of([input_select(query, feeds, index) for index, query in enumerate(queries)])
+
+
+def union_of(parts: Sequence[exp.Query]) -> exp.Query:
+    """Return UNION ALL of some queries."""
     union: exp.Query = parts[0]
     for part in parts[1:]:
         union = exp.Union(this=union, expression=part, distinct=False)
     return union
 
 
-def _part(query: exp.Query, feeds: Sequence[StreamInput], index: int) -> exp.Select:
+def input_select(query: exp.Query, feeds: Sequence[StreamInput], index: int) -> exp.Select:
+    """Return the rows of one input for `union_inputs`."""
     feed = feeds[index]
     names = list(feed.columns)
     if feed.changes is not ChangelogMode.INSERT_ONLY:
         names.append(ROW_KIND)
+    rows = input_row([(name, column(name)) for name in names])
+    select = exp.select().from_(query.copy().subquery(feed.name), copy=False)
+    number = exp.cast(exp.Literal.number(index), exp.DType.INT)
+    return with_rows(select, feeds, number, {index: rows})
+
+
+def input_row(items: Sequence[Item]) -> exp.Expr:
+    """Write the row of an input as a STRUCT."""
     fields: list[exp.Expr] = []
-    for name in names:
-        fields += [exp.Literal.string(name), column(name)]
-    rows = exp.Anonymous(this="named_struct", expressions=fields)
+    for name, value in items:
+        fields += [exp.Literal.string(name), value]
+    return exp.Anonymous(this="named_struct", expressions=fields)
+
+
+def with_rows(
+    select: exp.Select,
+    feeds: Sequence[StreamInput],
+    number: exp.Expr,
+    rows: Mapping[int, exp.Expr],
+) -> exp.Select:
+    """Give a SELECT the columns of `union_inputs`: the number of the input, and the rows by their input."""
     columns = [
-        exp.alias_(rows if i == index else exp.null(), input_column(i), quoted=True)
-        for i in range(len(feeds))
+        exp.alias_(rows.get(i, exp.null()), input_column(i), quoted=True) for i in range(len(feeds))
     ]
     # in a stream it is the batch's time, which Spark keeps in the checkpoint: the same when the batch is replayed
     time = exp.alias_(exp.CurrentTimestamp(), INPUT_TIME, quoted=True)
-    number = exp.alias_(
-        exp.cast(exp.Literal.number(index), exp.DType.INT), INPUT_INDEX, quoted=True
-    )
-    return exp.select(number, time, *columns).from_(query.copy().subquery(feed.name), copy=False)
+    return select.select(exp.alias_(number, INPUT_INDEX, quoted=True), time, *columns, copy=False)

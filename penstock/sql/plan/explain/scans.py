@@ -18,7 +18,7 @@ from penstock.sql.plan.lookup_keys import (
     LookupStrategy,
     lookup_strategy,
 )
-from penstock.sql.plan.rules.prune_columns import path_texts
+from penstock.sql.plan.rules.field_paths import path_texts
 
 if TYPE_CHECKING:
     from pathlib import Path

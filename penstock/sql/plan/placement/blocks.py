@@ -63,6 +63,8 @@ def scan_flow(scan: Scan) -> ScanFlow:
 class IncrementalPlan:
     """A query that stages run: `query` is what Spark streams for them, `flow` describes its result.
 
+    `combined` gives the same rows, and reads a table once for several inputs; checkpoints are compared by `query`.
+
     `waiting` are the leaves that wait for their watermark, as an operator of Spark's drops what is late; `timed` those
     for whose watermarks stages wait. `rows` are those of operators on stages, by their identity; None: Spark streams
     them. `streamed` are the SELECTs whose FROM Spark streams, and `stateful` the places of relations of which operators
@@ -71,6 +73,7 @@ class IncrementalPlan:
 
     maintained: IncrementalQuery
     query: exp.Expr
+    combined: exp.Expr
     flow: Flow
     waiting: frozenset[int]
     timed: frozenset[int]

@@ -16,6 +16,8 @@ from sqlglot import exp
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.plan.logical.nodes import (
     Aggregate,
+    Join,
+    JoinType,
     Node,
     Over,
     Project,
@@ -28,6 +30,7 @@ from penstock.sql.plan.logical.nodes import (
 )
 from penstock.sql.plan.logical.plan import Plan, StateHint, inputs, walk
 from penstock.sql.plan.placement.blocks import IncrementalPlan, query_block, scan_flow
+from penstock.sql.plan.placement.keyed import runs_keyed
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.joins import in_processing_time, unequal_joins
@@ -153,7 +156,7 @@ class PlacementOptions:
 
     `at_rest` are the scans that are read as they are, with the reason why their changes cannot be followed; `instants`
     says of scans with a rowtime whether it is an instant (TIMESTAMP_LTZ) or a local time. `temporal`: the query has a
-    join as of an event time somewhere.
+    join as of an event time somewhere. `streams_joins`: Spark runs regular joins of streams, as in earlier versions.
     """
 
     sink: SinkTable | None
@@ -161,6 +164,7 @@ class PlacementOptions:
     at_rest: Mapping[int, Refusal] = field(default_factory=dict)
     instants: Mapping[int, bool] = field(default_factory=dict)
     temporal: bool = False
+    streams_joins: bool = False
 
 
 def choose_engines(
@@ -190,7 +194,7 @@ def choose_engines(
         return refusal
     found = unequal.regular or _streamed(plan, spark, options)
     if isinstance(found, PhysicalPlan):
-        return found
+        return _with_joins_on_stages(plan, found, options, planner)
     if found is not None and plan.lookups:
         return found  # stages follow their tables, and a lookup does not
     return plan_on_stages(plan, spark, options, planner)
@@ -211,6 +215,27 @@ def _streamed(
         return refusal
     root = on_spark(plan.root, spark)
     return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark)
+
+
+def _with_joins_on_stages(
+    plan: Plan, streamed: PhysicalPlan, options: PlacementOptions, planner: StagePlanner
+) -> PhysicalPlan:
+    """Give a query that Spark streams to stages, where it has joins that keep rows for good and keyed operators run it.
+
+    Spark reads a table of such a join once for each side, and writes each of their rows into its state store.
+    """
+    whole = bool(plan.lookups or options.at_rest) or any(scan.static for scan in plan.scans)
+    if options.streams_joins or whole or not any(map(_joins_for_good, walk(plan.root))):
+        return streamed
+    staged = plan_on_stages(plan, streamed.traits, options, planner)
+    if isinstance(staged, Refusal) or staged.stages is None:
+        return streamed
+    return staged if runs_keyed(staged.stages.maintained) else streamed
+
+
+def _joins_for_good(node: Node) -> bool:
+    """Return whether an operator is an inner join that keeps the rows of both sides for good."""
+    return isinstance(node, Join) and node.kind is JoinType.INNER and not node.block.bounded
 
 
 def plan_on_stages(

@@ -10,13 +10,12 @@ whole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
-from penstock.catalog.model.table import ComputedColumn, MetadataColumn, PhysicalColumn, Schema
-from penstock.catalog.model.types import LogicalType, RowType
+from penstock.catalog.model.table import ComputedColumn, Schema
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.dialect.parser.table_functions import WINDOW_FUNCTIONS
 from penstock.sql.expressions.expression import columns_of
@@ -242,124 +241,6 @@ def delivered_columns(
     return delivered, computed
 
 
-Paths = frozenset[tuple[str, ...]]
-"""Fields below a column, each by its names from there; the empty one is the column itself."""
-
-WHOLE: Paths = frozenset({()})
-
-
-def field_paths(trees: Iterable[exp.Expr]) -> dict[str, Paths]:
-    """Return, for every name in the trees, the names that follow it, dot by dot."""
-    found: dict[str, set[tuple[str, ...]]] = {}
-    for tree in trees:
-        nodes, chained = all_nodes(tree), set[int]()
-        for column in nodes:
-            if not isinstance(column, exp.Column):
-                continue
-            parts = _chain(column)
-            chained |= {id(part) for part in parts}
-            names = tuple(part.name for part in parts)
-            for index, name in enumerate(names):
-                found.setdefault(name, set()).add(names[index + 1 :])
-        for node in nodes:
-            if isinstance(node, exp.Identifier) and id(node) not in chained:
-                found.setdefault(node.name, set()).add(())
-    return {name: frozenset(paths) for name, paths in found.items()}
-
-
-def row_paths(
-    schema: Schema, columns: Iterable[str], paths: Mapping[str, Paths]
-) -> dict[str, Paths]:
-    """Return the fields that are read of those of `columns` that are narrowed; nothing for whole ones."""
-    narrow: dict[str, Paths] = {}
-    known = {column.name: column.type for column in schema.columns}
-    for name in columns:
-        kind, wanted = known.get(name), paths.get(name, WHOLE)
-        if isinstance(kind, RowType) and (asked := _within(kind, wanted)) != WHOLE:
-            narrow[name] = asked
-    return narrow
-
-
-def merged(all_paths: Iterable[Paths]) -> Paths:
-    """Return the fields that any of several readers of a column needs."""
-    together = frozenset[tuple[str, ...]]().union(*all_paths)
-    return WHOLE if () in together else together
-
-
-def narrowed(schema: Schema, paths: Mapping[str, Paths]) -> Schema:
-    """Return the schema with the types of these columns narrowed to these fields."""
-    if not paths:
-        return schema
-    columns = tuple(
-        column
-        if isinstance(column, ComputedColumn) or column.name not in paths
-        else _narrowed_column(column, paths[column.name])
-        for column in schema.columns
-    )
-    return replace(schema, columns=columns)
-
-
-def path_texts(name: str, paths: Paths) -> list[str]:
-    """Name the fields of a column that are read, as a query does: `item.price`."""
-    return [".".join((name, *path)) for path in sorted(paths)]
-
-
-def _narrowed_column(
-    column: PhysicalColumn | MetadataColumn, paths: Paths
-) -> PhysicalColumn | MetadataColumn:
-    return replace(column, type=_type(column.type, paths))
-
-
-def _type(kind: LogicalType, paths: Paths) -> LogicalType:
-    if () in paths or not isinstance(kind, RowType):
-        return kind
-    return replace(
-        kind,
-        fields=tuple(
-            replace(field, type=_type(field.type, _below(paths, field.name)))
-            for field in kind.fields
-            if _below(paths, field.name)
-        ),
-    )
-
-
-def _within(kind: LogicalType, paths: Paths) -> Paths:
-    """Cut paths at the end of the rows (an element, a function of Spark's); WHOLE where one names no field."""
-    if () in paths or not isinstance(kind, RowType):
-        return WHOLE
-    names = {field.name for field in kind.fields}
-    if any(path[0] not in names for path in paths):
-        return WHOLE
-    return frozenset(
-        (field.name, *rest)
-        for field in kind.fields
-        if (below := _below(paths, field.name))
-        for rest in _within(field.type, below)
-    )
-
-
-def _below(paths: Paths, name: str) -> Paths:
-    return frozenset(path[1:] for path in paths if path[0] == name)
-
-
-def _chain(column: exp.Column) -> list[exp.Expr]:
-    """Return the names of a column and of its fields, dot by dot."""
-    parts: list[exp.Expr] = list(column.parts)
-    node: exp.Expr = column
-    while node.parent is not None:
-        above = node.parent
-        if isinstance(above, exp.Paren):
-            node = above
-        elif isinstance(above, exp.Dot) and above.this is node:
-            if not isinstance(above.expression, exp.Identifier):
-                break
-            parts.append(above.expression)
-            node = above
-        else:
-            break
-    return parts
-
-
 # --- columns of inner queries ---
 
 
@@ -384,10 +265,24 @@ def prune_projections(query: exp.Expr) -> exp.Expr:
         pruned
     ):  # the outer ones first: what they leave out, inner ones do not name
         if isinstance(node, exp.Select) and not _reads_by_position(node):
-            for relation in from_items(node):
-                if isinstance(relation, exp.Subquery):
-                    _prune(relation, pruned)
+            relations = list(_inner_queries(from_items(node)))
+            for relation in relations:
+                _prune(relation, _names(node) - sum(map(_names, relations), Counter()))
     return pruned
+
+
+def _inner_queries(relations: Iterable[exp.Expr]) -> Iterator[exp.Subquery]:
+    """Iterate over the queries in FROM, those that windowing functions read too."""
+    for node in relations:
+        if isinstance(node, exp.Subquery):
+            yield node
+        elif isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous):
+            is_window = node.this.name.upper() in WINDOW_FUNCTIONS
+            arguments = node.this.expressions if is_window else []
+            yield from _inner_queries(
+                argument.expression if isinstance(argument, exp.Kwarg) else argument
+                for argument in arguments
+            )
 
 
 def _reads_by_position(select: exp.Select) -> bool:
@@ -402,7 +297,8 @@ def _reads_by_position(select: exp.Select) -> bool:
     )
 
 
-def _prune(relation: exp.Subquery, query: exp.Expr) -> None:
+def _prune(relation: exp.Subquery, outside: Counter[str]) -> None:
+    """Remove the columns of a relation in FROM that are not among the names `outside`."""
     inner, alias = relation.this, relation.args.get("alias")
     if any(value and name not in ("this", "alias") for name, value in relation.args.items()):
         return
@@ -412,7 +308,6 @@ def _prune(relation: exp.Subquery, query: exp.Expr) -> None:
     if named and len(named) != len(inner.expressions):
         return
     names = [c.name for c in named] or [item.alias_or_name for item in inner.expressions]
-    outside = _names(query) - _names(relation)
     indices = [
         index
         for index, (name, item) in enumerate(zip(names, inner.expressions, strict=True))

@@ -20,12 +20,8 @@ from penstock.connector.formats import find_format
 from penstock.sql.dialect import parse_query, to_text
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.plan.rules.prune_columns import (
-    field_paths,
-    narrowed,
-    prune_projections,
-    row_paths,
-)
+from penstock.sql.plan.rules.field_paths import field_paths, narrowed, row_paths
+from penstock.sql.plan.rules.prune_columns import prune_projections
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.plan.statement_set import SharedRead, share
 from penstock.sql.statements.statement import Select

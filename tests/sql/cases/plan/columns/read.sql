@@ -487,7 +487,7 @@ SELECT 1 AS one FROM stock
 --       Scan visits (kafka) [spark, feed_0] [I]
 --   flow: all, columns (page, n), key (page), kinds, aggregate
 --   reads:
---     visits (visit)
+--     visits (visit), fields visit: [('page',)]
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('page', `page`) AS `__feed0` FROM (SELECT visit.page AS `page` FROM visits AS `visits`) AS feed_0
 --   stages:
@@ -668,7 +668,7 @@ SELECT 1 AS one FROM stock
 --         Scan visits (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (page), key (page), distinct rows
 --   reads:
---     visits (visit)
+--     visits (visit), fields visit: [('page',)]
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('page', `page`) AS `__feed0` FROM (SELECT visit.page AS `page` FROM visits AS `visits`) AS feed_0
 --   stages:

@@ -2085,21 +2085,26 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       = help: write a query for each set of columns
 -- [125] INNER JOIN
 --   plan:
---     Project b.auction, a.seller [spark] [I]
---       Join INNER on b.auction = a.id [spark] [I]
---       - state: the rows of both sides
+--     Project b.auction, a.seller [stage rows_1] [I]
+--       Join INNER on b.auction = a.id [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
 --       - bound: none
---         Scan bids AS b (kafka) [spark] [I]
---         Scan auctions AS a (kafka) [spark] [I]
---   flow: insert-only, columns (auction, seller), key unknown
+--         Scan bids AS b (kafka) [spark, feed_0] [I]
+--         Scan auctions AS a (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (auction, seller), key unknown, join
 --   reads:
---     bids (auction), rowtime ts, marked
---     auctions (id, seller), rowtime ts, marked
+--     bids (auction)
+--     auctions (id, seller)
 --   query:
---     SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction` FROM bids) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller` FROM auctions) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`seller` AS `seller`, `join_0`.`__row_kind` FROM join_0
 --   checkpoint: bids, auctions
---     JOIN auctions AS a ON b.auction = a.id
---   digest: a2514c7135f51f73
+--     FEED feed_0 (auction)
+--     FEED feed_1 (id, seller)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--   digest: ff34b82d39d62e29
 -- [126] INNER JOIN without an equality
 --   error:
 --     error[PEN-5001]: a join of streams without an equality between their columns is not supported
@@ -2232,18 +2237,26 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   digest: 316d3044eff6a048
 -- [135] JOIN ... USING
 --   plan:
---     Project p.name [spark] [I]
---       Join INNER using id [spark] [I]
---         Scan people AS p (delta) [spark] [I]
---         Scan people AS q (delta), as above [spark] [I]
---   flow: insert-only, columns (name), key unknown
+--     Project p.name [stage rows_2] [I]
+--       Join INNER using id [stage join_1] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan people AS p (delta) [spark, feed_0] [I]
+--         Scan people AS q (delta), as above [spark, feed_0] [I]
+--   flow: insert-only, columns (name), key unknown, join
 --   reads:
---     people (id, name), marked
+--     people (id, name)
 --   query:
---     SELECT p.name FROM people AS p JOIN people AS q USING (id)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed0` FROM (SELECT `id` AS `id`, `name` AS `name` FROM people) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`name` AS `name`, `join_1`.`__row_kind` FROM join_1
 --   checkpoint: people
---     JOIN people AS q USING (id)
---   digest: c702aa533417e151
+--     FEED feed_0 (id, name)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--   digest: 117b44b32c8815fc
 -- [136] interval join
 --   plan:
 --     Project b.auction, a.seller [spark] [I]
@@ -2505,46 +2518,70 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   digest: 4c7e374e65d2393a
 -- [157] SHUFFLE_HASH
 --   plan:
---     Project p.name [spark] [I]
---       Join INNER on p.id = q.id [spark] [I]
---         Scan people AS p (delta) [spark] [I]
---         Scan people AS q (delta), as above [spark] [I]
---   flow: insert-only, columns (name), key unknown
+--     Project p.name [stage rows_2] [I]
+--       Join INNER on p.id = q.id [stage join_1] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan people AS p (delta) [spark, feed_0] [I]
+--         Scan people AS q (delta), as above [spark, feed_0] [I]
+--   flow: insert-only, columns (name), key unknown, join
 --   reads:
---     people (id, name), marked
+--     people (id, name)
 --   query:
---     SELECT /*+ SHUFFLE_HASH(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed0` FROM (SELECT `id` AS `id`, `name` AS `name` FROM people) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`name` AS `name`, `join_1`.`__row_kind` FROM join_1
 --   checkpoint: people
---     JOIN people AS q ON p.id = q.id
---   digest: 4f7c00e899d9d42b
+--     FEED feed_0 (id, name)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--   digest: 117b44b32c8815fc
 -- [158] SHUFFLE_MERGE
 --   plan:
---     Project p.name [spark] [I]
---       Join INNER on p.id = q.id [spark] [I]
---         Scan people AS p (delta) [spark] [I]
---         Scan people AS q (delta), as above [spark] [I]
---   flow: insert-only, columns (name), key unknown
+--     Project p.name [stage rows_2] [I]
+--       Join INNER on p.id = q.id [stage join_1] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan people AS p (delta) [spark, feed_0] [I]
+--         Scan people AS q (delta), as above [spark, feed_0] [I]
+--   flow: insert-only, columns (name), key unknown, join
 --   reads:
---     people (id, name), marked
+--     people (id, name)
 --   query:
---     SELECT /*+ SHUFFLE_MERGE(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed0` FROM (SELECT `id` AS `id`, `name` AS `name` FROM people) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`name` AS `name`, `join_1`.`__row_kind` FROM join_1
 --   checkpoint: people
---     JOIN people AS q ON p.id = q.id
---   digest: d2dca16a7b9fadd4
+--     FEED feed_0 (id, name)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--   digest: 117b44b32c8815fc
 -- [159] NEST_LOOP
 --   plan:
---     Project p.name [spark] [I]
---       Join INNER on p.id = q.id [spark] [I]
---         Scan people AS p (delta) [spark] [I]
---         Scan people AS q (delta), as above [spark] [I]
---   flow: insert-only, columns (name), key unknown
+--     Project p.name [stage rows_2] [I]
+--       Join INNER on p.id = q.id [stage join_1] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan people AS p (delta) [spark, feed_0] [I]
+--         Scan people AS q (delta), as above [spark, feed_0] [I]
+--   flow: insert-only, columns (name), key unknown, join
 --   reads:
---     people (id, name), marked
+--     people (id, name)
 --   query:
---     SELECT /*+ NEST_LOOP(p) */ p.name FROM people AS p JOIN people AS q ON p.id = q.id
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'name', `name`) AS `__feed0` FROM (SELECT `id` AS `id`, `name` AS `name` FROM people) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`name` AS `name`, `join_1`.`__row_kind` FROM join_1
 --   checkpoint: people
---     JOIN people AS q ON p.id = q.id
---   digest: c25bff7de293ec2f
+--     FEED feed_0 (id, name)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `name`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `rows_0`.`id` AS `id__2`, `rows_0`.`name` AS `name__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--   digest: 117b44b32c8815fc
 -- [160] STATE_TTL
 --   plan:
 --     Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
@@ -2603,15 +2640,23 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       = help: leave out the options of retrying
 -- [165] MULTI_JOIN
 --   plan:
---     Project p.id [spark] [I]
---       Join INNER on p.id = q.id [spark] [I]
---         Scan people AS p (delta) [spark] [I]
---         Scan people AS q (delta), as above [spark] [I]
---   flow: insert-only, columns (id), key unknown
+--     Project p.id [stage rows_2] [I]
+--       Join INNER on p.id = q.id [stage join_1] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--         Scan people AS p (delta) [spark, feed_0] [I]
+--         Scan people AS q (delta), as above [spark, feed_0] [I]
+--   flow: insert-only, columns (id), key unknown, join
 --   reads:
---     people (id), marked
+--     people (id)
 --   query:
---     SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = q.id
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0` FROM (SELECT `id` AS `id` FROM people) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `rows_0`.`id` AS `id__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
 --   checkpoint: people
---     JOIN people AS q ON p.id = q.id
---   digest: c4a4e95e185497e8
+--     FEED feed_0 (id)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `rows_0`.`id` AS `id__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id`
+--   digest: 62cae9e8f44ef18c

@@ -87,21 +87,26 @@ SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, 
 --   digest: 2e6ae115c85d68ae
 -- [6] same table with other options
 --   plan:
---     Project a.auction [spark] [I]
---       Join INNER on a.auction = b.bidder [spark] [I]
---       - state: the rows of both sides
+--     Project a.auction [stage rows_1] [I]
+--       Join INNER on a.auction = b.bidder [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
 --       - bound: none
---         Scan bid AS a (kafka) [spark] [I]
---         Scan bid AS b (kafka) [spark] [I]
---   flow: insert-only, columns (auction), key unknown
+--         Scan bid AS a (kafka) [spark, feed_0] [I]
+--         Scan bid AS b (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (auction), key unknown, join
 --   reads:
---     bid (auction, bidder), rowtime dateTime, marked
---     bid (auction, bidder), rowtime dateTime, marked
+--     bid (auction, bidder)
+--     bid (auction, bidder)
 --   query:
---     SELECT a.auction FROM bid /*+ OPTIONS('scan.startup.mode'='latest-offset') */ AS a JOIN bid AS b ON a.auction = b.bidder
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `bidder` AS `bidder` FROM bid /*+ OPTIONS('scan.startup.mode'='latest-offset') */) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`) AS `__feed1` FROM (SELECT `auction` AS `auction`, `bidder` AS `bidder` FROM bid) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (bidder) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`bidder` AS `bidder`, `feed_1`.`auction` AS `auction__2`, `feed_1`.`bidder` AS `bidder__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`bidder`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`__row_kind` FROM join_0
 --   checkpoint: bid, bid
---     JOIN bid AS b ON a.auction = b.bidder
---   digest: 2257815e9a1ece75
+--     FEED feed_0 (auction, bidder)
+--     FEED feed_1 (auction, bidder)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (bidder) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`bidder` AS `bidder`, `feed_1`.`auction` AS `auction__2`, `feed_1`.`bidder` AS `bidder__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`bidder`
+--   digest: 0967ebf528a78779
 -- [7] broadcast
 --   plan:
 --     Project b.auction [spark] [I]

@@ -6,33 +6,45 @@ SELECT a.id FROM events AS a  JOIN events AS b ON a.id = b.id AND a.ts > a.ts - 
 -- ----- expected
 -- [1] anything else is a regular join
 --   plan:
---     Project a.id [spark] [I]
---       Join INNER on a.id = b.id AND a.x < b.x [spark] [I]
---       - state: the rows of both sides
+--     Project a.id [stage rows_2] [I]
+--       Join INNER on a.id = b.id AND a.x < b.x [stage join_1] [I]
+--       - state: the rows of both sides (INNER join)
 --       - bound: none
---         Scan events AS a (kafka) [spark] [I]
---         Scan events AS b (kafka), as above [spark] [I]
---   flow: insert-only, columns (id), key unknown
+--         Scan events AS a (kafka) [spark, feed_0] [I]
+--         Scan events AS b (kafka), as above [spark, feed_0] [I]
+--   flow: insert-only, columns (id), key unknown, join
 --   reads:
---     events (id, x), rowtime ts, marked
+--     events (id, x)
 --   query:
---     SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND a.x < b.x
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'x', `x`) AS `__feed0` FROM (SELECT `id` AS `id`, `x` AS `x` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `x`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`x` AS `x`, `rows_0`.`id` AS `id__2`, `rows_0`.`x` AS `x__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`feed_0`.`x` < `rows_0`.`x`)
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
 --   checkpoint: events
---     JOIN events AS b ON a.id = b.id AND a.x < b.x
---   digest: d405e1cb68fc5a7b
+--     FEED feed_0 (id, x)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `x`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`x` AS `x`, `rows_0`.`id` AS `id__2`, `rows_0`.`x` AS `x__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`feed_0`.`x` < `rows_0`.`x`)
+--   digest: 9f034593d7945de1
 -- [2] another
 --   plan:
---     Project a.id [spark] [I]
---       Join INNER on a.id = b.id AND a.ts > a.ts - INTERVAL '1' HOUR [spark] [I]
---       - state: the rows of both sides
+--     Project a.id [stage rows_2] [I]
+--       Join INNER on a.id = b.id AND a.ts > a.ts - INTERVAL '1' HOUR [stage join_1] [I]
+--       - state: the rows of both sides (INNER join)
 --       - bound: none
---         Scan events AS a (kafka) [spark] [I]
---         Scan events AS b (kafka), as above [spark] [I]
---   flow: insert-only, columns (id), key unknown
+--         Scan events AS a (kafka) [spark, feed_0] [I]
+--         Scan events AS b (kafka), as above [spark, feed_0] [I]
+--   flow: insert-only, columns (id), key unknown, join
 --   reads:
---     events (id, ts), rowtime ts, marked
+--     events (id, ts)
 --   query:
---     SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND a.ts > a.ts - INTERVAL '1' HOUR
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'ts', `ts`) AS `__feed0` FROM (SELECT `id` AS `id`, `ts` AS `ts` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`feed_0`.`ts` > `feed_0`.`ts` - INTERVAL '1' HOUR)
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
 --   checkpoint: events
---     JOIN events AS b ON a.id = b.id AND a.ts > a.ts - INTERVAL '1' HOUR
---   digest: bf90af601ce3604a
+--     FEED feed_0 (id, ts)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`feed_0`.`ts` > `feed_0`.`ts` - INTERVAL '1' HOUR)
+--   digest: 50ba8f7a301003e0

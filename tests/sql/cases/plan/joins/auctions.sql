@@ -97,21 +97,26 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 -- ----- expected
 -- [1] joins over tables of every kind: regular inner
 --   plan:
---     Project b.auction, a.seller [spark] [I]
---       Join INNER on b.auction = a.id [spark] [I]
---       - state: the rows of both sides
+--     Project b.auction, a.seller [stage rows_1] [I]
+--       Join INNER on b.auction = a.id [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
 --       - bound: none
---         Scan bid AS b (kafka) [spark] [I]
---         Scan auction AS a (kafka) [spark] [I]
---   flow: insert-only, columns (auction, seller), key unknown
+--         Scan bid AS b (kafka) [spark, feed_0] [I]
+--         Scan auction AS a (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (auction, seller), key unknown, join
 --   reads:
---     bid (auction), rowtime dateTime, marked
---     auction (id, seller), rowtime dateTime, marked
+--     bid (auction)
+--     auction (id, seller)
 --   query:
---     SELECT b.auction, a.seller FROM bid AS b JOIN auction AS a ON b.auction = a.id
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`seller` AS `seller`, `join_0`.`__row_kind` FROM join_0
 --   checkpoint: bid, auction
---     JOIN auction AS a ON b.auction = a.id
---   digest: b3a9d51b2b287905
+--     FEED feed_0 (auction)
+--     FEED feed_1 (id, seller)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--   digest: cf6b4f2357a23e8e
 -- [2] regular left
 --   plan:
 --     Project b.auction, a.seller [stage rows_1] [I,D]

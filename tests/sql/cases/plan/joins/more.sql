@@ -105,21 +105,26 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 -- [4] using
 --   plan:
---     Project id [spark] [I]
---       Join INNER using id [spark] [I]
---       - state: the rows of both sides
+--     Project id [stage rows_1] [I]
+--       Join INNER using id [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
 --       - bound: none
---         Scan orders (kafka) [spark] [I]
---         Scan nowm (kafka) [spark] [I]
---   flow: insert-only, columns (id), key unknown
+--         Scan orders (kafka) [spark, feed_0] [I]
+--         Scan nowm (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (id), key unknown, join
 --   reads:
---     orders (id), rowtime ts, marked
---     nowm (id), marked
+--     orders (id)
+--     nowm (id)
 --   query:
---     SELECT id FROM orders AS `orders` JOIN nowm AS `nowm` USING (id)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id` FROM orders) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT `id` AS `id` FROM nowm) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`id` AS `id__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
 --   checkpoint: orders, nowm
---     JOIN nowm AS `nowm` USING (id)
---   digest: 16c6db551509f35c
+--     FEED feed_0 (id)
+--     FEED feed_1 (id)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`id` AS `id__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--   digest: 539ef5bb1f08184f
 -- [5] using, updates
 --   plan:
 --     Distinct [stage distinct_2] [I]
@@ -559,23 +564,29 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [34] view of rows
 --   plan:
---     Project d.a, a.seller [spark] [I]
---       Filter d.p > 200 [spark] [I]
---         Join INNER on d.a = a.id [spark] [I]
---         - state: the rows of both sides
+--     Project d.a, a.seller [stage rows_2] [I]
+--       Filter d.p > 200 [stage rows_2] [I]
+--         Join INNER on d.a = a.id [stage join_1] [I]
+--         - state: the rows of both sides (INNER join)
 --         - bound: none
---           SubqueryAlias d (a, p) [spark] [I]
+--           SubqueryAlias d (a, p) [spark, feed_0] [I]
 --             Project auction, price [spark] [I]
 --               Filter price > 100 [spark] [I]
 --                 Scan bid (kafka) [spark] [I]
---                 - filter: price > 100, by the tasks that read
---           Scan auction AS a (kafka) [spark] [I]
---   flow: insert-only, columns (a, seller), key unknown
+--           Scan auction AS a (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (a, seller), key unknown, join
 --   reads:
---     bid (auction, price), rowtime dateTime, marked
---     auction (id, seller), rowtime dateTime, marked
+--     bid (auction, price)
+--     auction (id, seller)
 --   query:
---     SELECT d.a, a.seller FROM (SELECT auction, price FROM `default_catalog`.`default_database`.`bid` AS `bid` WHERE price > 100) AS `d`(`a`, `p`) JOIN auction AS a ON d.a = a.id WHERE d.p > 200
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, price AS `price` FROM `default_catalog`.`default_database`.`bid` AS `bid` WHERE price > 100) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`auction` AS `a`, `feed_0`.`price` AS `p`, `feed_0`.`__row_kind` FROM feed_0 WHERE `feed_0`.`price` > 200
+--     MAINTAINED join_1 KEEP rows_0 BY (a) rows; feed_1 BY (id) rows COMPUTE SELECT `rows_0`.`a` AS `a`, `rows_0`.`p` AS `p`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM rows_0 JOIN feed_1 ON `rows_0`.`a` = `feed_1`.`id`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`a` AS `a`, `join_1`.`seller` AS `seller`, `join_1`.`__row_kind` FROM join_1
 --   checkpoint: bid, auction
---     JOIN auction AS a ON d.a = a.id
---   digest: e5f83c94eacb5538
+--     FEED feed_0 (auction, price)
+--     FEED feed_1 (id, seller)
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`auction` AS `a`, `feed_0`.`price` AS `p`, `feed_0`.`__row_kind` FROM feed_0 WHERE `feed_0`.`price` > 200
+--     MAINTAINED join_1 KEEP rows_0 BY (a) rows; feed_1 BY (id) rows COMPUTE SELECT `rows_0`.`a` AS `a`, `rows_0`.`p` AS `p`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller` FROM rows_0 JOIN feed_1 ON `rows_0`.`a` = `feed_1`.`id`
+--   digest: b206cfbb5f47aef3

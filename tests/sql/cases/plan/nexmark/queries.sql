@@ -171,22 +171,27 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   digest: 7000435e5f5a8f35
 -- [7] q3
 --   plan:
---     Project P.name, P.city, P.state, A.id [spark] [I]
---       Filter A.category = 10 AND (P.state = 'OR' OR P.state = 'ID' OR P.state = 'CA') [spark] [I]
---         Join INNER on A.seller = P.id [spark] [I]
---         - state: the rows of both sides
+--     Project P.name, P.city, P.state, A.id [stage rows_1] [I]
+--       Filter A.category = 10 AND (P.state = 'OR' OR P.state = 'ID' OR P.state = 'CA') [stage rows_1] [I]
+--         Join INNER on A.seller = P.id [stage join_0] [I]
+--         - state: the rows of both sides (INNER join)
 --         - bound: none
---           Scan auction AS A (kafka) [spark] [I]
---           Scan person AS P (kafka) [spark] [I]
---   flow: insert-only, columns (name, city, state, id), key unknown
+--           Scan auction AS A (kafka) [spark, feed_0] [I]
+--           Scan person AS P (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (name, city, state, id), key unknown, join
 --   reads:
---     auction (id, seller, category), rowtime dateTime, marked
---     person (id, name, state, city), rowtime dateTime, marked
+--     auction (id, seller, category)
+--     person (id, name, state, city)
 --   query:
---     SELECT P.name, P.city, P.state, A.id FROM auction AS A INNER JOIN person AS P ON A.seller = P.id WHERE A.category = 10 AND (P.state = 'OR' OR P.state = 'ID' OR P.state = 'CA')
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'seller', `seller`, 'category', `category`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `A`.`id` AS `id`, `A`.`seller` AS `seller`, `A`.`category` AS `category` FROM (SELECT `id` AS `id`, `seller` AS `seller`, `category` AS `category` FROM auction) AS A WHERE A.category = 10) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'name', `name`, 'state', `state`, 'city', `city`) AS `__feed1` FROM (SELECT `P`.`id` AS `id`, `P`.`name` AS `name`, `P`.`state` AS `state`, `P`.`city` AS `city` FROM (SELECT `id` AS `id`, `name` AS `name`, `state` AS `state`, `city` AS `city` FROM person) AS P WHERE P.state = 'OR' OR P.state = 'ID' OR P.state = 'CA') AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (seller) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`seller` AS `seller`, `feed_0`.`category` AS `category`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name`, `feed_1`.`state` AS `state`, `feed_1`.`city` AS `city` FROM feed_0 JOIN feed_1 ON `feed_0`.`seller` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`name` AS `name`, `join_0`.`city` AS `city`, `join_0`.`state` AS `state`, `join_0`.`id` AS `id`, `join_0`.`__row_kind` FROM join_0
 --   checkpoint: auction, person
---     INNER JOIN person AS P ON A.seller = P.id
---   digest: 5eb32fa1c2fa1b78
+--     FEED feed_0 (id, seller, category)
+--     FEED feed_1 (id, name, state, city)
+--     MAINTAINED join_0 KEEP feed_0 BY (seller) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`seller` AS `seller`, `feed_0`.`category` AS `category`, `feed_1`.`id` AS `id__2`, `feed_1`.`name` AS `name`, `feed_1`.`state` AS `state`, `feed_1`.`city` AS `city` FROM feed_0 JOIN feed_1 ON `feed_0`.`seller` = `feed_1`.`id`
+--   digest: 3ec968eca987e0e2
 -- [8] sink: none
 --   plan:
 --     Project P.name, P.city, P.state, A.id [spark] [I]
@@ -954,22 +959,27 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   digest: 758e28add82e3672
 -- [55] q20
 --   plan:
---     Project auction, bidder, price, channel, B.dateTime, seller, category [spark] [I]
---       Filter A.category = 10 [spark] [I]
---         Join INNER on B.auction = A.id [spark] [I]
---         - state: the rows of both sides
+--     Project auction, bidder, price, channel, B.dateTime, seller, category [stage rows_1] [I]
+--       Filter A.category = 10 [stage rows_1] [I]
+--         Join INNER on B.auction = A.id [stage join_0] [I]
+--         - state: the rows of both sides (INNER join)
 --         - bound: none
---           Scan bid AS B (kafka) [spark] [I]
---           Scan auction AS A (kafka) [spark] [I]
---   flow: insert-only, columns (auction, bidder, price, channel, dateTime, seller, category), key unknown
+--           Scan bid AS B (kafka) [spark, feed_0] [I]
+--           Scan auction AS A (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (auction, bidder, price, channel, dateTime, seller, category), key unknown, join
 --   reads:
---     bid (auction, bidder, price, channel, dateTime), rowtime dateTime, marked
---     auction (id, seller, category, dateTime), rowtime dateTime, marked
+--     bid (auction, bidder, price, channel, dateTime)
+--     auction (id, seller, category, dateTime)
 --   query:
---     SELECT auction, bidder, price, channel, B.dateTime, seller, category FROM bid AS B INNER JOIN auction AS A ON B.auction = A.id WHERE A.category = 10
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`, 'category', `category`, 'dateTime', `dateTime`) AS `__feed1` FROM (SELECT `A`.`id` AS `id`, `A`.`seller` AS `seller`, `A`.`category` AS `category`, `A`.`dateTime` AS `dateTime` FROM (SELECT `id` AS `id`, `seller` AS `seller`, `category` AS `category`, `dateTime` AS `dateTime` FROM auction) AS A WHERE A.category = 10) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`bidder` AS `bidder`, `feed_0`.`price` AS `price`, `feed_0`.`channel` AS `channel`, `feed_0`.`dateTime` AS `dateTime`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`category` AS `category`, `feed_1`.`dateTime` AS `dateTime__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`bidder` AS `bidder`, `join_0`.`price` AS `price`, `join_0`.`channel` AS `channel`, `join_0`.`dateTime` AS `dateTime`, `join_0`.`seller` AS `seller`, `join_0`.`category` AS `category`, `join_0`.`__row_kind` FROM join_0
 --   checkpoint: bid, auction
---     INNER JOIN auction AS A ON B.auction = A.id
---   digest: 157f91e22f5e390d
+--     FEED feed_0 (auction, bidder, price, channel, dateTime)
+--     FEED feed_1 (id, seller, category, dateTime)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`bidder` AS `bidder`, `feed_0`.`price` AS `price`, `feed_0`.`channel` AS `channel`, `feed_0`.`dateTime` AS `dateTime`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`category` AS `category`, `feed_1`.`dateTime` AS `dateTime__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id`
+--   digest: a302c84ebc5797f0
 -- [56] sink: none
 --   plan:
 --     Project auction, bidder, price, channel, B.dateTime, seller, category [spark] [I]

@@ -76,7 +76,7 @@ SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_
 --         Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
---     orders (amount, ts), rowtime ts
+--     orders (ts), rowtime ts
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('ts', `ts`) AS `__feed0` FROM (SELECT ts AS `ts` FROM orders AS `orders`) AS feed_0
 --   stages:

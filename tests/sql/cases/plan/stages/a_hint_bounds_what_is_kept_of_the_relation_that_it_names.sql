@@ -156,20 +156,26 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --   digest: 7b261864e9a3a66e
 -- [9] another
 --   plan:
---     Project a.k [spark] [I]
---       Join INNER on a.id = b.x [spark] [I]
---       - state: the rows of both sides
+--     Project a.k [stage rows_2] [I]
+--       Join INNER on a.id = b.x [stage join_1] [I]
+--       - state: the rows of both sides (INNER join)
 --       - bound: none
---         Scan events AS a (kafka) [spark] [I]
---         Scan events AS b (kafka), as above [spark] [I]
---   flow: insert-only, columns (k), key unknown
+--         Scan events AS a (kafka) [spark, feed_0] [I]
+--         Scan events AS b (kafka), as above [spark, feed_0] [I]
+--   flow: insert-only, columns (k), key unknown, join
 --   reads:
---     events (id, k, x), rowtime ts, marked
+--     events (id, k, x)
 --   query:
---     SELECT a.k FROM events AS a JOIN events AS b ON a.id = b.x
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT `id` AS `id`, `k` AS `k`, `x` AS `x` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `k`, `x`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (x) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`k` AS `k`, `feed_0`.`x` AS `x`, `rows_0`.`id` AS `id__2`, `rows_0`.`k` AS `k__2`, `rows_0`.`x` AS `x__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`x`
+--     MAINTAINED rows_2 ROWS SELECT `join_1`.`k` AS `k`, `join_1`.`__row_kind` FROM join_1
 --   checkpoint: events
---     JOIN events AS b ON a.id = b.x
---   digest: 9c010344d88a50b3
+--     FEED feed_0 (id, k, x)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `k`, `x`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (x) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`k` AS `k`, `feed_0`.`x` AS `x`, `rows_0`.`id` AS `id__2`, `rows_0`.`k` AS `k__2`, `rows_0`.`x` AS `x__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`x`
+--   digest: 7b261864e9a3a66e
 -- [10] another
 --   plan:
 --     Aggregate by c.id: COUNT(*) [stage group_3] [I,UB,UA,D]

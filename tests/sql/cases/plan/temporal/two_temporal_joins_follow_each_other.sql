@@ -20,7 +20,7 @@ SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.cur
 --   flow: insert-only, columns (id), key unknown, temporal join
 --   reads:
 --     rates (currency, rate, region, since, __row_kind), rowtime since
---     quotes (currency, rate, since), rowtime since
+--     quotes (currency, since), rowtime since
 --     orders (id, currency, ts), rowtime ts
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'region', `region`, 'since', `since`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1`, NULL AS `__feed2` FROM (SELECT `currency`, `region`, `since`, `__row_kind` FROM rates) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('currency', `currency`, 'since', `since`) AS `__feed1`, NULL AS `__feed2` FROM (SELECT `quotes`.`currency` AS `currency`, `quotes`.`since` AS `since` FROM `default_catalog`.`default_database`.`quotes` AS `quotes`) AS feed_1 UNION ALL SELECT CAST(2 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NULL AS `__feed1`, NAMED_STRUCT('id', `id`, 'currency', `currency`, 'ts', `ts`) AS `__feed2` FROM (SELECT `id` AS `id`, `currency` AS `currency`, `ts` AS `ts` FROM orders) AS feed_2

@@ -206,7 +206,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --   flow: insert-only, columns (window_start, window_end, *), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
---     auction (id, seller, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime), rowtime dateTime, marked
 --   query:
 --     SELECT window_start, window_end, COUNT(*) FROM TABLE(TUMBLE((SELECT b.dateTime, a.seller FROM bid AS b JOIN auction AS a ON b.auction = a.id), DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end
 --   checkpoint: bid, auction
@@ -443,29 +443,32 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
 -- [29] join with win agg regular
 --   plan:
---     Project a.id, w.c [spark] [I]
---       Join INNER on a.id = w.auction [spark] [I]
---       - state: the rows of both sides
+--     Project a.id, w.c [stage rows_1] [I]
+--       Join INNER on a.id = w.auction [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
 --       - bound: none
---         Scan auction AS a (kafka) [spark] [I]
---         SubqueryAlias w [spark] [I]
+--         Scan auction AS a (kafka) [spark, feed_0] [I]
+--         SubqueryAlias w [spark, feed_1] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
---           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of bid
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan bid (kafka) [spark] [I]
---   flow: insert-only, columns (id, c), key unknown
+--   flow: insert-only, columns (id, c), key unknown, join
 --   reads:
---     auction (id, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime)
 --     bid (auction, dateTime), rowtime dateTime, marked
 --   query:
---     SELECT a.id, w.c FROM auction AS a JOIN (SELECT auction, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS w ON a.id = w.auction
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id` FROM auction) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`, 'c', `c`) AS `__feed1` FROM (SELECT `auction` AS `auction`, `c` AS `c` FROM (SELECT auction AS `auction`, COUNT(*) AS `c`, window_start AS `window_start`, window_end AS `window_end` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS __rows) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`auction` AS `auction`, `feed_1`.`c` AS `c` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`c` AS `c`, `join_0`.`__row_kind` FROM join_0
 --   checkpoint: auction, bid
---     JOIN (SELECT auction, COUNT(*) AS c, window_start, window_end FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS w ON a.id = w.auction
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
---     TWO PHASES OVER default_catalog.default_database.bid
---   digest: 810365c3ba2ac184
+--     FEED feed_0 (id)
+--     FEED feed_1 (auction, c)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`auction` AS `auction`, `feed_1`.`c` AS `c` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction`
+--   digest: 9dfad92512d844b4
 -- [30] left semi window
 --   plan:
 --     Project * [stage join_0] [I]

@@ -835,7 +835,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --             Scan bid (kafka) [spark] [I]
 --   flow: all, columns (s, n), key unknown, kinds, aggregate
 --   reads:
---     bid (auction, price, dateTime), rowtime dateTime, marked
+--     bid (dateTime), rowtime dateTime, marked
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('s', `s`, 'e', `e`) AS `__feed0` FROM (SELECT s AS `s`, e AS `e` FROM (SELECT s, e + INTERVAL '1' DAY AS e FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))))) AS feed_0
 --   stages:
@@ -900,7 +900,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --             Scan bid (kafka) [spark] [I]
 --   flow: all, columns (s, n), key unknown, kinds, aggregate
 --   reads:
---     bid (auction, price, dateTime), rowtime dateTime, marked
+--     bid (dateTime), rowtime dateTime, marked
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('s', `s`, 'e', `e`) AS `__feed0` FROM (SELECT s AS `s`, e AS `e` FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)))) AS feed_0
 --   stages:
@@ -974,7 +974,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --   flow: all, columns (s, n), key unknown, kinds, aggregate
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
---     auction (id, dateTime), rowtime dateTime, marked
+--     auction (dateTime), rowtime dateTime, marked
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('s', `s`, 'e', `e`) AS `__feed0` FROM (SELECT a.s AS `s`, a.e AS `e` FROM (SELECT auction, dateTime AS d, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS a JOIN (SELECT id, dateTime AS d, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS b ON a.s = b.s AND a.e = b.e AND a.d <= b.d) AS feed_0
 --   stages:
@@ -997,7 +997,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --             Scan bid (kafka) [spark] [I]
 --   flow: insert-only, columns (s, n), key unknown, OVER aggregation
 --   reads:
---     bid (auction, price, dateTime), rowtime dateTime, marked
+--     bid (dateTime), rowtime dateTime, marked
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('w', `w`, 'n', `n`, 's', `s`) AS `__feed0` FROM (SELECT w AS `w`, n AS `n`, s AS `s` FROM (SELECT s, w, COUNT(*) AS n FROM (SELECT auction, price, window_start AS s, window_end AS e, window_time AS w FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) GROUP BY s, e, w)) AS feed_0
 --   stages:
@@ -1024,7 +1024,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --           Scan auction (kafka) [spark] [I]
 --   flow: all, columns (s, n), key unknown, kinds, aggregate
 --   reads:
---     bid (auction, price, dateTime), rowtime dateTime, marked
+--     bid (auction, dateTime), rowtime dateTime, marked
 --     auction (id, dateTime)
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 's', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`) AS `__feed1` FROM (SELECT id AS `id` FROM auction AS `auction`) AS feed_1

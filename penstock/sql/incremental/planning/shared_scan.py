@@ -1,0 +1,232 @@
+"""Read a table once for several inputs of stages: their queries as one over its rows.
+
+What a checkpoint is compared with has a query for each input; Spark would read the table, and decode its records, for
+each of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from sqlglot import exp
+
+from penstock.connector.changelog import ChangelogMode
+from penstock.sql.dialect import to_text
+from penstock.sql.expressions.expression import find_nondeterministic
+from penstock.sql.incremental.planning.relation import column
+from penstock.sql.incremental.planning.stage_list import (
+    input_row,
+    input_select,
+    union_of,
+    with_rows,
+)
+from penstock.sql.incremental.stages import INPUT_INDEX, StreamInput
+from penstock.sql.plan.clauses.joins import find_column
+from penstock.sql.plan.logical.facts import own_names
+from penstock.sql.syntax.nodes import ScanTable
+from penstock.sql.syntax.traversal import conjuncts
+
+_PARTS = {"expressions", "from_", "where"}
+"""The clauses of a query whose rows are those of its relation, one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanQuery:
+    """A query over the rows of one table: the values of its columns, and the conditions that all hold."""
+
+    scan: ScanTable
+    values: Mapping[str, exp.Expr]
+    conditions: tuple[exp.Expr, ...]
+
+    @property
+    def condition(self) -> exp.Expr:
+        """The conditions as one."""
+        return exp.and_(*(one.copy() for one in self.conditions)) if self.conditions else exp.true()
+
+
+def combine_inputs(queries: Sequence[exp.Query], feeds: Sequence[StreamInput]) -> exp.Query:
+    """Return the query of `union_inputs`, which reads a table once for all inputs that only select from its rows.
+
+    Tables come in the same order, by which a checkpoint knows them.
+    """
+    found = {
+        index: scanned
+        for index, (query, feed) in enumerate(zip(queries, feeds, strict=True))
+        if feed.changes is ChangelogMode.INSERT_ONLY
+        and (scanned := read_scan_query(query)) is not None
+    }
+    readers: dict[int, dict[int, ScanQuery]] = defaultdict(dict)
+    for index, scanned in found.items():
+        readers[scanned.scan.scan][index] = scanned
+    parts: list[exp.Query] = []
+    for index, query in enumerate(queries):
+        together = readers[found[index].scan.scan] if index in found else {}
+        if len(together) < 2:
+            parts.append(input_select(query, feeds, index))
+        elif index == min(together):
+            parts.append(_combined(together, feeds))
+    return union_of(parts)
+
+
+def read_scan_query(query: exp.Expr) -> ScanQuery | None:
+    """Return a query over one table as values and conditions over its rows; None for any other."""
+    while isinstance(query, exp.Subquery) and set(_filled(query)) <= {"this"}:
+        query = query.this
+    if not isinstance(query, exp.Select) or not set(_filled(query)) <= _PARTS:
+        return None
+    items, where = query.expressions, query.args.get("where")
+    own = [*items, *([] if where is None else [where.this])]
+    if any(one.find(exp.Star, exp.Query, exp.AggFunc, exp.Window) for one in own):
+        return None
+    if any(True for one in own for _ in find_nondeterministic(one)):
+        return None
+    from_ = query.args.get("from_")
+    below = None if from_ is None else _relation(from_.this)
+    if below is None:
+        return None
+    values = [below.rewritten(item.unalias()) for item in items]
+    tests = [below.rewritten(test) for test in conjuncts(where)]
+    known = [value for value in (*values, *tests) if value is not None]
+    names = own_names(items)
+    if len(known) < len(values) + len(tests) or len(set(names)) < len(names):
+        return None
+    return ScanQuery(
+        scan=below.scan,
+        values=dict(zip(names, known, strict=False)),
+        conditions=(*below.conditions, *known[len(values) :]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Relation:
+    """What stands in FROM: `values` by relation and column; None where columns are those of the table."""
+
+    scan: ScanTable
+    values: Mapping[tuple[str, str], exp.Expr] | None
+    conditions: tuple[exp.Expr, ...] = ()
+
+    def rewritten(self, value: exp.Expr) -> exp.Expr | None:
+        """Return an expression over the columns of the table; None where a name is not known."""
+        unknown = False
+
+        def own(node: exp.Expr) -> exp.Expr:
+            nonlocal unknown
+            if not isinstance(node, exp.Column):
+                return node
+            found = self._own(node)
+            unknown |= found is None
+            return node if found is None else found
+
+        written = value.copy().transform(own)
+        return None if unknown else written
+
+    def _own(self, node: exp.Column) -> exp.Expr | None:
+        if self.values is None:
+            return _of_table(self.scan, node)
+        found = find_column(self.values, node)
+        if found is None:
+            return None
+        value, fields = found
+        own: exp.Expr = value.copy()
+        for name in fields:
+            own = exp.Dot(this=own, expression=exp.to_identifier(name, quoted=True))
+        own.type = node.type
+        return own if isinstance(own, exp.Column | exp.Dot) else exp.paren(own, copy=False)
+
+
+def _relation(node: exp.Expr) -> _Relation | None:
+    if isinstance(node, ScanTable):
+        alias = node.args.get("alias")
+        plain = set(_filled(node)) <= {"this", "db", "catalog", "scan", "alias"}
+        if not plain or (alias is not None and alias.columns):
+            return None
+        return _Relation(scan=node, values=None)
+    if not isinstance(node, exp.Subquery) or not set(_filled(node)) <= {"this", "alias"}:
+        return None
+    alias = node.args.get("alias")
+    inner = read_scan_query(node.this)
+    if inner is None or (alias is not None and alias.columns):
+        return None
+    name = node.alias_or_name
+    values = {(name, column): value for column, value in inner.values.items()}
+    return _Relation(scan=inner.scan, values=values, conditions=inner.conditions)
+
+
+def _filled(node: exp.Expr) -> Iterator[str]:
+    return (name for name, part in node.args.items() if part)
+
+
+def _of_table(scan: ScanTable, node: exp.Column) -> exp.Expr | None:
+    """Return a column of the table without the name of the table, which the query gives it no more."""
+    first, *rest = node.parts
+    if not rest or first.name not in (scan.alias_or_name, scan.name):
+        return node
+    return None
+
+
+def _combined(together: Mapping[int, ScanQuery], feeds: Sequence[StreamInput]) -> exp.Select:
+    """Write the query whose rows are those of several inputs."""
+    scan = next(iter(together.values())).scan.copy()
+    scan.set("alias", None)
+    select = exp.select().from_(scan, copy=False)
+    rows = {
+        index: input_row([(name, scanned.values[name]) for name in feeds[index].columns])
+        for index, scanned in together.items()
+    }
+    if _are_apart(together.values()):
+        tests = {index: scanned.condition for index, scanned in together.items()}
+        number = _case({index: (test, _number(index)) for index, test in tests.items()})
+        if all(scanned.conditions for scanned in together.values()):
+            any_of = exp.or_(*(test.copy() for test in tests.values()))
+            select.set("where", exp.Where(this=any_of))
+    else:
+        numbers = [
+            _case({index: (scanned.condition, _number(index))})
+            for index, scanned in together.items()
+        ]
+        alias = exp.TableAlias(
+            this=exp.to_identifier("inputs"),
+            columns=[exp.to_identifier(INPUT_INDEX, quoted=True)],
+        )
+        every = exp.Anonymous(this="array", expressions=numbers)
+        view = exp.Lateral(this=exp.Explode(this=every), view=True, alias=alias)
+        select.append("laterals", view)
+        number = column(INPUT_INDEX)
+        there = exp.Not(this=exp.Is(this=column(INPUT_INDEX), expression=exp.null()))
+        select.set("where", exp.Where(this=there))
+        tests = {
+            index: exp.EQ(this=column(INPUT_INDEX), expression=_number(index)) for index in together
+        }
+    structs = {index: _case({index: (tests[index], rows[index])}) for index in together}
+    return with_rows(select, feeds, number, structs)
+
+
+def _case(values: Mapping[int, tuple[exp.Expr, exp.Expr]]) -> exp.Expr:
+    found = exp.Case()
+    for test, value in values.values():
+        found.append("ifs", exp.If(this=test.copy(), true=value))
+    return found
+
+
+def _number(index: int) -> exp.Expr:
+    return exp.cast(exp.Literal.number(index), exp.DType.INT)
+
+
+def _are_apart(queries: Iterable[ScanQuery]) -> bool:
+    """Return whether no row is one of two queries: they compare a value with different literals."""
+    compared = [dict(_compared(one)) for one in queries]
+    return all(
+        any(text in right and right[text] != literal for text, literal in left.items())
+        for left, right in combinations(compared, 2)
+    )
+
+
+def _compared(query: ScanQuery) -> Iterator[tuple[str, str]]:
+    """Iterate over the values that are compared with a literal, and the literals."""
+    for test in query.conditions:
+        if isinstance(test, exp.EQ) and isinstance(test.expression, exp.Literal):
+            is_string = "string" if test.expression.is_string else "number"
+            yield f"{is_string} {to_text(test.this)}", test.expression.name
