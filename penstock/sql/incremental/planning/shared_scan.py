@@ -77,15 +77,15 @@ def read_scan_query(query: exp.Expr) -> ScanQuery | None:
         query = query.this
     if not isinstance(query, exp.Select) or not set(_filled(query)) <= _PARTS:
         return None
-    items, where = query.expressions, query.args.get("where")
+    from_, where = query.args.get("from_"), query.args.get("where")
+    below = None if from_ is None else _relation(from_.this)
+    if below is None:
+        return None
+    items = below.all_columns(query.expressions)
     own = [*items, *([] if where is None else [where.this])]
     if any(one.find(exp.Star, exp.Query, exp.AggFunc, exp.Window) for one in own):
         return None
     if any(True for one in own for _ in find_nondeterministic(one)):
-        return None
-    from_ = query.args.get("from_")
-    below = None if from_ is None else _relation(from_.this)
-    if below is None:
         return None
     values = [below.rewritten(item.unalias()) for item in items]
     tests = [below.rewritten(test) for test in conjuncts(where)]
@@ -107,6 +107,14 @@ class _Relation:
     scan: ScanTable
     values: Mapping[tuple[str, str], exp.Expr] | None
     conditions: tuple[exp.Expr, ...] = ()
+
+    def all_columns(self, items: list[exp.Expr]) -> list[exp.Expr]:
+        """Return a SELECT list, that of a bare star as columns where these are known."""
+        match items:
+            case [exp.Star() as star] if self.values is not None and not any(star.args.values()):
+                return [column(name, relation) for relation, name in self.values]
+            case _:
+                return items
 
     def rewritten(self, value: exp.Expr) -> exp.Expr | None:
         """Return an expression over the columns of the table; None where a name is not known."""
@@ -160,48 +168,61 @@ def _filled(node: exp.Expr) -> Iterator[str]:
 
 
 def _of_table(scan: ScanTable, node: exp.Column) -> exp.Expr | None:
-    """Return a column of the table without the name of the table, which the query gives it no more."""
+    """Return a column without the name of its table, which the combined query does not give; None where it has more."""
     first, *rest = node.parts
     if not rest or first.name not in (scan.alias_or_name, scan.name):
         return node
-    return None
+    if first.name != scan.alias_or_name:
+        return None
+    own: exp.Expr = exp.Column(this=rest[0].copy())
+    for part in rest[1:]:
+        own = exp.Dot(this=own, expression=part.copy())
+    own.type = node.type
+    return own
 
 
 def _combined(together: Mapping[int, ScanQuery], feeds: Sequence[StreamInput]) -> exp.Select:
     """Write the query whose rows are those of several inputs."""
     scan = next(iter(together.values())).scan.copy()
     scan.set("alias", None)
-    select = exp.select().from_(scan, copy=False)
     rows = {
         index: input_row([(name, scanned.values[name]) for name in feeds[index].columns])
         for index, scanned in together.items()
     }
+    tests = {index: scanned.condition for index, scanned in together.items()}
     if _are_apart(together.values()):
-        tests = {index: scanned.condition for index, scanned in together.items()}
+        select = exp.select().from_(scan, copy=False)
         number = _case({index: (test, _number(index)) for index, test in tests.items()})
-        if all(scanned.conditions for scanned in together.values()):
-            any_of = exp.or_(*(test.copy() for test in tests.values()))
-            select.set("where", exp.Where(this=any_of))
+        any_of = exp.or_(*(test.copy() for test in tests.values()))
+        select.set("where", exp.Where(this=any_of))
     else:
-        numbers = [
-            _case({index: (scanned.condition, _number(index))})
-            for index, scanned in together.items()
-        ]
-        alias = exp.TableAlias(
-            this=exp.to_identifier("inputs"),
-            columns=[exp.to_identifier(INPUT_INDEX, quoted=True)],
-        )
-        every = exp.Anonymous(this="array", expressions=numbers)
-        view = exp.Lateral(this=exp.Explode(this=every), view=True, alias=alias)
-        select.append("laterals", view)
+        select = _unfolded(scan, tests, rows)
         number = column(INPUT_INDEX)
-        there = exp.Not(this=exp.Is(this=column(INPUT_INDEX), expression=exp.null()))
-        select.set("where", exp.Where(this=there))
         tests = {
             index: exp.EQ(this=column(INPUT_INDEX), expression=_number(index)) for index in together
         }
     structs = {index: _case({index: (tests[index], rows[index])}) for index in together}
     return with_rows(select, feeds, number, structs)
+
+
+def _unfolded(
+    scan: ScanTable, tests: Mapping[int, exp.Expr], rows: Mapping[int, exp.Expr]
+) -> exp.Select:
+    """Write a query with a row of the table for each input that it belongs to, whose number is the first column."""
+    numbers = [_case({index: (test, _number(index))}) for index, test in tests.items()]
+    every = exp.Anonymous(
+        this="explode", expressions=[exp.Anonymous(this="array", expressions=numbers)]
+    )
+    names = dict.fromkeys(
+        node.parts[0].name for row in rows.values() for node in row.find_all(exp.Column)
+    )
+    inner = exp.select(
+        exp.alias_(every, INPUT_INDEX, quoted=True), *(column(name) for name in names)
+    ).from_(scan, copy=False)
+    there = exp.Not(this=exp.Is(this=column(INPUT_INDEX), expression=exp.null()))
+    select = exp.select().from_(inner.subquery("unfolded"), copy=False)
+    select.set("where", exp.Where(this=there))
+    return select
 
 
 def _case(values: Mapping[int, tuple[exp.Expr, exp.Expr]]) -> exp.Expr:
