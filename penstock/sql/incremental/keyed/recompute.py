@@ -389,12 +389,13 @@ class AppendJoin:
 
 
 def _take_inserts(tables: BucketTables, n: int, one: KeyedInput, rows: pa.Table | None) -> None:
-    """Make the view `new`: the rows of the batch."""
+    """Make the view `new`: the rows of the batch but those with a NULL in their key, which match no other."""
     columns = pa.schema(one.columns)
     inserts = columns.empty_table() if rows is None else rows.select(range(len(columns)))
     tables.give(f"given{n}", inserts)
     named = (f"{normalized(f'c{i}', of.type)} AS c{i}" for i, of in enumerate(columns))
-    tables.view(f"{NEW}{n}", f"SELECT {listed(named)} FROM given{n}")
+    known = " AND ".join(f"{column} IS NOT NULL" for column in one.change_key) or "TRUE"
+    tables.view(f"{NEW}{n}", f"SELECT {listed(named)} FROM given{n} WHERE {known}")
 
 
 def _look_up(

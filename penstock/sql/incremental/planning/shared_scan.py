@@ -245,9 +245,19 @@ def _are_apart(queries: Iterable[ScanQuery]) -> bool:
     )
 
 
-def _compared(query: ScanQuery) -> Iterator[tuple[str, str]]:
-    """Iterate over the values that are compared with a literal, and the literals."""
+def _compared(query: ScanQuery) -> Iterator[tuple[str, str | int]]:
+    """Iterate over the values that are compared with a literal of their own kind, and the literals.
+
+    Different literals may be equal to one value where either is cast: '01' and '1' to a number, 1 and 1.4 to a text.
+    """
     for test in query.conditions:
-        if isinstance(test, exp.EQ) and isinstance(test.expression, exp.Literal):
-            is_string = "string" if test.expression.is_string else "number"
-            yield f"{is_string} {to_text(test.this)}", test.expression.name
+        if not isinstance(test, exp.EQ) or not isinstance(test.expression, exp.Literal):
+            continue
+        kind, literal = test.this.type, test.expression
+        if kind is None:
+            continue
+        if literal.is_string and kind.this in exp.DataType.TEXT_TYPES:
+            # a CHAR is compared without the spaces behind it
+            yield to_text(test.this), literal.name.rstrip()
+        elif literal.is_int and kind.this in exp.DataType.SIGNED_INTEGER_TYPES:
+            yield to_text(test.this), int(literal.name)

@@ -611,7 +611,8 @@ def test_an_inner_join_of_inserts_writes_its_new_rows_alone() -> None:
     bucket = Bucket(operator_of(stage, inserts=True))
     assert isinstance(bucket.operator, AppendJoin)
     row = (1, 5, None, None, None, None)
-    bucket.give(a=[(*row, INSERT)] * 2)
+    bucket.give(a=[(*row, INSERT), (None, *row[1:], INSERT), (*row, INSERT)])
+    assert bucket.states["a"].written[0].num_rows == 2, "NULL matches nothing, and is not kept"
     merged = bucket.states["a"].written[0].slice(0, 1)
     count = merged.schema.get_field_index(COUNT)
     bucket.states["a"].written = [merged.set_column(count, COUNT, pa.array([2], pa.int64()))]

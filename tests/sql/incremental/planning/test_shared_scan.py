@@ -83,6 +83,9 @@ def test_a_table_is_read_once(select: str, tables: dict[str, int], tmp_path: Pat
         JOIN.format("b.name", "events AS b"),
         JOIN.format("b.name", "(SELECT id, size.h + 1 AS h, name FROM bids WHERE size.w = 1) AS b"),
         JOIN.format("s.name", "(SELECT id FROM events WHERE kind = 1 OR name = 'a') AS b"),
+        JOIN.format("s.name", "(SELECT id FROM events WHERE kind = 00) AS b"),
+        JOIN.format("s.name", "(SELECT id FROM events WHERE kind = '+0') AS b"),
+        JOIN.format("s.name", "(SELECT id FROM events WHERE kind = 0.0) AS b"),
     ],
 )
 def test_each_input_has_its_rows(select: str, spark: SparkSession, tmp_path: Path) -> None:
