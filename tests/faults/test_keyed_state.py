@@ -20,6 +20,12 @@ WITH ('connector' = 'delta', 'path' = 'sizes');
 INSERT INTO sizes
 SELECT n, COUNT(*) FROM (SELECT part, seq % 70 AS g, COUNT(*) AS n FROM events GROUP BY part, seq % 70) GROUP BY n;
 """
+PAIRS = """
+CREATE TABLE IF NOT EXISTS pairs (part BIGINT, seq BIGINT, after BIGINT) WITH ('connector' = 'delta', 'path' = 'pairs');
+INSERT INTO pairs
+SELECT a.part, a.seq, b.after FROM events AS a
+JOIN (SELECT part, seq + 1 AS after FROM events WHERE seq >= 0) AS b ON a.part = b.part AND a.seq = b.after;
+"""
 NOW = ("--available-now",)
 
 Make = Callable[..., FaultyPipeline]
@@ -31,16 +37,7 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.mark.slow
 def test_a_run_by_keyed_operators_dies_at_every_step(pipeline: Make, workload: Workload) -> None:
     """Before the sink has the batch, before and after the manifest, and in tasks, which Spark runs again."""
-    workload.write(EACH)
-    job = pipeline(workload.script(SIZES), *NOW)
-    for name in ("maintained", "state-sent", "written", "committed"):
-        job.start_with(f"state-written=kill@3;{name}=kill@2")
-        status, _ = job.end()
-
-        assert status in (KILLED, -9), job.log[-4000:]
-        assert {mark.name for mark in job.taken.iterdir()} == {"state-written", name}
-        workload.write(EACH)
-    job.catch_up()
+    job = die_at_every_step(pipeline, workload, SIZES)
     sizes = Counter(
         Counter(seq % GROUPS for seq in range(count))[group]
         for count in workload.written.values()
@@ -49,3 +46,32 @@ def test_a_run_by_keyed_operators_dies_at_every_step(pipeline: Make, workload: W
 
     assert dict(delta_rows(job.project / "sizes", "SELECT n, members FROM {table}")) == dict(sizes)
     assert list((job.checkpoint("sizes") / "keyed" / "manifests").glob("*.json"))
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_a_join_of_inserts_dies_at_every_step(pipeline: Make, workload: Workload) -> None:
+    """Each row finds the one before it of its partition, in an earlier batch or the same, and once."""
+    job = die_at_every_step(pipeline, workload, PAIRS)
+    pairs = Counter(
+        (part, seq, seq) for part, count in workload.written.items() for seq in range(1, count)
+    )
+
+    found = delta_rows(job.project / "pairs", "SELECT part, seq, after FROM {table}")
+    assert Counter(map(tuple, found)) == pairs
+    assert list((job.checkpoint("pairs") / "keyed" / "manifests").glob("*.json"))
+
+
+def die_at_every_step(pipeline: Make, workload: Workload, sql: str) -> FaultyPipeline:
+    """Run a pipeline that is killed at each step of a batch, and then to the end."""
+    workload.write(EACH)
+    job = pipeline(workload.script(sql), *NOW)
+    for name in ("maintained", "state-sent", "written", "committed"):
+        job.start_with(f"state-written=kill@3;{name}=kill@2")
+        status, _ = job.end()
+
+        assert status in (KILLED, -9), job.log[-4000:]
+        assert {mark.name for mark in job.taken.iterdir()} == {"state-written", name}
+        workload.write(EACH)
+    job.catch_up()
+    return job
