@@ -37,7 +37,7 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.mark.slow
 def test_a_run_by_keyed_operators_dies_at_every_step(pipeline: Make, workload: Workload) -> None:
     """Before the sink has the batch, before and after the manifest, and in tasks, which Spark runs again."""
-    job = die_at_every_step(pipeline, workload, SIZES)
+    job = die_at_every_step(pipeline, workload, SIZES, states=3)
     sizes = Counter(
         Counter(seq % GROUPS for seq in range(count))[group]
         for count in workload.written.values()
@@ -52,7 +52,7 @@ def test_a_run_by_keyed_operators_dies_at_every_step(pipeline: Make, workload: W
 @pytest.mark.slow
 def test_a_join_of_inserts_dies_at_every_step(pipeline: Make, workload: Workload) -> None:
     """Each row finds the one before it of its partition, in an earlier batch or the same, and once."""
-    job = die_at_every_step(pipeline, workload, PAIRS)
+    job = die_at_every_step(pipeline, workload, PAIRS, states=1)
     pairs = Counter(
         (part, seq, seq) for part, count in workload.written.items() for seq in range(1, count)
     )
@@ -62,12 +62,17 @@ def test_a_join_of_inserts_dies_at_every_step(pipeline: Make, workload: Workload
     assert list((job.checkpoint("pairs") / "keyed" / "manifests").glob("*.json"))
 
 
-def die_at_every_step(pipeline: Make, workload: Workload, sql: str) -> FaultyPipeline:
-    """Run a pipeline that is killed at each step of a batch, and then to the end."""
+def die_at_every_step(
+    pipeline: Make, workload: Workload, sql: str, *, states: int
+) -> FaultyPipeline:
+    """Run a pipeline that is killed at each step of a batch, and then to the end.
+
+    A worker dies when it has written `states` states: the first batch has so many for each.
+    """
     workload.write(EACH)
     job = pipeline(workload.script(sql), *NOW)
     for name in ("maintained", "state-sent", "written", "committed"):
-        job.start_with(f"state-written=kill@3;{name}=kill@2")
+        job.start_with(f"state-written=kill@{states};{name}=kill@2")
         status, _ = job.end()
 
         assert status in (KILLED, -9), job.log[-4000:]

@@ -108,15 +108,18 @@ def _state_advice(part: ExplainedPart, analyzer: Analyzer) -> Iterator[str]:
     if maintained is not None and analyzer.state_ttl_ms == 0:
         keeping = [s for s in maintained.stages if _keeps_for_ever(s)]
         if keeping:
-            yield f"{len(keeping)} operators keep state that nothing bounds: {TTL}, if late changes may be lost"
+            many = "1 operator keeps" if len(keeping) == 1 else f"{len(keeping)} operators keep"
+            yield f"{many} state that nothing bounds: {TTL}, if late changes may be lost"
     elif maintained is None and query.flow.mechanism is not None and analyzer.state_ttl_ms == 0:
         operator = query.flow.mechanism.operator
         yield (
             f"the {operator} keeps every key without limit: {TTL}, or group by a window so that the watermark bounds it"
         )
-    if maintained is None and query.flow.mechanism is None:
+    if not query.flow.is_changing:
         for one in part.shown.root.walk():
-            if one.state is not None and one.state.bound is None:
+            # the other operators of stages are counted
+            named = maintained is None or one.operator == "Join"
+            if named and one.state is not None and one.state.bound is None:
                 yield f"{one.line}: nothing bounds its state; give the tables a WATERMARK and compare their times"
 
 

@@ -253,7 +253,7 @@ def test_advice_names_what_only_looks_bounded() -> None:
         "EXPLAIN PLAN_ADVICE INSERT INTO b SELECT c.id FROM clicks AS c JOIN clicks AS d ON c.id = d.id"
     )
 
-    assert "  - state: the rows of both sides\n    - bound: none\n" in text
+    assert "  - state: the rows of both sides (INNER join)\n    - bound: none\n" in text
     assert "  Join INNER on c.id = d.id: nothing bounds its state; give the tables" in text
 
 
@@ -342,7 +342,7 @@ def test_the_advice_leaves_out_state_that_a_hint_bounds() -> None:
         for hint in hints
     ]
 
-    assert ["1 operators keep state that nothing bounds" in text for text in found] == [
+    assert ["1 operator keeps state that nothing bounds" in text for text in found] == [
         False,
         True,
         True,
