@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -31,10 +32,12 @@ from penstock.sql.incremental.stages import (
     Calc,
     ChangelogNormalize,
     InputState,
+    Measure,
     RecomputeOperator,
     Stage,
     StageInput,
 )
+from penstock.sql.plan.logical.facts import unique_name
 
 
 def keyed_operator(
@@ -217,3 +220,52 @@ def _result_dims(
     if stage.inputs[0].keeps is not InputState.RESULT:
         return ()
     return tuple(f"c{names.index(name)}" for name in one.layout.names)
+
+
+# --- what Spark computes for an operator ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputedColumn:
+    """A column that Spark adds to the changes of an input: an expression of Flink's dialect over its columns."""
+
+    name: str
+    value: exp.Expr
+
+
+ComputedColumns = Mapping[str, tuple[ComputedColumn, ...]]
+"""The columns that are added, by input."""
+
+
+def with_computed(stage: Stage, schemas: Mapping[str, pa.Schema]) -> tuple[Stage, ComputedColumns]:
+    """Return a stage whose sums read columns where DuckDB cannot compute their addends, and those columns.
+
+    State does not change by that: it has the sums, whoever has computed what was added.
+    """
+    if not isinstance(stage, RecomputeOperator):
+        return stage, {}
+    inputs, found = [], {}
+    for one in stage.inputs:
+        measures, columns = _readable(one, schemas[one.name])
+        inputs.append(replace(one, measures=measures))
+        if columns:
+            found[one.name] = columns
+    return replace(stage, inputs=tuple(inputs)), found
+
+
+def _readable(
+    one: StageInput, schema: pa.Schema
+) -> tuple[tuple[Measure, ...], tuple[ComputedColumn, ...]]:
+    changes = TableColumns(sql="changes", columns=tuple(schema))
+    measures: list[Measure] = []
+    columns: list[ComputedColumn] = []
+    for measure in one.measures:
+        try:
+            translate_over(measure.value, changes)
+        except UntranslatableError:
+            name = unique_name("__computed", [*schema.names, *(column.name for column in columns)])
+            columns.append(ComputedColumn(name=name, value=measure.value))
+            measures.append(replace(measure, value=exp.column(name, quoted=True)))
+        else:
+            measures.append(measure)
+    return tuple(measures), tuple(columns)

@@ -28,7 +28,13 @@ from penstock.connector.failpoints import reach
 from penstock.connector.spark.internals import observed_metric, unpersist_local_checkpoint
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.micro_batch import discard_batch
-from penstock.sql.incremental.keyed.choose import keyed_operator
+from penstock.sql.dialect import to_spark_query
+from penstock.sql.incremental.keyed.choose import (
+    ComputedColumn,
+    ComputedColumns,
+    keyed_operator,
+    with_computed,
+)
 from penstock.sql.incremental.keyed.compaction import StateCompaction
 from penstock.sql.incremental.keyed.manifest import (
     BucketId,
@@ -67,7 +73,7 @@ from penstock.sql.incremental.stages import (
     input_column,
 )
 from penstock.sql.incremental.state.batch import over_tables
-from penstock.sql.incremental.state.schemas import last_relation, schemas_of
+from penstock.sql.incremental.state.schemas import empty, last_relation, schemas_of
 from penstock.sql.incremental.state.state_table import columns_of
 
 _COUNTED = "penstock_changes"
@@ -85,10 +91,16 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedPlan:
-    """The operators of a query's stages by name, and the columns of all its relations without ROW_KIND."""
+    """The operators of a query's stages by name, and the columns of all its relations without ROW_KIND.
+
+    `computed` are, by stage, the columns that Spark adds to the changes of its inputs, and `read` the columns of such
+    an input by stage and input.
+    """
 
     operators: Mapping[str, KeyedOperator]
     schemas: Mapping[str, s.StructType] = field(repr=False)
+    computed: Mapping[str, ComputedColumns]
+    read: Mapping[tuple[str, str], pa.Schema]
 
     @property
     def layouts(self) -> Mapping[tuple[str, str], KeyedLayout]:
@@ -110,14 +122,22 @@ def keyed_plan(
     """
     schemas = schemas_of(spark, maintained, schema)
     arrow = {name: to_arrow_schema(found, timezone="UTC") for name, found in schemas.items()}
-    operators = {}
+    operators: dict[str, KeyedOperator] = {}
+    computed: dict[str, ComputedColumns] = {}
+    read: dict[tuple[str, str], pa.Schema] = {}
     inserts = {feed.name for feed in maintained.feeds if feed.changes is ChangelogMode.INSERT_ONLY}
     for stage in maintained.stages:
         if isinstance(stage, Calc):
             if inserts.issuperset(stage.inputs):
                 inserts.add(stage.name)
             continue
-        operator = keyed_operator(stage, arrow, time_to_live_ms, frozenset(inserts))
+        own, computed[stage.name] = with_computed(stage, arrow)
+        more = {
+            name: _columns_of(_with_columns(empty(spark, schemas[name]), columns))
+            for name, columns in computed[stage.name].items()
+        }
+        read |= {(stage.name, name): columns for name, columns in more.items()}
+        operator = keyed_operator(own, {**arrow, **more}, time_to_live_ms, frozenset(inserts))
         if isinstance(operator, RunBySpark):
             return operator
         if isinstance(operator, AppendJoin):
@@ -125,7 +145,21 @@ def keyed_plan(
         operators[stage.name] = operator
     if not operators:
         return RunBySpark(reason="a query without state")
-    return KeyedPlan(operators=operators, schemas=schemas)
+    return KeyedPlan(operators=operators, schemas=schemas, computed=computed, read=read)
+
+
+def _with_columns(rows: DataFrame, columns: Sequence[ComputedColumn]) -> DataFrame:
+    """Add columns behind those of a relation, in front of ROW_KIND."""
+    names = [name for name in rows.columns if name != ROW_KIND]
+    kind = [ROW_KIND] if len(names) < len(rows.columns) else []
+    added = [F.expr(to_spark_query(one.value)).alias(one.name) for one in columns]
+    return rows.select(*columns_of(names), *added, *columns_of(kind))
+
+
+def _columns_of(rows: DataFrame) -> pa.Schema:
+    """Return the columns of a frame without ROW_KIND."""
+    fields = [of for of in rows.schema.fields if of.name != ROW_KIND]
+    return to_arrow_schema(s.StructType(fields), timezone="UTC")
 
 
 class KeyedRun:
@@ -297,8 +331,10 @@ class _Job:
         return {feed.name: index for index, feed in enumerate(self.maintained.feeds)}
 
     def _takes_inputs(self, stage: Stage) -> bool:
-        """Return whether a stage reads nothing but inputs of the query."""
-        return not isinstance(stage, Calc) and self._feeds.keys() >= set(_inputs_of(stage))
+        """Return whether a stage reads nothing but inputs of the query, as they are."""
+        if isinstance(stage, Calc) or self.plan.computed.get(stage.name):
+            return False
+        return self._feeds.keys() >= set(_inputs_of(stage))
 
     def _feed(self, rows: DataFrame, index: int) -> DataFrame:
         """Return the rows of an input, with ROW_KIND where it has changes."""
@@ -333,7 +369,9 @@ class _Job:
         operator = self.plan.operators[stage.name]
         if self._takes_inputs(stage):
             return self._tagged_at_once(frame, names, operator)
-        rows, *others = (self._tagged(n, names, found, operator) for n in range(len(names)))
+        computed = self.plan.computed.get(stage.name, {})
+        read = {name: _with_columns(found[name], computed.get(name, ())) for name in names}
+        rows, *others = (self._tagged(n, names, read, operator) for n in range(len(names)))
         for more in others:
             rows = rows.unionAll(more)
         return rows
@@ -349,7 +387,7 @@ class _Job:
             stage=stage.name,
             operator=operator,
             inputs=tuple(
-                TaskInput(name=name, schema=self._arrow(name), inserts=self._inserts(name))
+                TaskInput(name=name, schema=self._read(stage, name), inserts=self._inserts(name))
                 for name in names
             ),
             result=to_arrow_schema(result, timezone="UTC"),
@@ -420,8 +458,10 @@ class _Job:
         ]
         return F.pmod(F.hash(*values), F.lit(self.before.buckets)).cast("int")
 
-    def _arrow(self, name: str) -> pa.Schema:
-        return to_arrow_schema(self.plan.schemas[name], timezone="UTC")
+    def _read(self, stage: Stage, name: str) -> pa.Schema:
+        """Return the columns of an input as the tasks of a stage get them, without ROW_KIND."""
+        own = self.plan.read.get((stage.name, name))
+        return to_arrow_schema(self.plan.schemas[name], timezone="UTC") if own is None else own
 
     def _tasks(self, operator: KeyedOperator) -> int:
         """Return the number of buckets: one, where everything depends on everything."""

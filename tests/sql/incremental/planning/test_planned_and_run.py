@@ -74,11 +74,13 @@ QUERIES = {
     "grouping sets of a join": "SELECT l.region, c.region, SUM(c.amount) FROM cdc AS c JOIN latest AS l ON c.id = l.id "
     "GROUP BY CUBE (l.region, c.region) HAVING COUNT(*) > 0",
     "all": "SELECT COUNT(*), MAX(amount) FROM cdc",
+    "sums of what Spark computes": "SELECT id % 2, COUNT(*) FILTER (WHERE UPPER(region) = 'R0'), "
+    "SUM(CASE WHEN LOWER(region) = 'r1' THEN amount END), SUM(amount) FROM cdc GROUP BY id % 2",
     "numbered elements": "SELECT u.n, COUNT(*), SUM(u.v), MAX(u.v) FROM cdc CROSS JOIN UNNEST(ARRAY[amount, 7, id]) "
     "WITH ORDINALITY AS u (v, n) GROUP BY u.n",
     "grouped by a value": "SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3",
 }
-SOME = ("chain", "best", "both without a match")
+SOME = ("chain", "best", "both without a match", "sums of what Spark computes")
 
 
 @dataclass
