@@ -226,18 +226,18 @@ def _result_dims(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComputedColumn:
+class AddedColumn:
     """A column that Spark adds to the changes of an input: an expression of Flink's dialect over its columns."""
 
     name: str
     value: exp.Expr
 
 
-ComputedColumns = Mapping[str, tuple[ComputedColumn, ...]]
+AddedColumns = Mapping[str, tuple[AddedColumn, ...]]
 """The columns that are added, by input."""
 
 
-def with_computed(stage: Stage, schemas: Mapping[str, pa.Schema]) -> tuple[Stage, ComputedColumns]:
+def with_computed(stage: Stage, schemas: Mapping[str, pa.Schema]) -> tuple[Stage, AddedColumns]:
     """Return a stage whose sums read columns where DuckDB cannot compute their addends, and those columns.
 
     State does not change by that: it has the sums, whoever has computed what was added.
@@ -255,16 +255,16 @@ def with_computed(stage: Stage, schemas: Mapping[str, pa.Schema]) -> tuple[Stage
 
 def _readable(
     one: StageInput, schema: pa.Schema
-) -> tuple[tuple[Measure, ...], tuple[ComputedColumn, ...]]:
+) -> tuple[tuple[Measure, ...], tuple[AddedColumn, ...]]:
     changes = TableColumns(sql="changes", columns=tuple(schema))
     measures: list[Measure] = []
-    columns: list[ComputedColumn] = []
+    columns: list[AddedColumn] = []
     for measure in one.measures:
         try:
             translate_over(measure.value, changes)
         except UntranslatableError:
             name = unique_name("__computed", [*schema.names, *(column.name for column in columns)])
-            columns.append(ComputedColumn(name=name, value=measure.value))
+            columns.append(AddedColumn(name=name, value=measure.value))
             measures.append(replace(measure, value=exp.column(name, quoted=True)))
         else:
             measures.append(measure)

@@ -30,8 +30,8 @@ from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.micro_batch import discard_batch
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.incremental.keyed.choose import (
-    ComputedColumn,
-    ComputedColumns,
+    AddedColumn,
+    AddedColumns,
     keyed_operator,
     with_computed,
 )
@@ -99,7 +99,7 @@ class KeyedPlan:
 
     operators: Mapping[str, KeyedOperator]
     schemas: Mapping[str, s.StructType] = field(repr=False)
-    computed: Mapping[str, ComputedColumns]
+    computed: Mapping[str, AddedColumns]
     read: Mapping[tuple[str, str], pa.Schema]
 
     @property
@@ -123,7 +123,7 @@ def keyed_plan(
     schemas = schemas_of(spark, maintained, schema)
     arrow = {name: to_arrow_schema(found, timezone="UTC") for name, found in schemas.items()}
     operators: dict[str, KeyedOperator] = {}
-    computed: dict[str, ComputedColumns] = {}
+    computed: dict[str, AddedColumns] = {}
     read: dict[tuple[str, str], pa.Schema] = {}
     inserts = {feed.name for feed in maintained.feeds if feed.changes is ChangelogMode.INSERT_ONLY}
     for stage in maintained.stages:
@@ -148,7 +148,7 @@ def keyed_plan(
     return KeyedPlan(operators=operators, schemas=schemas, computed=computed, read=read)
 
 
-def _with_columns(rows: DataFrame, columns: Sequence[ComputedColumn]) -> DataFrame:
+def _with_columns(rows: DataFrame, columns: Sequence[AddedColumn]) -> DataFrame:
     """Add columns behind those of a relation, in front of ROW_KIND."""
     names = [name for name in rows.columns if name != ROW_KIND]
     kind = [ROW_KIND] if len(names) < len(rows.columns) else []
