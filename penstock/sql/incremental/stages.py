@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import assert_never
 
 from sqlglot import exp
 
@@ -292,3 +293,20 @@ class IncrementalQuery:
     stages: tuple[Stage, ...]
     columns: tuple[str, ...]
     key: tuple[str, ...] | None = None
+
+
+def inputs_of(stage: Stage) -> tuple[str, ...]:
+    """Return the relations that a stage reads."""
+    match stage:
+        case ChangelogNormalize():
+            return (stage.input,)
+        case Calc():
+            return stage.inputs
+        case RecomputeOperator():
+            return tuple(stage_input.name for stage_input in stage.inputs)
+        case OverAggregate() | WindowAggregate():
+            return (stage.rows,)
+        case TemporalJoin():
+            return (stage.rows, stage.versions)
+        case _:
+            assert_never(stage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -36,6 +37,7 @@ from penstock.sql.incremental.stages import (
     RecomputeOperator,
     Stage,
     StageInput,
+    inputs_of,
 )
 from penstock.sql.plan.logical.facts import unique_name
 
@@ -220,6 +222,100 @@ def _result_dims(
     if stage.inputs[0].keeps is not InputState.RESULT:
         return ()
     return tuple(f"c{names.index(name)}" for name in one.layout.names)
+
+
+# --- stages that run in one task ---
+
+
+def task_steps(
+    stages: Sequence[Stage],
+    operators: Mapping[str, KeyedOperator],
+    computed: Mapping[str, AddedColumns],
+) -> tuple[tuple[Stage, ...], ...]:
+    """Put a stage into the tasks of the only one that reads it, where the rows of its result are in the right bucket.
+
+    Rows then do not leave the task, and are not shuffled again.
+    """
+    readers = Counter(name for stage in stages for name in inputs_of(stage))
+    steps: dict[str, tuple[Stage, ...]] = {}
+    for stage in stages:
+        together: tuple[Stage, ...] = (stage,)
+        for name in inputs_of(stage):
+            before = steps.get(name, ())
+            if (
+                before
+                and readers[name] == 1
+                and name not in computed.get(stage.name, {})
+                and _runs_in_task_of(before[-1], stage, operators)
+                and not _shared_inputs(before, together)
+            ):
+                together = (*steps.pop(name), *together)
+        steps[stage.name] = together
+    return tuple(steps.values())
+
+
+def _shared_inputs(first: Sequence[Stage], second: Sequence[Stage]) -> bool:
+    """Return whether two groups of stages read one relation: a task has the rows of each of its inputs once."""
+    names = [{name for stage in stages for name in inputs_of(stage)} for stages in (first, second)]
+    return not names[0].isdisjoint(names[1])
+
+
+def outer_inputs(stages: Sequence[Stage]) -> tuple[tuple[Stage, str], ...]:
+    """Return what stages of one task read from outside of it: the stage and the name of the relation."""
+    own = {stage.name for stage in stages}
+    return tuple((stage, name) for stage in stages for name in inputs_of(stage) if name not in own)
+
+
+def _runs_in_task_of(first: Stage, then: Stage, operators: Mapping[str, KeyedOperator]) -> bool:
+    """Return whether each row of the result of `first` is in the bucket where `then` needs it.
+
+    That is where the result has the key of `first` in the columns that are the key of `then`, as it is. Floating
+    point numbers are no such keys: an operator may return another zero or NaN than it got.
+    """
+    if not isinstance(first, RecomputeOperator) or isinstance(then, Calc):
+        return False
+    wanted = operators[then.name].layouts[first.name]
+    kinds = {layout.key_types for layout in operators[first.name].layouts.values()}
+    if not wanted.key or kinds != {wanted.key_types}:
+        return False
+    if any(pa.types.is_floating(kind) or pa.types.is_nested(kind) for kind in wanted.key_types):
+        return False
+    passed = _passed_keys(first)
+    return len(passed) == len(wanted.key) and all(
+        column in columns for column, columns in zip(wanted.key, passed, strict=True)
+    )
+
+
+def _passed_keys(stage: RecomputeOperator) -> tuple[frozenset[str], ...]:
+    """Return the columns of the result that are the key's columns, by their position in the key."""
+    query = stage.query
+    if not isinstance(query, exp.Select) or query.find(exp.GroupingSets, exp.Cube, exp.Rollup):
+        return ()
+    preserved = _preserved_inputs(query)
+    keys = {one.name: one.key for one in stage.inputs}
+    found = [
+        (keys[preserved[value.table]].index(value.name), projection.alias_or_name)
+        for projection in query.expressions
+        if isinstance(value := projection.unalias(), exp.Column)
+        and value.name in keys.get(preserved.get(value.table, ""), ())
+    ]
+    return tuple(
+        frozenset(name for at, name in found if at == n) for n in range(len(stage.inputs[0].key))
+    )
+
+
+def _preserved_inputs(query: exp.Select) -> dict[str, str]:
+    """Return the relations that a SELECT reads and never fills up with NULL, by their names in its text."""
+    source = query.args["from_"].this if query.args.get("from_") else None
+    preserved = {source.alias_or_name: source.name} if isinstance(source, exp.Table) else {}
+    for join in query.args.get("joins") or []:
+        if join.side in ("RIGHT", "FULL"):
+            preserved = {}
+        if join.side not in ("LEFT", "FULL") and isinstance(join.this, exp.Table):
+            preserved[join.this.alias_or_name] = join.this.name
+    if len(preserved) == 1 and not query.args.get("joins"):
+        preserved[""] = next(iter(preserved.values()))
+    return preserved
 
 
 # --- what Spark computes for an operator ---

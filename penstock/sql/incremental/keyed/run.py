@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import assert_never
 from uuid import uuid4
 
 import pyarrow as pa
@@ -33,6 +32,8 @@ from penstock.sql.incremental.keyed.choose import (
     AddedColumn,
     AddedColumns,
     keyed_operator,
+    outer_inputs,
+    task_steps,
     with_computed,
 )
 from penstock.sql.incremental.keyed.compaction import StateCompaction
@@ -58,19 +59,16 @@ from penstock.sql.incremental.keyed.task import (
     StageTask,
     TaskInput,
     TaskReport,
+    TaskStage,
     rows_column,
 )
 from penstock.sql.incremental.stages import (
     INPUT_INDEX,
     Calc,
-    ChangelogNormalize,
     IncrementalQuery,
-    OverAggregate,
-    RecomputeOperator,
     Stage,
-    TemporalJoin,
-    WindowAggregate,
     input_column,
+    inputs_of,
 )
 from penstock.sql.incremental.state.batch import over_tables
 from penstock.sql.incremental.state.schemas import empty, last_relation, schemas_of
@@ -93,10 +91,12 @@ _SETTINGS = {
 class KeyedPlan:
     """The operators of a query's stages by name, and the columns of all its relations without ROW_KIND.
 
+    `steps` are the stages in their order: those that run in one task together, at the place of the last of them.
     `computed` are, by stage, the columns that Spark adds to the changes of its inputs, and `read` the columns of such
     an input by stage and input.
     """
 
+    steps: tuple[tuple[Stage, ...], ...]
     operators: Mapping[str, KeyedOperator]
     schemas: Mapping[str, s.StructType] = field(repr=False)
     computed: Mapping[str, AddedColumns]
@@ -145,7 +145,13 @@ def keyed_plan(
         operators[stage.name] = operator
     if not operators:
         return RunBySpark(reason="a query without state")
-    return KeyedPlan(operators=operators, schemas=schemas, computed=computed, read=read)
+    return KeyedPlan(
+        steps=task_steps(maintained.stages, operators, computed),
+        operators=operators,
+        schemas=schemas,
+        computed=computed,
+        read=read,
+    )
 
 
 def _with_columns(rows: DataFrame, columns: Sequence[AddedColumn]) -> DataFrame:
@@ -284,15 +290,16 @@ class _Job:
     def build(self, frame: DataFrame) -> DataFrame:
         """Return the changes of the query's result, ROW_KIND last."""
         readers = self._readers()
-        if sum(map(self._readings, self.maintained.stages)) > 1:
+        if sum(map(self._readings, self.plan.steps)) > 1:
             frame = self.hold(frame)
         found = {feed.name: self._feed(frame, n) for n, feed in enumerate(self.maintained.feeds)}
-        for stage in self.maintained.stages:
-            if isinstance(stage, Calc):
-                changes = self._calc(stage, found)
+        for stages in self.plan.steps:
+            last = stages[-1]
+            if isinstance(last, Calc):
+                changes = self._calc(last, found)
             else:
-                changes = self._keyed(stage, self._received(stage, frame, found))
-            found[stage.name] = self.hold(changes) if readers[stage.name] > 1 else changes
+                changes = self._keyed(stages, self._received(stages, frame, found))
+            found[last.name] = self.hold(changes) if readers[last.name] > 1 else changes
         result = found[last_relation(self.maintained)]
         return result.select(*columns_of((*self.maintained.columns, ROW_KIND)))
 
@@ -312,7 +319,7 @@ class _Job:
 
     def _readers(self) -> Counter[str]:
         """Count the stages that read each relation."""
-        return Counter(name for stage in self.maintained.stages for name in _inputs_of(stage))
+        return Counter(name for stage in self.maintained.stages for name in inputs_of(stage))
 
     def hold(self, frame: DataFrame) -> DataFrame:
         """Keep the rows of a frame when they are computed first, within the same job."""
@@ -320,21 +327,21 @@ class _Job:
         self.held.append(held)
         return held
 
-    def _readings(self, stage: Stage) -> int:
-        """Return how often a stage reads the rows of the batch: once for inputs that a task takes as they are."""
-        names = [name for name in _inputs_of(stage) if name in self._feeds]
-        return 1 if names and self._takes_inputs(stage) else len(names)
+    def _readings(self, stages: Sequence[Stage]) -> int:
+        """Return how often stages read the rows of the batch: once for inputs that a task takes as they are."""
+        names = [name for _, name in outer_inputs(stages) if name in self._feeds]
+        return 1 if names and self._takes_inputs(stages) else len(names)
 
     @property
     def _feeds(self) -> Mapping[str, int]:
         """The inputs of the query by name, with their index."""
         return {feed.name: index for index, feed in enumerate(self.maintained.feeds)}
 
-    def _takes_inputs(self, stage: Stage) -> bool:
-        """Return whether a stage reads nothing but inputs of the query, as they are."""
-        if isinstance(stage, Calc) or self.plan.computed.get(stage.name):
+    def _takes_inputs(self, stages: Sequence[Stage]) -> bool:
+        """Return whether a task reads nothing but inputs of the query, as they are."""
+        if any(isinstance(one, Calc) or self.plan.computed.get(one.name) for one in stages):
             return False
-        return self._feeds.keys() >= set(_inputs_of(stage))
+        return self._feeds.keys() >= {name for _, name in outer_inputs(stages)}
 
     def _feed(self, rows: DataFrame, index: int) -> DataFrame:
         """Return the rows of an input, with ROW_KIND where it has changes."""
@@ -362,75 +369,84 @@ class _Job:
         return result.select(*columns_of(self.plan.schemas[stage.name].names), kind)
 
     def _received(
-        self, stage: Stage, frame: DataFrame, found: Mapping[str, DataFrame]
+        self, stages: Sequence[Stage], frame: DataFrame, found: Mapping[str, DataFrame]
     ) -> DataFrame:
-        """Return the rows of a stage's tasks: the changes of its inputs with the buckets of their keys."""
-        names = _inputs_of(stage)
-        operator = self.plan.operators[stage.name]
-        if self._takes_inputs(stage):
-            return self._tagged_at_once(frame, names, operator)
-        computed = self.plan.computed.get(stage.name, {})
-        read = {name: _with_columns(found[name], computed.get(name, ())) for name in names}
-        rows, *others = (self._tagged(n, names, read, operator) for n in range(len(names)))
+        """Return the rows of tasks: the changes of their inputs with the buckets of their keys."""
+        outer = outer_inputs(stages)
+        if self._takes_inputs(stages):
+            return self._tagged_at_once(frame, outer)
+        read = {
+            name: _with_columns(found[name], self.plan.computed[stage.name].get(name, ()))
+            for stage, name in outer
+        }
+        rows, *others = (self._tagged(n, outer, read) for n in range(len(outer)))
         for more in others:
             rows = rows.unionAll(more)
         return rows
 
-    def _keyed(self, stage: Stage, rows: DataFrame) -> DataFrame:
-        operator = self.plan.operators[stage.name]
-        names = _inputs_of(stage)
-        rows = rows.repartitionById(self._tasks(operator), F.col(BUCKET))
-        result = s.StructType(
-            [*self.plan.schemas[stage.name].fields, s.StructField(ROW_KIND, s.ByteType())]
-        )
+    def _keyed(self, stages: Sequence[Stage], rows: DataFrame) -> DataFrame:
+        """Return the changes of the last of the stages that run in one task."""
+        tasks = self._tasks(self.plan.operators[stages[0].name])
+        columns = {name: n for n, (_, name) in enumerate(outer_inputs(stages))}
         task = StageTask(
-            stage=stage.name,
-            operator=operator,
-            inputs=tuple(
-                TaskInput(name=name, schema=self._read(stage, name), inserts=self._inserts(name))
-                for name in names
-            ),
-            result=to_arrow_schema(result, timezone="UTC"),
+            stages=tuple(self._in_task(stage, columns) for stage in stages),
             batch=self.batch,
             files=self.files,
             state_id=self.before.state_id,
+            reports=self.reports,
+            writes=self.writes,
+        )
+        rows = rows.repartitionById(tasks, F.col(BUCKET))
+        return rows.mapInArrow(task, self._result(stages[-1]))
+
+    def _in_task(self, stage: Stage, columns: Mapping[str, int]) -> TaskStage:
+        return TaskStage(
+            name=stage.name,
+            operator=self.plan.operators[stage.name],
+            inputs=tuple(
+                TaskInput(
+                    name=name,
+                    schema=self._read(stage, name),
+                    inserts=self._inserts(name),
+                    column=columns.get(name),
+                )
+                for name in inputs_of(stage)
+            ),
+            result=to_arrow_schema(self._result(stage), timezone="UTC"),
             states={
                 bucket: files
                 for bucket, files in self.before.files.items()
                 if bucket.stage == stage.name
             },
-            reports=self.reports,
-            writes=self.writes,
         )
-        return rows.mapInArrow(task, result)
 
-    def _tagged_at_once(
-        self, frame: DataFrame, names: tuple[str, ...], operator: KeyedOperator
-    ) -> DataFrame:
+    def _result(self, stage: Stage) -> s.StructType:
+        kind = s.StructField(ROW_KIND, s.ByteType())
+        return s.StructType([*self.plan.schemas[stage.name].fields, kind])
+
+    def _tagged_at_once(self, frame: DataFrame, outer: Sequence[tuple[Stage, str]]) -> DataFrame:
         """Return the rows of several inputs of the query, as they are, as the rows of tasks."""
         feeds = self._feeds
-        columns = [input_column(feeds[name]) for name in names]
+        numbers = [feeds[name] for _, name in outer]
         number = F.col(INPUT_INDEX)
-        if len(names) < len(feeds):
-            frame = frame.where(number.isin([feeds[name] for name in names]))
+        if len(numbers) < len(feeds):
+            frame = frame.where(number.isin(numbers))
         bucket, order = F.lit(0), F.lit(0).cast("bigint")
-        for name, column in zip(names, columns, strict=True):
-            own = self._bucket(operator.layouts[name], f"{column}.")
+        for stage, name in outer:
+            operator = self.plan.operators[stage.name]
+            own = self._bucket(operator.layouts[name], f"{input_column(feeds[name])}.")
             bucket = F.when(number == F.lit(feeds[name]), own).otherwise(bucket)
-        if operator.ordered:
-            order = F.monotonically_increasing_id()
-        rows = (F.col(column).alias(rows_column(n)) for n, column in enumerate(columns))
+            if operator.ordered:
+                order = F.monotonically_increasing_id()
+        rows = (F.col(input_column(of)).alias(rows_column(n)) for n, of in enumerate(numbers))
         return frame.select(bucket.alias(BUCKET), order.alias(ORDER), *rows)
 
     def _tagged(
-        self,
-        index: int,
-        names: tuple[str, ...],
-        found: Mapping[str, DataFrame],
-        operator: KeyedOperator,
+        self, index: int, outer: Sequence[tuple[Stage, str]], found: Mapping[str, DataFrame]
     ) -> DataFrame:
         """Return the changes of an input as the rows of tasks."""
-        name = names[index]
+        stage, name = outer[index]
+        operator = self.plan.operators[stage.name]
         rows = found[name]
         order = (
             F.monotonically_increasing_id() if name in operator.ordered else F.lit(0).cast("bigint")
@@ -439,7 +455,7 @@ class _Job:
             F.struct(*columns_of(rows.columns))
             if n == index
             else F.lit(None).cast(s.StructType(found[other].schema.fields))
-            for n, other in enumerate(names)
+            for n, (_, other) in enumerate(outer)
         ]
         return rows.select(
             self._bucket(operator.layouts[name]).alias(BUCKET),
@@ -467,20 +483,3 @@ class _Job:
         """Return the number of buckets: one, where everything depends on everything."""
         keys = [layout.key for layout in operator.layouts.values()]
         return self.before.buckets if all(keys) else 1
-
-
-def _inputs_of(stage: Stage) -> tuple[str, ...]:
-    """Return the relations that a stage reads."""
-    match stage:
-        case ChangelogNormalize():
-            return (stage.input,)
-        case Calc():
-            return stage.inputs
-        case RecomputeOperator():
-            return tuple(stage_input.name for stage_input in stage.inputs)
-        case OverAggregate() | WindowAggregate():
-            return (stage.rows,)
-        case TemporalJoin():
-            return (stage.rows, stage.versions)
-        case _:
-            assert_never(stage)

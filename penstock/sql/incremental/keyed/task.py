@@ -1,7 +1,7 @@
-"""Runs a keyed operator in a task of Spark, over the changes of one bucket (`mapInArrow`), and reports its files.
+"""Runs keyed operators in a task of Spark, over the changes of one bucket (`mapInArrow`), and reports their files.
 
-A row of a task has the bucket of its key, its place in the order of the batch, and a STRUCT for each input of the
-stage, NULL but for its own.
+A row of a task has the bucket of its key, its place in the order of the batch, and a STRUCT for each input that comes
+from outside of the task, NULL but for its own.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ CACHES = "penstock-keyed-state"
 
 
 def rows_column(index: int) -> str:
-    """Name the STRUCT column of an input of the stage."""
+    """Name the STRUCT column of an input of the task."""
     return f"__rows{index}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """What the task of a partition did: the files of its states by bucket. A task that is run again reports again."""
+    """What the task of a partition did for a stage: the files of its states by bucket.
+
+    A task that is run again reports again.
+    """
 
     batch_id: int
     stage: str
@@ -49,102 +52,133 @@ Reports = tuple[TaskReport, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInput:
-    """An input of a stage: the columns of its relation; `inserts`: its rows have no ROW_KIND."""
+    """An input of a stage: the columns of its relation; `inserts`: its rows have no ROW_KIND.
+
+    `column` is the number of its STRUCT among the columns of the task's rows; None: the input is the result of an
+    earlier stage of the task.
+    """
 
     name: str
     schema: pa.Schema
     inserts: bool
+    column: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStage:
+    """A stage of a task. `result` are the columns of its result, ROW_KIND last.
+
+    `states` are the files of its buckets as of the batch before.
+    """
+
+    name: str
+    operator: KeyedOperator
+    inputs: tuple[TaskInput, ...]
+    result: pa.Schema
+    states: Mapping[BucketId, BucketFiles]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTask:
-    """A stage in a batch, for `mapInArrow`. `result` are the columns of the result, ROW_KIND last.
+    """Stages in a batch, for `mapInArrow`: the result is that of the last one, which alone reads those of the others.
 
-    `states` are the files of its buckets as of the batch before. `writes`: another batch follows, for which state is
-    written.
+    Their keys are the same columns, so that all of them work on one bucket. `writes`: another batch follows, for
+    which state is written.
     """
 
-    stage: str
-    operator: KeyedOperator
-    inputs: tuple[TaskInput, ...]
-    result: pa.Schema
+    stages: tuple[TaskStage, ...]
     batch: KeyedBatch
     files: StateFiles
     state_id: str
-    states: Mapping[BucketId, BucketFiles]
     reports: Accumulator[Reports]
     writes: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the changes of the result of one bucket."""
         received = [batch for batch in batches if batch.num_rows]
-        files: Mapping[BucketId, StateFile] = {}
+        files: dict[str, Mapping[BucketId, StateFile]] = {}
         if received:
             rows = pa.Table.from_batches(received)
             bounds = pc.min_max(rows.column(BUCKET)).as_py()
             assert bounds["min"] == bounds["max"], "a task has the rows of one bucket"
-            result, files = self._run(bounds["min"], rows)
+            results: dict[str, pa.Table] = {}
+            for stage in self.stages:
+                changes = {one.name: _changes(rows, stage, one, results) for one in stage.inputs}
+                result, files[stage.name] = self._run(stage, bounds["min"], changes)
+                results[stage.name] = _in_columns(result, stage.result)
             reach("state-written")
-            yield from _in_columns(result, self.result).to_batches()
+            yield from results[self.stages[-1].name].to_batches()
         context = TaskContext.get()
         assert context is not None, "in a task"
-        report = TaskReport(
-            batch_id=self.batch.batch_id,
-            stage=self.stage,
-            partition=context.partitionId(),
-            files=files,
+        reports = (
+            TaskReport(
+                batch_id=self.batch.batch_id,
+                stage=stage.name,
+                partition=context.partitionId(),
+                files=files.get(stage.name, {}),
+            )
+            for stage in self.stages
         )
-        self.reports.add((report,))
+        self.reports.add(tuple(reports))
 
-    def _run(self, bucket: int, rows: pa.Table) -> tuple[pa.Table, dict[BucketId, StateFile]]:
+    def _run(
+        self, stage: TaskStage, bucket: int, changes: Mapping[str, pa.Table]
+    ) -> tuple[pa.Table, dict[BucketId, StateFile]]:
         states = {
             name: BucketState(
-                self._location(name, bucket), layout, self.batch.batch_id, writes=self.writes
+                self._location(stage, name, bucket),
+                layout,
+                self.batch.batch_id,
+                writes=self.writes,
             )
-            for name, layout in self.operator.layouts.items()
+            for name, layout in stage.operator.layouts.items()
         }
         try:
-            changes = {one.name: self._changes(rows, one, n) for n, one in enumerate(self.inputs)}
-            result = self.operator.run(changes, states, self.batch)
+            result = stage.operator.run(changes, states, self.batch)
         finally:
             for state in states.values():
                 state.close()
         files = {
-            self._bucket(name, bucket): state.written
+            BucketId(stage=stage.name, input=name, bucket=bucket): state.written
             for name, state in states.items()
             if state.written is not None
         }
         return result, files
 
-    def _bucket(self, name: str, bucket: int) -> BucketId:
-        return BucketId(stage=self.stage, input=name, bucket=bucket)
-
-    def _location(self, name: str, bucket: int) -> BucketLocation:
-        identity = self._bucket(name, bucket)
+    def _location(self, stage: TaskStage, name: str, bucket: int) -> BucketLocation:
+        identity = BucketId(stage=stage.name, input=name, bucket=bucket)
         return BucketLocation(
             files=self.files,
             state_id=self.state_id,
             bucket=identity,
-            stored=self.states.get(identity, BucketFiles()),
+            stored=stage.states.get(identity, BucketFiles()),
             caches=local_folder() / CACHES,
         )
 
-    def _changes(self, rows: pa.Table, one: TaskInput, index: int) -> pa.Table:
-        """Return the changes of an input, in the order of the batch where that matters."""
-        name = rows_column(index)
-        if len(self.inputs) > 1:
-            rows = rows.filter(pc.is_valid(rows.column(name)))
-        if one.name in self.operator.ordered:
-            rows = rows.take(pc.sort_indices(rows.column(ORDER)))
-        kinds = [] if one.inserts else [pa.field(ROW_KIND, pa.int8())]
-        schema = pa.schema([*one.schema, *kinds])
-        struct = rows.column(name)
-        fields = [pc.struct_field(struct, [n]) for n in range(len(schema))]
-        changes = _in_columns(pa.table(fields, names=schema.names), schema)
-        if one.inserts:
-            kind = pa.repeat(pa.scalar(int(RowKind.INSERT), pa.int8()), changes.num_rows)
-            changes = changes.append_column(ROW_KIND, kind)
-        return changes
+
+def _changes(
+    rows: pa.Table, stage: TaskStage, one: TaskInput, results: dict[str, pa.Table]
+) -> pa.Table:
+    """Return the changes of an input, in the order of the batch where that matters.
+
+    The result of an earlier stage is taken out of `results`: no other stage reads it.
+    """
+    if one.column is None:
+        return results.pop(one.name)
+    name = rows_column(one.column)
+    if rows_column(1) in rows.column_names:
+        rows = rows.filter(pc.is_valid(rows.column(name)))
+    if one.name in stage.operator.ordered:
+        rows = rows.take(pc.sort_indices(rows.column(ORDER)))
+    kinds = [] if one.inserts else [pa.field(ROW_KIND, pa.int8())]
+    schema = pa.schema([*one.schema, *kinds])
+    struct = rows.column(name)
+    fields = [pc.struct_field(struct, [n]) for n in range(len(schema))]
+    changes = _in_columns(pa.table(fields, names=schema.names), schema)
+    if one.inserts:
+        kind = pa.repeat(pa.scalar(int(RowKind.INSERT), pa.int8()), changes.num_rows)
+        changes = changes.append_column(ROW_KIND, kind)
+    return changes
 
 
 def _in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -109,6 +109,44 @@ CASES = {
               g AS (SELECT y, MIN(x) AS lo, MAX(k) AS hi, COUNT(DISTINCT x) AS n FROM j GROUP BY y)
             SELECT y, k FROM ({best("(SELECT n AS k, y, lo, hi FROM g)", "lo NULLS FIRST, hi NULLS FIRST, y NULLS FIRST", 2)})""",
     ),
+    # one task runs the join and the aggregation by its key, another the aggregation by a column that may be NULL
+    "aggregates by a join's key, and by the other side's": Case(
+        query=maintained(
+            feeds("a", "b"),
+            recomputed(
+                "j",
+                "SELECT a.v AS x, a.k AS k, b.k AS other FROM a LEFT JOIN b ON a.k = b.k",
+                StageInput(name="a", key=("k",)),
+                StageInput(name="b", key=("k",)),
+                joins=True,
+            ),
+            recomputed(
+                "g",
+                "SELECT k, MAX(x) AS hi, COUNT(other) AS n FROM j GROUP BY k",
+                StageInput(name="j", key=("k",)),
+                key=("k",),
+            ),
+            recomputed(
+                "m",
+                "SELECT g.k AS k, hi, n, b.v AS v FROM g LEFT JOIN b ON g.k = b.k",
+                StageInput(name="g", key=("k",)),
+                StageInput(name="b", key=("k",)),
+                joins=True,
+            ),
+            recomputed(
+                "t",
+                "SELECT v, MIN(hi) AS lo, SUM(n) AS n, COUNT(*) AS keys FROM m GROUP BY v",
+                StageInput(name="m", key=("v",)),
+                key=("v",),
+            ),
+            columns="v lo n keys",
+        ),
+        sql="""
+            WITH j AS (SELECT a.v AS x, a.k AS k, b.k AS other FROM a LEFT JOIN b ON a.k = b.k),
+              g AS (SELECT k, MAX(x) AS hi, COUNT(other) AS n FROM j GROUP BY k),
+              m AS (SELECT g.k AS k, hi, n, b.v AS v FROM g LEFT JOIN b ON g.k = b.k)
+            SELECT v, MIN(hi), SUM(n), COUNT(*) FROM m GROUP BY v""",
+    ),
     "Top-N of inserts, of which the result is kept": Case(
         query=maintained(
             feeds("a", changes=ChangelogMode.INSERT_ONLY),
