@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from penstock.catalog.definitions.contract import Leases
     from penstock.catalog.errors import PenstockError
     from penstock.connector.contract import Trigger
+    from penstock.sql.jobs.batch_counters import JobBatches
     from penstock.sql.jobs.progress import JobProgress, JobStatus
     from penstock.sql.jobs.startable_query import StartableQuery
 
@@ -57,6 +58,9 @@ class JobRunner(Protocol):
     def progress(self) -> JobProgress:
         """Return the job's progress."""
 
+    def batches(self) -> JobBatches | None:
+        """Return the batches of a streaming query in this process; None for refreshes."""
+
     def request_stop(self, *, now: bool = False) -> None:
         """Request the end after what is being written, or without waiting for it. Returns immediately."""
 
@@ -86,6 +90,11 @@ class Job:
     def progress(self) -> JobProgress:
         """Counts, watermark and speed as of the last committed batch."""
         return self._supervisor.progress()
+
+    @property
+    def batches(self) -> JobBatches | None:
+        """The batches of a streaming query in this process; None for refreshes."""
+        return self._supervisor.batches()
 
     @property
     def exception(self) -> PenstockError | None:

@@ -120,8 +120,8 @@ def _recent_after(query: StreamingQuery, batch: int | None) -> list[dict[str, An
     return events[::-1]
 
 
-# Batches whose speed the display averages over: enough to smooth, short enough to notice a stall.
-RECENT_BATCHES = 16
+RECENT_BATCHES = 100
+"""Batches that are kept: as many as Spark keeps, of which the speed is averaged over those of the last seconds."""
 
 RATE_WINDOW_MS = 10_000
 
@@ -146,12 +146,12 @@ class Totals:
         """Count a batch. One that is older than the last is an event seen before and changes nothing."""
         last = self.last
         if last is None:
-            return replace(self, last=batch, recent=(batch,))
+            return replace(self, last=batch, recent=(_small(batch),))
         if batch.batch_id < last.batch_id:
             return self
-        recent = tuple(deque((*self.recent, batch), maxlen=RECENT_BATCHES))
+        recent = tuple(deque((*self.recent, _small(batch)), maxlen=RECENT_BATCHES))
         if batch.batch_id == last.batch_id:
-            return replace(self, last=batch, recent=(*self.recent[:-1], batch))
+            return replace(self, last=batch, recent=(*self.recent[:-1], _small(batch)))
         return Totals(
             batches_before=self.batches_before + 1,
             rows_in_before=self.rows_in_before + last.rows_in,
@@ -186,6 +186,11 @@ class Totals:
     def bad_records(self) -> int:
         """Records that could not be decoded and were skipped."""
         return self.bad_records_before + (self.last.bad_records if self.last else 0)
+
+
+def _small(batch: BatchMetrics) -> BatchMetrics:
+    """Return a batch without its sources, which have as many values as there are splits."""
+    return replace(batch, sources=())
 
 
 def rows_per_second(totals: Totals, now_ms: int) -> float:

@@ -110,6 +110,9 @@ class Refresher:
                 refreshes=True,
             )
 
+    def batches(self) -> None:
+        """Return None: a refresh is no batch of a stream."""
+
     def start(self, interval_ms: int | None) -> None:
         """Start the thread: the table was written just now, and is written again at the next time (None: never)."""
         self._note_refreshed()

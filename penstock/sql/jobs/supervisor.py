@@ -16,6 +16,7 @@ from penstock.catalog.errors import PenstockError
 from penstock.connector.contract import Trigger
 from penstock.connector.failpoints import reach
 from penstock.sql.errors.spark import is_permanent, translate
+from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches
 from penstock.sql.jobs.progress import (
     JobProgress,
     JobState,
@@ -116,6 +117,8 @@ class Supervisor:
         self._stop = Event()
         self._stop_now = Event()
         self._totals = Totals()
+        self._counters = BatchCounters()
+        self._batch_since_ms: int | None = None
         self._restarts = 0
         self._last_error: str | None = None
         self._outages = OutageWatch(query.outage, clock, self._sink)
@@ -153,6 +156,18 @@ class Supervisor:
             restarts=restarts,
             last_error=last_error,
             outage=outage,
+        )
+
+    def batches(self) -> JobBatches:
+        """Return the job's batches in this process."""
+        with self._lock:
+            totals, counters = self._totals, self._counters
+        return JobBatches(
+            sources=tuple(short_name(name) for name in self._query.sources),
+            counters=counters,
+            last=totals.last,
+            recent=totals.recent,
+            running_since_ms=None if self.done.is_set() else self._batch_since_ms,
         )
 
     def start(self) -> None:
@@ -237,7 +252,7 @@ class Supervisor:
                 return
 
     def _start_query(self) -> StreamingQuery:
-        self._seen_batch = None
+        self._seen_batch = self._batch_since_ms = None
         reach("starting")
         query = start_in_turn(
             lambda: self._query.start(self._settings.trigger, self._lost_lease),
@@ -276,7 +291,16 @@ class Supervisor:
             if self._stop.is_set():
                 self._finish_batch(query)
                 return
-            self._state.set(JobStatus.RUNNING, str(query.status["message"]))
+            status = query.status
+            self._note_running(bool(status["isTriggerActive"] and status["isDataAvailable"]))
+            self._state.set(JobStatus.RUNNING, str(status["message"]))
+
+    def _note_running(self, runs: bool) -> None:
+        """Note since when a batch runs; `_collect` forgets that with each batch that is over."""
+        if not runs:
+            self._batch_since_ms = None
+        elif self._batch_since_ms is None:
+            self._batch_since_ms = self._clock.now_ms()
 
     def _check_lease(self, query: StreamingQuery | None = None) -> None:
         """Stop the query where another runner may have the pipeline by now. Raises the reason."""
@@ -310,8 +334,10 @@ class Supervisor:
         for event in batch_events(query, after=self._seen_batch):
             metrics = self._query.read_metrics(event)
             self._seen_batch = metrics.batch_id
+            self._batch_since_ms = None
             with self._lock:
                 self._totals = self._totals.add(metrics)
+                self._counters = self._counters.add(metrics)
 
 
 def _ended(query: StreamingQuery, timeout_s: float) -> bool:

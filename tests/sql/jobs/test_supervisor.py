@@ -306,3 +306,21 @@ def test_no_secret_is_in_what_others_see_of_a_job():
 
     assert told.status == "finished"
     assert told.last_error == "log-in with ****** failed"
+
+
+def test_a_batch_that_runs_is_seen_until_it_is_over():
+    """Spark sends no event while a batch hangs, its status says that one runs."""
+    seen = []
+    query = ScriptedQuery([], busy=True)
+    run = Run(query)
+
+    def look():
+        seen.append(run.supervisor.batches().running_since_ms)
+
+    query.steps += [look, look, look, look, look, 3, look, END]
+    run.to_end()
+
+    assert seen[0] is None
+    assert run.clock.now in seen
+    assert run.supervisor.batches().running_since_ms is None
+    assert run.supervisor.batches().counters.batches == 1

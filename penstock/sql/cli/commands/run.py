@@ -71,6 +71,27 @@ def run(  # noqa: PLR0917  typer passes options by name
             "Example: `--progress-interval 60`",
         ),
     ] = LOG_INTERVAL_MS / 1000,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port",
+            min=0,
+            max=65535,
+            envvar="PENSTOCK_METRICS_PORT",
+            help="Serve metrics for Prometheus at this port, under /metrics; 0 is any that is free. "
+            "Example: `--metrics-port 9090`",
+            show_default=False,
+        ),
+    ] = None,
+    metrics_host: Annotated[
+        str,
+        typer.Option(
+            "--metrics-host",
+            envvar="PENSTOCK_METRICS_HOST",
+            help="The address that metrics are served at; another than this machine's own shows names of tables and "
+            "counts to all who reach it. Example: `--metrics-host 10.1.2.3`",
+        ),
+    ] = "127.0.0.1",
     strict: StrictOption = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -109,6 +130,8 @@ def run(  # noqa: PLR0917  typer passes options by name
                 progress_interval_ms=int(progress_interval * 1000),
                 verbose=is_verbose,
                 errors=errors,
+                metrics_host=metrics_host,
+                metrics_port=metrics_port,
             )
         )
     raise typer.Exit(status)

@@ -6,8 +6,8 @@ The deepest level of `penstock validate` stops at rows of every query on the scr
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +63,7 @@ class RunOptions:
     """The options of `penstock run` or `penstock plan`; `available_now` None leaves it to the tables.
 
     `dry_run` shows what would run; `from_scratch` sets checkpoints aside before it runs. `errors` is the format of
-    failures of the run.
+    failures of the run. `metrics_port` None: no metrics are served.
     """
 
     script: ScriptInput
@@ -75,6 +75,8 @@ class RunOptions:
     verbose: bool
     errors: ErrorFormat
     progress_interval_ms: int = LOG_INTERVAL_MS
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
 
 
 def run_scripts(options: RunOptions) -> int:
@@ -158,7 +160,11 @@ def _run(
     as_json = options.output is OutputFormat.JSON
     # what a `print` table prints belongs on stdout, unless that is one JSON document
     shown = showing(board, options.progress, interval_ms=options.progress_interval_ms)
-    with shown, redirect_stdout(sys.stderr if as_json else sys.stdout):
+    with (
+        shown,
+        _metrics(board, options),
+        redirect_stdout(sys.stderr if as_json else sys.stdout),
+    ):
         results = run.run(planned)
     if options.output is OutputFormat.JSON:
         print_json(document(results))
@@ -172,6 +178,19 @@ def _run(
         return EXIT_FAILED
     # a stopped endless query has done what was asked of it; one that was to reach an end has not
     return EXIT_INTERRUPTED if run.interrupted else 0
+
+
+@contextmanager
+def _metrics(board: JobBoard, options: RunOptions) -> Iterator[None]:
+    """Serve the metrics of the started jobs while the block runs, where that was asked for."""
+    if options.metrics_port is None:
+        yield
+        return
+    from penstock.sql.metrics.endpoint import serving_metrics
+
+    with serving_metrics(board.jobs, host=options.metrics_host, port=options.metrics_port) as url:
+        say(f"metrics: {url}")
+        yield
 
 
 class _Announcer:

@@ -64,13 +64,15 @@ class JobBoard:
         with self._lock:
             self._jobs.append(job)
 
+    def jobs(self) -> list[Job]:
+        """Return every job that was started, in the order of their starts."""
+        with self._lock:
+            return list(self._jobs)
+
     def running(self) -> list[JobProgress]:
         """Where every job is that has not ended."""
-        with self._lock:
-            jobs = list(self._jobs)
-        return [
-            progress for progress in (job.progress for job in jobs) if not progress.status.final
-        ]
+        progresses = (job.progress for job in self.jobs())
+        return [progress for progress in progresses if not progress.status.final]
 
 
 @contextmanager

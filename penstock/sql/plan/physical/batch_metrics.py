@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from penstock.connector.source.state import SourceState, decode_state
+from penstock.connector.source.state import SourceState, SplitState, decode_state
+from penstock.connector.spark.source.frame import skipped_metric
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +37,50 @@ class LateSplit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceMetrics:
+    """One source of the query in a batch; sources are in the order in which the checkpoint knows them.
+
+    `state` is None for a source that the split runtime does not read. `ends` are the ends of its splits that were seen
+    at planning, by split id. `rows_in` are those that the query got and those that tasks filtered or merged.
+    """
+
+    rows_in: int = 0
+    bad_records: int = 0
+    state: SourceState | None = None
+    ends: Mapping[str, int] = field(default_factory=dict)
+
+    def lag_of(self, split: SplitState) -> int:
+        """Return the positions between where a split was read to and its end, or its stop."""
+        end = self.ends.get(split.split_id, split.end)
+        # records beyond a split's stop are none of the table's
+        return max(0, (end if split.stop is None else min(end, split.stop)) - split.end)
+
+    @property
+    def lags(self) -> tuple[int, ...]:
+        """The lag of each split; empty where it is not known."""
+        if self.state is None:
+            return ()
+        return tuple(self.lag_of(split) for split in self.state.splits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorMetrics:
+    """The state of one of Spark's stateful operators after a batch."""
+
+    name: str
+    rows: int
+    size_bytes: int
+    commit_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMetrics:
     """Counts of one batch. `rows_dropped` are late rows; `watermark_ms` is None before there is one.
 
     `lag_records` are the positions left behind the ends seen at planning; `committed_at_ms` is when the batch's
     results became visible, epoch ms. `timeless` are the splits that hold back the watermark without ever having had
     one; `late_splits` those that were discovered late, with the late rows since the query's checkpoint began.
+    `phases_ms` is how long each phase of the batch took, by Spark's names (`durationMs`).
     """
 
     batch_id: int
@@ -55,6 +94,9 @@ class BatchMetrics:
     committed_at_ms: int
     timeless: tuple[TimelessSplit, ...] = ()
     late_splits: tuple[LateSplit, ...] = ()
+    phases_ms: Mapping[str, int] = field(default_factory=dict)
+    sources: tuple[SourceMetrics, ...] = ()
+    operators: tuple[OperatorMetrics, ...] = ()
 
 
 def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | None) -> BatchMetrics:
@@ -65,10 +107,12 @@ def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | No
     """
     observed: Mapping[str, Mapping[str, Any]] = progress.get("observedMetrics") or {}
     sources = progress.get("sources") or ()
-    states = [state for state in map(_state, sources) if state is not None]
+    read = tuple(_source(source, index, observed) for index, source in enumerate(sources))
+    states = [source.state for source in read if source.state is not None]
     watermarks = [state.watermark_ms for state in states]
     known = [watermark for watermark in watermarks if watermark is not None]
-    extra = sum(_heartbeats(source) for source in sources) + _sum(observed, "markers")
+    extra = sum(_heartbeats(*pair) for pair in zip(sources, read, strict=True))
+    extra += _sum(observed, "markers")
     dropped_by_spark = sum(
         o.get("numRowsDroppedByWatermark", 0) for o in progress.get("stateOperators") or ()
     )
@@ -77,21 +121,63 @@ def read_batch_metrics(progress: Mapping[str, Any], *, rows_out_metric: str | No
     of_files = any("written" in row for row in observed.values())
     if of_files:
         delivered = _sum(observed, "written")  # Spark counted the files that tasks wrote
+    rows_in = delivered + _sum(observed, "filtered") + _sum(observed, "merged")
+    if len(read) == 1:
+        read = (replace(read[0], rows_in=rows_in),)
     return BatchMetrics(
         batch_id=int(progress["batchId"]),
-        rows_in=delivered + _sum(observed, "filtered") + _sum(observed, "merged"),
+        rows_in=rows_in,
         rows_out=delivered
         if rows_out_metric is None or of_files
         else int((observed.get(rows_out_metric) or {}).get("rows", 0)),
         rows_dropped=_sum(observed, "late") + dropped_by_spark,
         bad_records=_sum(observed, "skipped"),
         watermark_ms=min(known) if known and len(known) == len(watermarks) else None,
-        lag_records=sum(_lag(source) for source in sources),
+        lag_records=sum(sum(source.lags) for source in read),
         duration_ms=duration,
         committed_at_ms=int(datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000)
         + duration,
         timeless=tuple(found for state in states for found in _timeless(state)),
         late_splits=tuple(found for state in states for found in _late_splits(state)),
+        phases_ms={name: int(ms) for name, ms in (progress.get("durationMs") or {}).items()},
+        sources=read,
+        operators=tuple(map(_operator, progress.get("stateOperators") or ())),
+    )
+
+
+def _source(
+    source: Mapping[str, Any], index: int, observed: Mapping[str, Mapping[str, Any]]
+) -> SourceMetrics:
+    offset, latest = _offset(source.get("endOffset")), _offset(source.get("latestOffset"))
+    state = decode_state(offset) if offset is not None and "splits" in offset else None
+    # the observed metrics of a scan are named after its view, which ends in the number of the source
+    suffix = f"_{index}"
+    own = {
+        name: row
+        for name, row in observed.items()
+        if name.startswith(skipped_metric("")) and name.endswith(suffix)
+    }
+    found = SourceMetrics(
+        bad_records=_sum(own, "skipped"),
+        state=state,
+        ends={} if latest is None or state is None else _ends(state, latest),
+    )
+    delivered = int(source.get("numInputRows") or 0) - _heartbeats(source, found)
+    delivered = max(0, delivered - _sum(own, "markers"))
+    return replace(found, rows_in=delivered + _sum(own, "filtered") + _sum(own, "merged"))
+
+
+def _ends(state: SourceState, latest: Mapping[str, Any]) -> dict[str, int]:
+    known = (split.split_id for split in state.splits)
+    return {split_id: int(latest[split_id]) for split_id in known if split_id in latest}
+
+
+def _operator(found: Mapping[str, Any]) -> OperatorMetrics:
+    return OperatorMetrics(
+        name=str(found.get("operatorName") or "operator"),
+        rows=int(found.get("numRowsTotal") or 0),
+        size_bytes=int(found.get("memoryUsedBytes") or 0),
+        commit_ms=int(found.get("commitTimeMs") or 0),
     )
 
 
@@ -121,26 +207,8 @@ def _offset(value: Any) -> Mapping[str, Any] | None:
     return value if isinstance(value, Mapping) else None
 
 
-def _state(source: Mapping[str, Any]) -> SourceState | None:
-    offset = _offset(source.get("endOffset"))
-    return decode_state(offset) if offset is not None and "splits" in offset else None
-
-
-def _heartbeats(source: Mapping[str, Any]) -> int:
+def _heartbeats(source: Mapping[str, Any], read: SourceMetrics) -> int:
     """Count the heartbeat rows of a batch, which are not records: one where the watermark moved."""
-    state = _state(source)
-    if state is None or not source.get("numInputRows"):
+    if read.state is None or not source.get("numInputRows"):
         return 0
-    return int(state.watermark_ms != state.watermark_before_ms)
-
-
-def _lag(source: Mapping[str, Any]) -> int:
-    state, latest = _state(source), _offset(source.get("latestOffset"))
-    if state is None or latest is None:
-        return 0
-    behind = 0
-    for split in state.splits:
-        end = int(latest.get(split.split_id, split.end))
-        # records beyond a split's stop are none of the table's
-        behind += max(0, (end if split.stop is None else min(end, split.stop)) - split.end)
-    return behind
+    return int(read.state.watermark_ms != read.state.watermark_before_ms)

@@ -7,7 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.connector.source.state import DiscoveredSplit, SourceState, SplitState, encode_state
-from penstock.sql.plan.physical.batch_metrics import LateSplit, TimelessSplit, read_batch_metrics
+from penstock.sql.plan.physical.batch_metrics import (
+    LateSplit,
+    OperatorMetrics,
+    TimelessSplit,
+    read_batch_metrics,
+)
 
 STATE = SourceState(
     splits=(
@@ -127,3 +132,44 @@ def test_splits_without_an_event_time_and_with_late_rows_are_named() -> None:
     assert batch.timeless == (TimelessSplit(split_id="t:2", silent_since_ms=9000),)
     assert batch.late_splits == (LateSplit(split_id="t:1", rows=12, found_ms=7000),)
     assert plain.timeless == ()
+
+
+def test_a_source_has_its_rows_splits_and_bad_records() -> None:
+    """The scan's metric is named after its view, which ends in the number of the source."""
+    skipped = {"skipped": 5, "markers": 2}
+    batch = read_batch_metrics(event(penstock_skipped_penstock_ab_0=skipped), rows_out_metric=None)
+
+    (source,) = batch.sources
+    assert (source.rows_in, source.bad_records, source.lags) == (5, 5, (0, 3))
+    assert source.state == STATE
+
+
+def test_each_of_two_sources_has_its_own_counts() -> None:
+    """Source 1 has a bad record, whose marker is no row of it."""
+    told = event(penstock_skipped_penstock_ab_1={"skipped": 1, "markers": 1})
+    told["sources"] = [told["sources"][0], told["sources"][0] | {"numInputRows": 4}]
+
+    first, second = read_batch_metrics(told, rows_out_metric=None).sources
+
+    assert (first.rows_in, first.bad_records) == (7, 0)
+    assert (second.rows_in, second.bad_records) == (2, 1)
+
+
+def test_phases_and_operators_are_those_of_the_event() -> None:
+    told = event() | {
+        "durationMs": {"addBatch": 30},
+        "stateOperators": [
+            {
+                "operatorName": "dedupe",
+                "numRowsTotal": 9,
+                "memoryUsedBytes": 70,
+                "commitTimeMs": 4,
+                "numRowsDroppedByWatermark": 0,
+            }
+        ],
+    }
+
+    batch = read_batch_metrics(told, rows_out_metric=None)
+
+    assert batch.phases_ms == {"addBatch": 30}
+    assert batch.operators == (OperatorMetrics(name="dedupe", rows=9, size_bytes=70, commit_ms=4),)

@@ -1,0 +1,93 @@
+"""Counters over the batches of a job in this process: they only grow, as Prometheus expects of a counter.
+
+A batch that is replayed after a restart is work done twice, and counts twice; `Totals` (progress.py) counts it once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from penstock.sql.plan.physical.batch_metrics import BatchMetrics, OperatorMetrics
+
+DURATION_BOUNDS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Upper bounds of the buckets of batch durations; one more bucket has what is longer."""
+
+NO_SOURCE = -1
+"""The key of bad records that no source of the query is known for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCounters:
+    """Sums over all batches whose events were seen. `rows_in` and `bad_records` are by the number of the source.
+
+    `durations` counts batches by bucket of DURATION_BOUNDS_S. `state_commit_ms` is by the number of the operator.
+    """
+
+    batches: int = 0
+    duration_ms: int = 0
+    durations: tuple[int, ...] = (0,) * (len(DURATION_BOUNDS_S) + 1)
+    phases_ms: Mapping[str, int] = field(default_factory=dict)
+    rows_in: Mapping[int, int] = field(default_factory=dict)
+    rows_out: int = 0
+    rows_late: int = 0
+    bad_records: Mapping[int, int] = field(default_factory=dict)
+    state_commit_ms: Mapping[int, int] = field(default_factory=dict)
+
+    def add(self, batch: BatchMetrics) -> BatchCounters:
+        """Count a batch."""
+        bucket = bisect_left(DURATION_BOUNDS_S, batch.duration_ms / 1000)
+        bad = {number: source.bad_records for number, source in enumerate(batch.sources)}
+        bad[NO_SOURCE] = max(0, batch.bad_records - sum(bad.values()))
+        return replace(
+            self,
+            batches=self.batches + 1,
+            duration_ms=self.duration_ms + batch.duration_ms,
+            durations=tuple(n + (i == bucket) for i, n in enumerate(self.durations)),
+            phases_ms=_sums(self.phases_ms, batch.phases_ms),
+            rows_in=_sums(self.rows_in, {n: s.rows_in for n, s in enumerate(batch.sources)}),
+            rows_out=self.rows_out + batch.rows_out,
+            rows_late=self.rows_late + batch.rows_dropped,
+            bad_records=_sums(self.bad_records, {n: c for n, c in bad.items() if n >= 0 or c}),
+            state_commit_ms=_sums(
+                self.state_commit_ms, {n: o.commit_ms for n, o in enumerate(batch.operators)}
+            ),
+        )
+
+
+_Key = TypeVar("_Key", int, str)
+
+
+def _sums(before: Mapping[_Key, int], more: Mapping[_Key, int]) -> Mapping[_Key, int]:
+    return {**before, **{key: before.get(key, 0) + value for key, value in more.items()}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobBatches:
+    """The batches of a job so far: counters, the last one, and the sources that its numbers mean.
+
+    `sources` are full names of tables in the order of `BatchMetrics.sources`. `recent` are the last batches, oldest
+    first, without their sources. `running_since_ms` is when the batch that runs now was first seen (epoch ms).
+    """
+
+    sources: tuple[str, ...] = ()
+    counters: BatchCounters = field(default_factory=BatchCounters)
+    last: BatchMetrics | None = None
+    recent: tuple[BatchMetrics, ...] = ()
+    running_since_ms: int | None = None
+
+    def source_names(self) -> tuple[str, ...]:
+        """Name the sources, each once: a table that is read again has a number behind it."""
+        seen: dict[str, int] = {}
+        names = []
+        for source in self.sources:
+            seen[source] = seen.get(source, 0) + 1
+            names.append(source if seen[source] == 1 else f"{source}#{seen[source]}")
+        return tuple(names)
+
+    @property
+    def operators(self) -> tuple[OperatorMetrics, ...]:
+        """Spark's stateful operators after the last batch."""
+        return () if self.last is None else self.last.operators

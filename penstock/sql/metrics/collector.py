@@ -1,0 +1,202 @@
+"""Builds the values of metrics from the jobs of this process, at each scrape and on the scrape's thread.
+
+Reads what `Job` already counts (progress.py, batch_counters.py) and keeps nothing: a job that has ended has no series,
+except the status of one that failed, which an alert needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from penstock.connector.source.state import MAX_WATERMARK_MS
+from penstock.sql.jobs.batch_counters import DURATION_BOUNDS_S, NO_SOURCE, JobBatches
+from penstock.sql.jobs.progress import JobStatus
+from penstock.sql.metrics import families as f
+from penstock.sql.metrics.families import FAMILIES, MOST_SPLITS, MetricFamily, MetricKind
+from penstock.sql.metrics.split_states import SplitPhase, holders, phase_of
+
+if TYPE_CHECKING:
+    from penstock.connector.source.state import SourceState
+    from penstock.sql.clock import Clock
+    from penstock.sql.jobs.job import Job
+    from penstock.sql.jobs.progress import JobProgress
+    from penstock.sql.plan.physical.batch_metrics import SourceMetrics
+
+
+UNKNOWN_TABLE = "unknown"
+"""The label of bad records that belong to no table that is known."""
+
+PHASES = {
+    "latestOffset": "latest_offset",
+    "queryPlanning": "planning",
+    "walCommit": "wal_commit",
+    "addBatch": "add_batch",
+    "commitOffsets": "commit",
+}
+"""The phases of a batch: Spark's names, and those of the label."""
+
+
+class PipelineCollector(Collector):
+    """Collects the metrics of the jobs that `jobs` returns. `split_limit`: see MOST_SPLITS."""
+
+    def __init__(
+        self, jobs: Callable[[], Sequence[Job]], clock: Clock, *, split_limit: int = MOST_SPLITS
+    ) -> None:
+        self._jobs = jobs
+        self._clock = clock
+        self._split_limit = split_limit
+
+    def describe(self) -> Iterable[Metric]:
+        """Return all families without values, so that registering does not read the jobs."""
+        return [metric for metric, _ in _Samples().metrics()]
+
+    def collect(self) -> Iterable[Metric]:
+        """Build the values."""
+        samples = _Samples()
+        for job in self._jobs():
+            progress, batches = job.progress, job.batches
+            if progress.status in {JobStatus.FINISHED, JobStatus.STOPPED}:
+                continue
+            _add_status(samples, progress)
+            if not progress.status.final:
+                _add_progress(samples, progress)
+                if batches is not None:
+                    self._add_batches(samples, progress, batches)
+        return [metric for metric, used in samples.metrics() if used]
+
+    def _add_batches(self, samples: _Samples, job: JobProgress, batches: JobBatches) -> None:
+        counters, names = batches.counters, batches.source_names()
+        samples.add_histogram(job.name, counters.durations, counters.duration_ms / 1000)
+        for key, phase in PHASES.items():
+            samples.add(f.PHASES, job.name, counters.phases_ms.get(key, 0) / 1000, phase)
+        since = batches.running_since_ms
+        running_ms = 0 if since is None else max(0, self._clock.now_ms() - since)
+        samples.add(f.RUNNING, job.name, running_ms / 1000)
+        samples.add(f.ROWS_WRITTEN, job.name, counters.rows_out, job.sink)
+        samples.add(f.ROWS_LATE, job.name, counters.rows_late)
+        for number, name in enumerate(names):
+            samples.add(f.ROWS_READ, job.name, counters.rows_in.get(number, 0), name)
+            samples.add(f.BAD_RECORDS, job.name, counters.bad_records.get(number, 0), name)
+        if (bad := counters.bad_records.get(NO_SOURCE)) is not None:
+            samples.add(f.BAD_RECORDS, job.name, bad, UNKNOWN_TABLE)
+        for number, operator in enumerate(batches.operators):
+            label = f"{operator.name} {number}"
+            samples.add(f.STATE_ROWS, job.name, operator.rows, label)
+            samples.add(f.STATE_BYTES, job.name, operator.size_bytes, label)
+            commit_ms = counters.state_commit_ms.get(number, 0)
+            samples.add(f.STATE_COMMIT, job.name, commit_ms / 1000, label)
+        if batches.last is not None:
+            for name, source in zip(names, batches.last.sources, strict=False):
+                self._add_source(samples, job, name, source)
+
+    def _add_source(
+        self, samples: _Samples, job: JobProgress, table: str, source: SourceMetrics
+    ) -> None:
+        state = source.state
+        if state is None:
+            return
+        _add_time(samples, f.WATERMARK, job, state.watermark_ms, table)
+        lags = source.lags
+        if job.lag_records is not None:  # else the sources do not answer, and the lag is not known
+            samples.add(f.LAG, job.name, sum(lags), table)
+            samples.add(f.LAG_MAX, job.name, max(lags, default=0), table)
+        phases = [phase_of(split, lag) for split, lag in zip(state.splits, lags, strict=True)]
+        for phase in SplitPhase:
+            samples.add(f.SPLITS, job.name, phases.count(phase), table, phase.value)
+        if (spread_ms := _spread_ms(state)) is not None:
+            samples.add(f.SPREAD, job.name, spread_ms / 1000, table)
+        if len(state.splits) <= self._split_limit:
+            held = holders(state)
+            for split, lag, phase in zip(state.splits, lags, phases, strict=True):
+                labels = (table, split.split_id)
+                samples.add(f.SPLIT_POSITION, job.name, split.end, *labels)
+                samples.add(f.SPLIT_END, job.name, split.end + lag, *labels)
+                samples.add(f.SPLIT_LAG, job.name, lag, *labels)
+                _add_time(samples, f.SPLIT_WATERMARK, job, split.watermark_ms, *labels)
+                for each in SplitPhase:
+                    samples.add(f.SPLIT_STATE, job.name, int(each is phase), *labels, each.value)
+                samples.add(f.SPLIT_HOLDS, job.name, int(split.split_id in held), *labels)
+
+
+def _add_status(samples: _Samples, job: JobProgress) -> None:
+    samples.add(f.INFO, job.name, 1, job.sink, version("penstock"))
+    for status in JobStatus:
+        samples.add(f.STATUS, job.name, int(status is job.status), status.value)
+
+
+def _add_progress(samples: _Samples, job: JobProgress) -> None:
+    samples.add(f.STARTED, job.name, job.started_ms / 1000)
+    samples.add(f.RESTARTS, job.name, job.restarts)
+    samples.add(f.WAITING, job.name, int(job.outage is not None))
+    samples.add(f.BATCHES, job.name, job.batches)
+    _add_time(samples, f.LAST_COMMIT, job, job.last_commit_ms)
+    _add_time(samples, f.WRITTEN_WATERMARK, job, job.watermark_ms, job.sink)
+
+
+def _add_time(
+    samples: _Samples, family: MetricFamily, job: JobProgress, at_ms: int | None, *labels: str
+) -> None:
+    if at_ms is not None and at_ms < MAX_WATERMARK_MS:
+        samples.add(family, job.name, at_ms / 1000, *labels)
+
+
+def _spread_ms(state: SourceState) -> int | None:
+    known = [
+        split.watermark_ms
+        for split in state.splits
+        if split.watermark_ms is not None and not split.idle and not split.finished
+    ]
+    return max(known) - min(known) if known else None
+
+
+class _Samples:
+    """The metrics of one scrape while they are built."""
+
+    def __init__(self) -> None:
+        self._made = {family.name: _metric(family) for family in FAMILIES}
+        self._used: set[str] = set()
+
+    def add(self, family: MetricFamily, pipeline: str, value: float, *labels: str) -> None:
+        """Add a series; `labels` are in the order of the family's."""
+        metric = self._made[family.name]
+        assert isinstance(metric, GaugeMetricFamily | CounterMetricFamily), family.name
+        metric.add_metric([pipeline, *labels], value)
+        self._used.add(family.name)
+
+    def add_histogram(self, pipeline: str, counts: Sequence[int], total: float) -> None:
+        """Add the histogram of batch durations, whose counts are those of each bucket alone."""
+        metric = self._made[f.DURATION.name]
+        assert isinstance(metric, HistogramMetricFamily), "durations are a histogram"
+        bounds = [*map(str, DURATION_BOUNDS_S), "+Inf"]
+        up_to = [sum(counts[: index + 1]) for index in range(len(counts))]
+        buckets: list[tuple[str, float]] = list(zip(bounds, map(float, up_to), strict=True))
+        metric.add_metric([pipeline], buckets, total)
+        self._used.add(f.DURATION.name)
+
+    def metrics(self) -> Iterator[tuple[Metric, bool]]:
+        """Return each metric, and whether it has a series."""
+        for name, metric in self._made.items():
+            yield metric, name in self._used
+
+
+def _metric(
+    family: MetricFamily,
+) -> GaugeMetricFamily | CounterMetricFamily | HistogramMetricFamily:
+    labels = ["pipeline", *family.labels]
+    match family.kind:
+        case MetricKind.GAUGE:
+            return GaugeMetricFamily(family.name, family.meaning, labels=labels)
+        case MetricKind.COUNTER:
+            return CounterMetricFamily(family.name, family.meaning, labels=labels)
+        case MetricKind.HISTOGRAM:
+            return HistogramMetricFamily(family.name, family.meaning, labels=labels)

@@ -1,0 +1,126 @@
+"""What a scrape gives of running jobs, read as Prometheus reads it."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.connector.source.state import MAX_WATERMARK_MS
+from penstock.sql.jobs.progress import JobStatus
+from penstock.sql.metrics.collector import PipelineCollector
+from tests.sql.metrics.metered import NOON_MS, SPLITS, job, read_batch, source_of, split
+from tests.sql.run.scripted import MovedClock
+
+
+def scraped(*jobs, **options):
+    """The series of a scrape: their values by name and labels, table and split first."""
+    registry = CollectorRegistry()
+    clock = MovedClock()
+    clock.now = NOON_MS + 60_000
+    registry.register(PipelineCollector(lambda: jobs, clock, **options))
+    text = generate_latest(registry).decode()
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = dict(sample.labels)
+            assert labels.pop("pipeline") == "shop/totals"
+            ordered = [labels.pop(name) for name in ("table", "split") if name in labels]
+            found[sample.name.removeprefix("penstock_"), *ordered, *labels.values()] = sample.value
+    return found
+
+
+def test_counters_and_lag_are_by_table():
+    """Two batches of one table; the paused split is ten records behind, the idle one sixty."""
+    found = scraped(job(read_batch(6, source_of(*SPLITS)), read_batch(7, source_of(*SPLITS))))
+
+    assert found["rows_read_total", "orders"] == 60
+    assert found["rows_written_total", "totals"] == 40
+    assert found["rows_late_total",] == 4
+    assert found["batches_total",] == 2
+    assert (found["lag_records", "orders"], found["lag_records_max", "orders"]) == (70, 60)
+    assert found["watermark_timestamp_seconds", "orders"] == (NOON_MS - 60_000) / 1000
+    assert found["last_commit_timestamp_seconds",] == NOON_MS / 1000 + 5
+
+
+def test_splits_are_counted_by_state_and_the_lowest_active_one_holds_the_watermark():
+    """An idle split holds nothing, however low its watermark is."""
+    found = scraped(job(read_batch(7, source_of(*SPLITS))))
+
+    states = {key[2]: value for key, value in found.items() if key[0] == "splits"}
+    assert states == {"reading": 0, "caught_up": 1, "idle": 1, "paused": 1, "finished": 0}
+    holds = {key[2]: value for key, value in found.items() if key[0] == "split_holds_watermark"}
+    assert holds == {"orders-0": 0, "orders-1": 1, "orders-2": 0}
+    assert found["watermark_spread_seconds", "orders"] == 60
+    assert found["split_state", "orders", "orders-0", "paused"] == 1
+
+
+def test_durations_fill_cumulative_buckets_and_phases_are_seconds():
+    """Half a second is within the bound 0.5."""
+    found = scraped(job(read_batch(7, source_of(*SPLITS))))
+
+    assert found["batch_duration_seconds_bucket", "0.25"] == 0
+    assert found["batch_duration_seconds_bucket", "0.5"] == 1
+    assert found["batch_duration_seconds_bucket", "+Inf"] == 1
+    assert found["batch_duration_seconds_sum",] == 0.5
+    assert found["batch_phase_seconds_total", "add_batch"] == 0.3
+
+
+def test_a_table_of_more_splits_than_the_limit_has_its_sums_only():
+    """At the limit each split has series."""
+    batch = read_batch(7, source_of(*SPLITS))
+
+    assert not [key for key in scraped(job(batch), split_limit=2) if key[0].startswith("split_")]
+    assert ("split_position", "orders", "orders-0") in scraped(job(batch), split_limit=3)
+    assert scraped(job(batch), split_limit=2)["lag_records", "orders"] == 70
+
+
+def test_what_is_not_known_has_no_series():
+    """No watermark, no commit, a table read to its end, and sources that do not answer."""
+    none = scraped(job())
+    ended = source_of(split(0, 100, MAX_WATERMARK_MS, stop=100))
+    last = scraped(job(read_batch(7, ended, watermark_ms=MAX_WATERMARK_MS), lag_known=False))
+
+    assert ("last_commit_timestamp_seconds",) not in none
+    assert none["batches_total",] == 0
+    assert not [
+        key for key in last if key[0] in {"lag_records", "written_watermark_timestamp_seconds"}
+    ]
+    assert not [key for key in last if key[0] == "split_watermark_timestamp_seconds"]
+
+
+def test_series_end_with_their_pipeline_but_the_status_of_a_failed_one_stays():
+    """An alert needs the failure; nothing else of an ended job is exported."""
+    batch = read_batch(7, source_of(*SPLITS))
+
+    assert scraped(job(batch, status=JobStatus.STOPPED)) == {}
+    assert scraped(job(batch, status=JobStatus.FINISHED)) == {}
+    failed = scraped(job(batch, status=JobStatus.FAILED))
+    assert {key[0] for key in failed} == {"pipeline_info", "pipeline_status"}
+    assert failed["pipeline_status", "failed"] == 1
+
+
+def test_bad_records_are_by_table_and_those_of_no_known_table_are_not_lost():
+    """Three of `orders`, two more that the event gives no table for."""
+    batch = read_batch(7, source_of(*SPLITS, bad_records=3), bad_records=5)
+
+    found = scraped(job(batch))
+
+    assert found["bad_records_total", "orders"] == 3
+    assert found["bad_records_total", "unknown"] == 2
+
+
+def test_a_running_batch_shows_for_how_long():
+    """No event comes while a batch hangs; the clock tells."""
+    batch = read_batch(7, source_of(*SPLITS))
+
+    assert scraped(job(batch, running_since_ms=NOON_MS))["batch_running_seconds",] == 60
+    assert scraped(job(batch))["batch_running_seconds",] == 0
+
+
+def test_a_table_that_is_read_twice_has_two_labels():
+    """A self-join reads it at two speeds."""
+    sources = (source_of(*SPLITS, rows_in=30), source_of(*SPLITS, rows_in=5))
+    found = scraped(job(read_batch(7, *sources), sources=("orders", "orders")))
+
+    assert found["rows_read_total", "orders"] == 30
+    assert found["rows_read_total", "orders#2"] == 5
