@@ -227,6 +227,11 @@ def _functions(scope: _Scope) -> Iterator[Row]:
 # --- pipelines ---
 
 
+def pipeline_rows(namespace: Namespace, project: Path) -> Iterator[Row]:
+    """Return the rows of `pipelines` as Python values: those that run, and checkpoints here."""
+    yield from _pipelines(_Scope(namespace=namespace, project=project))
+
+
 def _pipelines(scope: _Scope) -> Iterator[Row]:
     leases = scope.namespace.catalog.leases
     folders = {(each.pipeline, each.sink): each for each in checkpoint_folders(scope.project)}

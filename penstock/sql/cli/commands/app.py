@@ -26,6 +26,7 @@ from penstock.sql.cli.commands import (
     serve,
     shell,
     test,
+    ui,
     validate,
 )
 from penstock.sql.cli.output.report import Context, reporting, say
@@ -84,6 +85,7 @@ app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)
 app.command("test")(test.run_tests)
 app.command("explain")(plan.explain)
+app.command("ui")(ui.ui)
 app.command("render")(render.render)
 app.command("format")(render.format_files)
 app.command("shell")(shell.shell)

@@ -92,6 +92,18 @@ def run(  # noqa: PLR0917  typer passes options by name
             "counts to all who reach it. Example: `--metrics-host 10.1.2.3`",
         ),
     ] = "127.0.0.1",
+    ui_port: Annotated[
+        int | None,
+        typer.Option(
+            "--ui-port",
+            min=0,
+            max=65535,
+            envvar="PENSTOCK_RUN_UI_PORT",
+            help="Serve the status page at this port of 127.0.0.1; 0 is any that is free. "
+            "Example: `--ui-port 8090`",
+            show_default=False,
+        ),
+    ] = None,
     strict: StrictOption = False,
     verbose: VerboseOption = False,
 ) -> None:
@@ -132,6 +144,7 @@ def run(  # noqa: PLR0917  typer passes options by name
                 errors=errors,
                 metrics_host=metrics_host,
                 metrics_port=metrics_port,
+                ui_port=ui_port,
             )
         )
     raise typer.Exit(status)

@@ -63,7 +63,8 @@ class RunOptions:
     """The options of `penstock run` or `penstock plan`; `available_now` None leaves it to the tables.
 
     `dry_run` shows what would run; `from_scratch` sets checkpoints aside before it runs. `errors` is the format of
-    failures of the run. `metrics_port` None: no metrics are served.
+    failures of the run. `metrics_port` and `ui_port` None: neither metrics nor
+    the status page are served.
     """
 
     script: ScriptInput
@@ -77,6 +78,7 @@ class RunOptions:
     progress_interval_ms: int = LOG_INTERVAL_MS
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
+    ui_port: int | None = None
 
 
 def run_scripts(options: RunOptions) -> int:
@@ -163,6 +165,7 @@ def _run(
     with (
         shown,
         _metrics(board, options),
+        _status_page(board, context, options),
         redirect_stdout(sys.stderr if as_json else sys.stdout),
     ):
         results = run.run(planned)
@@ -190,6 +193,22 @@ def _metrics(board: JobBoard, options: RunOptions) -> Iterator[None]:
 
     with serving_metrics(board.jobs, host=options.metrics_host, port=options.metrics_port) as url:
         say(f"metrics: {url}")
+        yield
+
+
+@contextmanager
+def _status_page(board: JobBoard, context: SessionContext, options: RunOptions) -> Iterator[None]:
+    """Serve the status page while the block runs, where that was asked for."""
+    if options.ui_port is None:
+        yield
+        return
+    from penstock.sql.ui.application import StatusView
+    from penstock.sql.ui.server import serving_pages
+    from penstock.sql.ui.stored import StoredPipelines
+
+    stored = StoredPipelines(namespace=context.namespace, project=context.project)
+    with serving_pages(StatusView(jobs=board.jobs, stored=stored), port=options.ui_port) as url:
+        say(f"status page: {url}")
         yield
 
 

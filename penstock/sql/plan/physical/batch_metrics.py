@@ -11,7 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from penstock.connector.source.state import SourceState, SplitState, decode_state
-from penstock.connector.spark.source.frame import skipped_metric
+
+# what `skipped_metric` of connector/spark/source/frame.py begins with; that module loads pyspark
+_SKIPPED = "penstock_skipped_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +157,7 @@ def _source(
     own = {
         name: row
         for name, row in observed.items()
-        if name.startswith(skipped_metric("")) and name.endswith(suffix)
+        if name.startswith(_SKIPPED) and name.endswith(suffix)
     }
     found = SourceMetrics(
         bad_records=_sum(own, "skipped"),

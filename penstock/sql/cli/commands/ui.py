@@ -1,0 +1,60 @@
+"""`penstock ui`: the status page of a project, without Spark."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+from typing import Annotated
+
+import typer
+
+from penstock.sql.cli.commands.catalog import open_catalog
+from penstock.sql.cli.options import CatalogOption, TargetOption, VerboseOption
+from penstock.sql.cli.output.report import reporting, say
+from penstock.sql.script.project import find_project
+
+DEFAULT_PORT = 8090
+
+
+def ui(
+    context: typer.Context,
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port",
+            min=0,
+            max=65535,
+            envvar="PENSTOCK_UI_PORT",
+            help="The port at 127.0.0.1; 0 is any that is free. Example: `--port 8090`",
+        ),
+    ] = DEFAULT_PORT,
+    catalog: CatalogOption = None,
+    target: TargetOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Serve the status page of a project until Ctrl-C: its pipelines, wherever they run, and its tables.
+
+    They are read from the catalog and the checkpoint directories; nothing is changed. `penstock run --ui-port` shows
+    more of what it runs itself: lag, speed and batches.
+
+    Example: `penstock ui --port 8090`
+    """
+    with reporting(context, verbose=verbose):
+        from penstock.sql.cli.signals import StopSignals
+        from penstock.sql.execution.context import open_names
+        from penstock.sql.runner.run_mode import StopRequest
+        from penstock.sql.ui.application import StatusView
+        from penstock.sql.ui.server import serving_pages
+        from penstock.sql.ui.stored import StoredPipelines
+
+        project = find_project(Path.cwd(), target=target)
+        names = open_names(open_catalog(catalog, project), project.root)
+        stored = StoredPipelines(namespace=names, project=project.root)
+        with (
+            StopSignals(StopRequest()),
+            serving_pages(StatusView(jobs=tuple, stored=stored), port=port) as url,
+        ):
+            say(f"status page: {url} (Ctrl-C ends it)")
+            with suppress(KeyboardInterrupt):  # raised for SIGTERM, too
+                Event().wait()

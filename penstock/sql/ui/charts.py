@@ -1,0 +1,113 @@
+"""Charts of the page as values that a template draws as SVG: positions and sizes, computed on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from penstock.sql.ui.documents import Document
+
+WIDTH = 640
+MOST_BARS = 60
+"""Splits that the chart shows: the lowest ones, which hold the watermark, as more cannot be told apart."""
+
+BAR_HEIGHT = 14
+BATCH_HEIGHT = 160
+PHASE_ORDER = ("latest_offset", "planning", "wal_commit", "add_batch", "commit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A rectangle; `kind` is its class in the style sheet, `title` what is shown of it."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    kind: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A vertical line at a time, with its name."""
+
+    x: float
+    kind: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A drawing of this size. `left_out` counts what it does not show."""
+
+    height: int
+    bars: tuple[Bar, ...]
+    rules: tuple[Rule, ...] = ()
+    left_out: int = 0
+    width: int = WIDTH
+
+
+def watermark_chart(table: Document) -> Chart | None:
+    """Draw the watermarks of a table's splits against the table's own and its group's limit; None without any."""
+    splits = [split for split in table.get("splits", ()) if "watermark" in split]
+    if not splits:
+        return None
+    splits.sort(key=lambda split: str(split["watermark"]))
+    shown = splits[:MOST_BARS]
+    marks = [(kind, table[kind]) for kind in ("watermark", "limit") if kind in table]
+    times = [_seconds(split["watermark"]) for split in shown] + [_seconds(at) for _, at in marks]
+    first, last = min(times), max(times)
+    span = max(last - first, 1.0)
+
+    def at(time: str) -> float:
+        # a bar of the lowest split is seen, too
+        return round(20 + (WIDTH - 40) * (_seconds(time) - first) / span, 1)
+
+    bars = tuple(
+        Bar(
+            x=0,
+            y=index * BAR_HEIGHT + 1,
+            width=at(split["watermark"]),
+            height=BAR_HEIGHT - 3,
+            kind="holds" if split.get("holds") else str(split["state"]),
+            title=f"{split['id']}: {split['watermark']}, {split['state']}",
+        )
+        for index, split in enumerate(shown)
+    )
+    rules = tuple(Rule(x=at(time), kind=kind, title=f"{kind} {time}") for kind, time in marks)
+    return Chart(
+        height=len(shown) * BAR_HEIGHT, bars=bars, rules=rules, left_out=len(splits) - len(shown)
+    )
+
+
+def batch_chart(batches: Sequence[Document]) -> Chart | None:
+    """Draw the duration of batches stacked by phase; None without batches."""
+    if not batches:
+        return None
+    longest = max(*(sum(batch["phases_ms"].values()) for batch in batches), 1)
+    step = WIDTH / max(len(batches), 20)
+    bars = []
+    for index, batch in enumerate(batches):
+        base = float(BATCH_HEIGHT)
+        for phase in PHASE_ORDER:
+            took = batch["phases_ms"].get(phase, 0)
+            height = round(BATCH_HEIGHT * took / longest, 1)
+            base -= height
+            title = f"batch {batch['id']}: {phase} {took} ms of {batch['duration_ms']} ms"
+            bar = Bar(
+                x=round(index * step, 1),
+                y=round(base, 1),
+                width=round(max(step - 1, 1), 1),
+                height=height,
+                kind=phase,
+                title=title,
+            )
+            if height:
+                bars.append(bar)
+    return Chart(height=BATCH_HEIGHT, bars=tuple(bars))
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,168 @@
+"""The JSON documents of the API, version 1: the fields of each, and the functions that pipelines share.
+
+A field that is not known is left out: it is neither null nor 0. Times are ISO 8601 in UTC, counts are integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, instant_text
+from penstock.sql.metrics.split_states import holders, phase_of
+from penstock.sql.plan.physical.batch_metrics import SourceMetrics
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldType:
+    """The type of a field as JSON Schema has it; `items` is the document in an array."""
+
+    name: str
+    type: str
+    meaning: str
+    items: str | None = None
+
+
+def _text(name: str, meaning: str) -> FieldType:
+    return FieldType(name=name, type="string", meaning=meaning)
+
+
+def _count(name: str, meaning: str) -> FieldType:
+    return FieldType(name=name, type="integer", meaning=meaning)
+
+
+def _time(name: str, meaning: str) -> FieldType:
+    return FieldType(name=name, type="date-time", meaning=meaning)
+
+
+def _list(name: str, items: str, meaning: str) -> FieldType:
+    return FieldType(name=name, type="array", meaning=meaning, items=items)
+
+
+_PIPELINE = (
+    _text("name", "pipeline.name and the table written, as in the checkpoint's path"),
+    _text("status", "running, restarting, finished, stopped or failed"),
+    _text("reason", "the last error, or what the pipeline waits for"),
+    _text("sink", "the table written"),
+    _text("runner", "where it runs: `here`, or the process that holds its lease"),
+    _text("checkpoint", "the checkpoint directory"),
+    _time("started", "when its process started it"),
+    _count("batches", "batches committed since then"),
+    _count("batch_id", "the last batch"),
+    _count("rows_in", "rows read since the start"),
+    _count("rows_out", "rows passed to the sink since the start"),
+    _count("rows_late", "rows left out as they were behind the watermark"),
+    _count("bad_records", "records left out as they could not be decoded"),
+    FieldType(name="rows_per_second", type="number", meaning="rows read over the last seconds"),
+    _time("watermark", "the watermark of the last batch, of all tables"),
+    _count("lag_records", "records that are not read yet"),
+    _time("last_commit", "when the last batch was committed"),
+    _count("restarts", "restarts after a failure"),
+)
+
+SCHEMAS: Mapping[str, tuple[FieldType, ...]] = {
+    "PipelineSummary": _PIPELINE,
+    "Pipeline": (
+        *_PIPELINE,
+        _list("tables", "SourceTable", "the tables read"),
+        _list("batches_recent", "Batch", "the last batches, oldest first"),
+        _list("operators", "Operator", "stateful operators"),
+    ),
+    "SourceTable": (
+        _text("name", "the table"),
+        _time("watermark", "its watermark"),
+        _time("limit", "the highest watermark that its alignment group allows"),
+        _count("lag_records", "records that are not read yet"),
+        _list("splits", "Split", "its splits as of the last batch"),
+    ),
+    "Split": (
+        _text("id", "the split: of Kafka, topic and partition"),
+        _text("state", "reading, caught_up, idle, paused or finished"),
+        _count("position", "the next position to read"),
+        _count("end", "its end as of the last batch"),
+        _count("lag_records", "records that are not read yet"),
+        _time("watermark", "its watermark"),
+        FieldType(name="holds", type="boolean", meaning="whether it holds the table's watermark"),
+        _text("why", "why it is paused"),
+        _time("since", "since when it has had no records"),
+    ),
+    "Batch": (
+        _count("id", "the batch"),
+        _time("committed", "when it was committed"),
+        _count("duration_ms", "how long it took"),
+        _count("rows_in", "rows read"),
+        _count("rows_out", "rows passed to the sink"),
+        _time("watermark", "the watermark with it"),
+        FieldType(name="phases_ms", type="object", meaning="milliseconds of each phase"),
+    ),
+    "Operator": (
+        _text("name", "the operator"),
+        _count("rows", "rows that it keeps"),
+        _count("bytes", "what they take"),
+    ),
+    "TableSummary": (
+        _text("name", "the full name"),
+        _text("kind", "TABLE or VIEW"),
+        _text("connector", "the connector"),
+        _text("comment", "its comment"),
+    ),
+    "Table": (
+        _text("name", "the full name"),
+        _text("kind", "TABLE or VIEW"),
+        _text("connector", "the connector"),
+        _text("comment", "its comment"),
+        _text("definition", "its CREATE statement, values of secret options left out"),
+    ),
+    "Error": (_text("error", "what is wrong"),),
+}
+"""The fields of each document."""
+
+VERSION_PATH = "/api/v1"
+
+
+def known(**fields: Any) -> Document:
+    """Return the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def time_text(at_ms: int | None) -> str | None:
+    """Write a time (epoch ms); None for one that is not known, and for the watermark of a table read to its end."""
+    return None if at_ms is None or at_ms >= MAX_WATERMARK_MS else instant_text(at_ms)
+
+
+def table_document(name: str, source: SourceMetrics, *, ends_known: bool) -> Document:
+    """Describe a table that is read, with its splits in the order of their ids.
+
+    `ends_known` False: only positions are, and with them neither ends nor lags.
+    """
+    state = source.state
+    if state is None:
+        return known(name=name)
+    return known(
+        name=name,
+        watermark=time_text(state.watermark_ms),
+        limit=time_text(state.limit_ms),
+        lag_records=sum(source.lags) if ends_known else None,
+        splits=_splits(state, source.lags, ends_known=ends_known),
+    )
+
+
+def _splits(state: SourceState, lags: Sequence[int], *, ends_known: bool) -> list[Document]:
+    held = holders(state)
+    return [
+        known(
+            id=split.split_id,
+            state=phase_of(split, lag).value,
+            position=split.end,
+            end=split.end + lag if ends_known else None,
+            lag_records=lag if ends_known else None,
+            watermark=time_text(split.watermark_ms),
+            holds=split.split_id in held,
+            why=split.paused,
+            since=time_text(split.quiet_since_ms),
+        )
+        for split, lag in sorted(zip(state.splits, lags, strict=True), key=lambda s: s[0].split_id)
+    ]

@@ -1,0 +1,81 @@
+"""Documents of the pipelines that run in this process, from their jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.catalog.masking import without_secrets
+from penstock.sql.metrics.collector import PHASES
+from penstock.sql.ui.documents import Document, known, table_document, time_text
+
+if TYPE_CHECKING:
+    from penstock.sql.jobs.job import Job
+    from penstock.sql.jobs.progress import JobProgress
+    from penstock.sql.plan.physical.batch_metrics import BatchMetrics
+
+
+def live_summary(job: Job) -> Document:
+    """Describe a pipeline in the list of all."""
+    return _summary(job.progress)
+
+
+def live_pipeline(job: Job) -> Document:
+    """Describe a pipeline with its splits, its last batches and the state of its operators."""
+    progress, batches = job.progress, job.batches
+    document = _summary(progress)
+    if batches is None:
+        return document
+    ends_known = progress.lag_records is not None
+    sources = () if batches.last is None else batches.last.sources
+    return document | known(
+        tables=[
+            table_document(name, source, ends_known=ends_known)
+            for name, source in zip(batches.source_names(), sources, strict=False)
+        ],
+        batches_recent=[_batch(batch) for batch in batches.recent],
+        operators=[
+            known(name=f"{each.name} {number}", rows=each.rows, bytes=each.size_bytes)
+            for number, each in enumerate(batches.operators)
+        ],
+    )
+
+
+def _summary(progress: JobProgress) -> Document:
+    counts = progress.batches > 0 and not progress.refreshes
+    return known(
+        name=progress.name,
+        status=progress.status.value,
+        reason=_reason(progress),
+        sink=progress.sink,
+        runner="here",
+        started=time_text(progress.started_ms),
+        batches=progress.batches,
+        batch_id=progress.batch_id,
+        rows_in=progress.rows_in if counts else None,
+        rows_out=progress.rows_out if counts else None,
+        rows_late=progress.rows_dropped if counts else None,
+        bad_records=progress.bad_records if counts else None,
+        rows_per_second=round(progress.rows_per_second, 1) if counts else None,
+        watermark=time_text(progress.watermark_ms),
+        lag_records=progress.lag_records,
+        last_commit=time_text(progress.last_commit_ms),
+        restarts=progress.restarts,
+    )
+
+
+def _reason(progress: JobProgress) -> str | None:
+    if progress.outage is not None:
+        return without_secrets(f"waits for {progress.outage}")
+    return None if progress.last_error is None else without_secrets(progress.last_error)
+
+
+def _batch(batch: BatchMetrics) -> Document:
+    return known(
+        id=batch.batch_id,
+        committed=time_text(batch.committed_at_ms),
+        duration_ms=batch.duration_ms,
+        rows_in=batch.rows_in,
+        rows_out=batch.rows_out,
+        watermark=time_text(batch.watermark_ms),
+        phases_ms={phase: batch.phases_ms.get(key, 0) for key, phase in PHASES.items()},
+    )

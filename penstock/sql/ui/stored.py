@@ -1,0 +1,124 @@
+"""Documents of what other processes run, of what has ended, and of the catalog: from the catalog and checkpoints.
+
+A checkpoint has positions and watermarks of the last batch that was planned; ends and speeds are not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.errors import InputError, StateMismatchError
+from penstock.catalog.masking import without_secrets
+from penstock.catalog.model.identifier import parse_identifier
+from penstock.catalog.model.table import Table, View
+from penstock.connector.source.state import SourceState
+from penstock.sql.checkpoint.reader import COMMITS, LocalFiles, read_checkpoint
+from penstock.sql.ddl.show_create import show_create
+from penstock.sql.incremental.keyed.manifest import newest_manifest, state_sizes
+from penstock.sql.information_schema.rows import named_objects, pipeline_rows
+from penstock.sql.jobs.batch_counters import JobBatches
+from penstock.sql.jobs.progress import short_name
+from penstock.sql.plan.physical.batch_metrics import SourceMetrics
+from penstock.sql.ui.documents import Document, known, table_document, time_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPipelines:
+    """What the catalog and the checkpoints of a project say. May be used on any thread."""
+
+    namespace: Namespace
+    project: Path
+
+    def summaries(self) -> Iterator[Document]:
+        """Describe each pipeline that has a lease, a report of a failure or a checkpoint."""
+        for row in pipeline_rows(self.namespace, self.project):
+            yield _summary(row)
+
+    def pipeline(self, name: str) -> Document | None:
+        """Describe a pipeline with the splits of its last batch; None for one that is not known."""
+        found = next((each for each in self.summaries() if each["name"] == name), None)
+        if found is None or "checkpoint" not in found:
+            return found
+        return found | _checkpoint(found["checkpoint"])
+
+    def tables(self) -> list[Document]:
+        """Describe the tables and views of the catalog."""
+        return sorted(
+            (_row(each.found) for each in named_objects(self.namespace) if each.found is not None),
+            key=lambda row: str(row["name"]),
+        )
+
+    def table(self, name: str) -> Document | None:
+        """Describe a table with its definition, secrets left out; None for one that there is not."""
+        try:
+            found = self.namespace.lookup(self.namespace.resolve(parse_identifier(name)))
+        except InputError:
+            return None
+        return _row(found) | {"definition": without_secrets(show_create(found, redacted=True))}
+
+
+def _summary(row: tuple[Any, ...]) -> Document:
+    pipeline, sink, status, host, pid, since, path, *state = row
+    restarts, error, waiting_for, _, late, bad = state
+    reason = f"waits for {waiting_for}" if waiting_for else error
+    return known(
+        name=pipeline if sink is None else f"{pipeline}/{sink}",
+        status=status.lower(),
+        reason=None if reason is None else without_secrets(reason),
+        sink=None if sink is None else short_name(sink),
+        runner=None if pid is None else f"process {pid} on {host}",
+        checkpoint=path,
+        started=_time(since),
+        restarts=restarts,
+        rows_late=late,
+        bad_records=bad,
+    )
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else time_text(int(at.timestamp() * 1000))
+
+
+def _checkpoint(path: str) -> Document:
+    """Read what a checkpoint adds: the tables of its last batch; the reason where it is damaged."""
+    files = LocalFiles(location=path)
+    try:
+        saved = read_checkpoint(files)
+        manifest = newest_manifest(files)
+    except StateMismatchError as error:
+        return {"reason": without_secrets(error.message)}
+    if saved is None or saved.planned is None:
+        return {}
+    names = JobBatches(sources=tuple(map(short_name, saved.shape.sources))).source_names()
+    states = [each if isinstance(each, SourceState) else None for each in saved.offsets]
+    watermarks = [each.watermark_ms for each in states if each is not None]
+    lowest = [at_ms for at_ms in watermarks if at_ms is not None]
+    sizes = () if manifest is None else state_sizes(manifest)
+    return known(
+        batch_id=saved.planned,
+        last_commit=time_text(files.written_ms(f"{COMMITS}/{saved.committed}")),
+        watermark=time_text(min(lowest)) if len(lowest) == len(watermarks) and lowest else None,
+        tables=[
+            table_document(name, SourceMetrics(state=state), ends_known=False)
+            for name, state in zip(names, states, strict=False)
+        ],
+        operators=[
+            known(name=f"stage {size.stage} input {size.input}", rows=size.rows, bytes=size.bytes)
+            for size in sizes
+        ],
+    )
+
+
+def _row(found: Table | View) -> Document:
+    table = found if isinstance(found, Table) else None
+    return known(
+        name=str(found.identifier),
+        kind="VIEW" if table is None else "TABLE",
+        connector=None if table is None else table.connector,
+        comment=found.comment,
+    )

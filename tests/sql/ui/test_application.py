@@ -1,0 +1,181 @@
+"""The JSON API and the pages, over jobs without Spark and a catalog of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.jobs.progress import JobStatus
+from penstock.sql.ui.application import StatusView, application
+from penstock.sql.ui.documents import SCHEMAS
+from penstock.sql.ui.openapi import openapi_text
+from penstock.sql.ui.stored import StoredPipelines
+from tests.sql.metrics.metered import SPLITS, job, read_batch, source_of, split
+from tests.sql.sql_objects import run
+
+CANARY = "canary-of-a-secret"
+TABLE = f"""CREATE TABLE orders (id BIGINT) WITH ('connector' = 'kafka', 'topic' = 'orders',
+  'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json', 'properties.sasl.jaas.config' = '{CANARY}',
+  'properties.ssl.key.password' = '{CANARY}');"""
+
+
+@pytest.fixture
+def view(tmp_path):
+    """The view of one running pipeline and one table."""
+    namespace = Namespace(SqlCatalog(f"sqlite:///{tmp_path}/catalog.db"))
+    run(TABLE, namespace)
+    jobs = [job(read_batch(7, source_of(*SPLITS)))]
+    return StatusView(
+        jobs=lambda: jobs, stored=StoredPipelines(namespace=namespace, project=tmp_path)
+    )
+
+
+@pytest.fixture
+def client(view):
+    """A browser at this machine."""
+    return TestClient(application(view), base_url="http://127.0.0.1")
+
+
+def described(document, schema):
+    """Check that each field of a document, and of those in it, is described."""
+    fields = {field.name: field for field in SCHEMAS[schema]}
+    assert document.keys() <= fields.keys()
+    for name, value in document.items():
+        assert value is not None, "what is not known is left out"
+        if (items := fields[name].items) is not None:
+            for each in value:
+                described(each, items)
+
+
+def test_documents_have_the_described_fields_only(client):
+    """What the list and a pipeline give is in the OpenAPI file."""
+    (summary,) = client.get("/api/v1/pipelines").json()
+    found = client.get("/api/v1/pipelines/shop/totals").json()
+
+    described(summary, "PipelineSummary")
+    described(found, "Pipeline")
+    assert (summary["name"], summary["status"], summary["batch_id"]) == (
+        "shop/totals",
+        "running",
+        7,
+    )
+
+
+def test_a_pipeline_has_its_splits_with_state_lag_and_reason(client):
+    """The lowest active split holds the watermark; the paused one says why."""
+    (table,) = client.get("/api/v1/pipelines/shop/totals").json()["tables"]
+
+    paused, holder, idle = table["splits"]
+    assert (paused["state"], paused["why"], paused["lag_records"]) == (
+        "paused",
+        "customers is behind",
+        10,
+    )
+    assert holder["holds"]
+    assert not paused["holds"]
+    assert idle["state"] == "idle"
+
+
+def test_the_description_is_the_file_in_docs():
+    """Change docs/openapi.json with it: the text is that of `openapi_text`."""
+    file = Path(__file__).parents[3] / "docs" / "openapi.json"
+
+    assert file.read_text() == openapi_text()
+    assert json.loads(file.read_text())["paths"]["/api/v1/pipelines"]
+
+
+def test_a_definition_has_no_secret_anywhere(client):
+    """Values of secret options are left out in JSON and on the page."""
+    (row,) = client.get("/api/v1/tables").json()
+    found = client.get(f"/api/v1/tables/{row['name']}")
+    page = client.get(f"/tables/{row['name']}")
+
+    described(found.json(), "Table")
+    assert "'topic' = 'orders'" in found.json()["definition"]
+    assert page.status_code == 200
+    assert CANARY not in found.text + page.text
+
+
+def test_the_page_of_a_pipeline_shows_a_paused_split_and_its_reason(client):
+    """With the chart of watermarks and that of the phases of batches."""
+    page = client.get("/pipelines/shop/totals").text
+
+    assert "customers is behind" in page
+    assert "holds the watermark" in page
+    assert page.count("<svg") == 2
+    assert client.get("/").text.count('href="/pipelines/shop/totals"') == 1
+
+
+def test_pages_have_no_script_or_style_of_their_own(client):
+    """The policy forbids both; all they load is of this server."""
+    for path in ("/", "/pipelines/shop/totals", "/tables"):
+        answer = client.get(path)
+        assert answer.headers["content-security-policy"].startswith("default-src 'self'")
+        assert not re.search(r"<script>|<style|\sstyle=|\son\w+=", answer.text)
+        loaded = re.findall(r'(?:src|href)="([^"#]+)"', answer.text)
+        assert [url for url in loaded if not url.startswith("/")] == []
+        for asset in {url for url in loaded if url.startswith("/static/")}:
+            assert client.get(asset).status_code == 200
+
+
+def test_names_are_text_and_not_markup(view):
+    """A table may be called anything."""
+    odd = split(0, 90, None, paused="<img src=x onerror=alert(1)>")
+    jobs = [job(read_batch(7, source_of(odd)))]
+    client = TestClient(
+        application(StatusView(jobs=lambda: jobs, stored=view.stored)), base_url="http://localhost"
+    )
+
+    assert "<img" not in client.get("/pipelines/shop/totals").text
+
+
+def test_another_name_of_this_machine_is_refused(view):
+    """A page elsewhere may let its own name lead here."""
+    client = TestClient(application(view), base_url="http://rebound.example")
+
+    assert client.get("/api/v1/pipelines").status_code == 400
+
+
+def test_nothing_can_be_changed(client):
+    """Every route is a GET."""
+    for path in ("/", "/api/v1/pipelines", "/api/v1/pipelines/shop/totals", "/api/v1/tables"):
+        assert client.post(path).status_code == 405
+
+
+def test_what_is_not_there_is_not_found(client):
+    """In JSON and on pages, names as text."""
+    described(client.get("/api/v1/pipelines/none").json(), "Error")
+    assert client.get("/api/v1/pipelines/none").status_code == 404
+    assert client.get("/api/v1/tables/none").status_code == 404
+    assert client.get("/pipelines/none").status_code == 404
+
+
+def test_ready_is_a_process_whose_jobs_all_run(view):
+    """A failed job makes it unready; the process is healthy all the same."""
+    jobs = [job(status=JobStatus.FAILED)]
+    client = TestClient(
+        application(StatusView(jobs=lambda: jobs, stored=view.stored)), base_url="http://127.0.0.1"
+    )
+
+    assert client.get("/readyz").status_code == 503
+    assert client.get("/healthz").json() == {"status": "ok"}
+
+
+def test_a_page_of_a_thousand_splits_draws_the_lowest(view):
+    """All are in the table; more bars could not be told apart."""
+    many = [split(number, 90, 1_767_268_800_000 + number) for number in range(1_000)]
+    jobs = [job(read_batch(7, source_of(*many)))]
+    client = TestClient(
+        application(StatusView(jobs=lambda: jobs, stored=view.stored)), base_url="http://127.0.0.1"
+    )
+
+    page = client.get("/pipelines/shop/totals").text
+
+    assert page.count('<th scope="row">orders-') == 1_000
+    assert "940 higher ones are not drawn" in page
