@@ -71,8 +71,8 @@ def watermark_chart(table: Document) -> Chart | None:
             y=index * BAR_HEIGHT + 1,
             width=at(split["watermark"]),
             height=BAR_HEIGHT - 3,
-            kind="holds" if split.get("holds") else str(split["state"]),
-            title=f"{split['id']}: {split['watermark']}, {split['state']}",
+            kind="holds" if split.get("holds") else str(split.get("state", "read")),
+            title=f"{split['id']}: {split['watermark']}, {split.get('state', 'read')}",
         )
         for index, split in enumerate(shown)
     )

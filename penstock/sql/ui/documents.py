@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, instant_text
-from penstock.sql.metrics.split_states import holders, phase_of
+from penstock.sql.metrics.split_states import SplitPhase, holders, phase_of
 from penstock.sql.plan.physical.batch_metrics import SourceMetrics
 
 Document = dict[str, Any]
@@ -155,7 +155,7 @@ def _splits(state: SourceState, lags: Sequence[int], *, ends_known: bool) -> lis
     return [
         known(
             id=split.split_id,
-            state=phase_of(split, lag).value,
+            state=_state(phase_of(split, lag), ends_known=ends_known),
             position=split.end,
             end=split.end + lag if ends_known else None,
             lag_records=lag if ends_known else None,
@@ -166,3 +166,9 @@ def _splits(state: SourceState, lags: Sequence[int], *, ends_known: bool) -> lis
         )
         for split, lag in sorted(zip(state.splits, lags, strict=True), key=lambda s: s[0].split_id)
     ]
+
+
+def _state(phase: SplitPhase, *, ends_known: bool) -> str | None:
+    """Name a state; None where only the end of the split would tell."""
+    by_end = {SplitPhase.READING, SplitPhase.CAUGHT_UP}
+    return None if phase in by_end and not ends_known else phase.value

@@ -13,8 +13,9 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.jobs.progress import JobStatus
 from penstock.sql.ui.application import StatusView, application
-from penstock.sql.ui.documents import SCHEMAS
+from penstock.sql.ui.documents import SCHEMAS, table_document
 from penstock.sql.ui.openapi import openapi_text
+from penstock.sql.ui.pages import pipeline_page
 from penstock.sql.ui.stored import StoredPipelines
 from tests.sql.metrics.metered import SPLITS, job, read_batch, source_of, split
 from tests.sql.sql_objects import run
@@ -179,3 +180,12 @@ def test_a_page_of_a_thousand_splits_draws_the_lowest(view):
 
     assert page.count('<th scope="row">orders-') == 1_000
     assert "940 higher ones are not drawn" in page
+
+
+def test_of_a_checkpoint_only_states_that_need_no_end_are_known(view):
+    """Whether a split is caught up is known by its end, which a checkpoint does not have."""
+    table = table_document("orders", source_of(*SPLITS), ends_known=False)
+
+    assert [each.get("state") for each in table["splits"]] == ["paused", None, "idle"]
+    page = pipeline_page({"name": "a", "status": "stopped", "tables": [table]})
+    assert "caught up" not in page
