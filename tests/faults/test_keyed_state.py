@@ -26,6 +26,13 @@ INSERT INTO pairs
 SELECT a.part, a.seq, b.after FROM events AS a
 JOIN (SELECT part, seq + 1 AS after FROM events WHERE seq >= 0) AS b ON a.part = b.part AND a.seq = b.after;
 """
+NUMBERED = """
+CREATE TABLE IF NOT EXISTS numbered (part BIGINT, seq BIGINT, number BIGINT, minute BIGINT, before BIGINT)
+WITH ('connector' = 'delta', 'path' = 'numbered');
+INSERT INTO numbered
+SELECT part, seq, ROW_NUMBER() OVER w, COUNT(*) OVER w, LAG(seq) OVER w FROM events
+WINDOW w AS (PARTITION BY part ORDER BY ts RANGE BETWEEN INTERVAL '59' SECOND PRECEDING AND CURRENT ROW);
+"""
 NOW = ("--available-now",)
 
 Make = Callable[..., FaultyPipeline]
@@ -60,6 +67,26 @@ def test_a_join_of_inserts_dies_at_every_step(pipeline: Make, workload: Workload
     found = delta_rows(job.project / "pairs", "SELECT part, seq, after FROM {table}")
     assert Counter(map(tuple, found)) == pairs
     assert list((job.checkpoint("pairs") / "keyed" / "manifests").glob("*.json"))
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_over_aggregates_die_at_every_step(pipeline: Make, workload: Workload) -> None:
+    """Each row that the watermark has passed is there once, with what was before it; others wait."""
+    job = die_at_every_step(pipeline, workload, NUMBERED, states=1)
+    query = "SELECT part, seq, number, minute, before FROM {table}"
+    found = Counter(map(tuple, delta_rows(job.project / "numbered", query)))
+    passed = Counter(part for part, *_ in found)
+    rows = Counter(
+        (part, seq, seq + 1, min(seq + 1, 60), seq - 1 if seq else None)
+        for part, count in passed.items()
+        for seq in range(count)
+    )
+
+    assert found == rows
+    # a second of the watermark, of the partition that is behind all others
+    assert set(passed.values()) == {min(workload.written.values()) - 1}
+    assert list((job.checkpoint("numbered") / "keyed" / "manifests").glob("*.json"))
 
 
 def die_at_every_step(

@@ -14,7 +14,7 @@ from penstock.connector.source.state import SourceState
 from penstock.connector.urls import is_url
 from penstock.sql.checkpoint.identity import read_identity
 from penstock.sql.checkpoint.reader import OFFSETS, LocalFiles, SavedCheckpoint, read_checkpoint
-from penstock.sql.incremental.keyed.manifest import (
+from penstock.sql.incremental.keyed.files.manifest import (
     OperatorStateSize,
     newest_manifest,
     state_sizes,

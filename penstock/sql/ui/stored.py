@@ -19,7 +19,7 @@ from penstock.catalog.model.table import Table, View
 from penstock.connector.source.state import SourceState
 from penstock.sql.checkpoint.reader import COMMITS, LocalFiles, read_checkpoint
 from penstock.sql.ddl.show_create import show_create
-from penstock.sql.incremental.keyed.manifest import newest_manifest, state_sizes
+from penstock.sql.incremental.keyed.files.manifest import newest_manifest, state_sizes
 from penstock.sql.information_schema.rows import named_objects, pipeline_rows
 from penstock.sql.jobs.batch_counters import JobBatches
 from penstock.sql.jobs.progress import short_name

@@ -21,7 +21,7 @@ from penstock.connector.source.state import SourceState, SplitState, encode_stat
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.execution.context import open_names
-from penstock.sql.incremental.keyed.manifest import BucketId, StateFile, StateManifest
+from penstock.sql.incremental.keyed.files.manifest import BucketId, StateFile, StateManifest
 from penstock.sql.information_schema.rows import information_rows
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.script.splitter import split

@@ -1,4 +1,4 @@
-"""Aggregates for DuckDB: those whose result is Spark's to the bit, sums of DOUBLE in one order of rows."""
+"""Aggregates for DuckDB: those whose result is Spark's to the bit, sums of DOUBLE in one order of rows; frames."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from penstock.sql.incremental.keyed.tables import (
     type_name,
 )
 from penstock.sql.incremental.keyed.values import MOST_DIGITS, SqlValue
+from penstock.sql.syntax.intervals import interval_value
 
 
 def unknown(node: exp.Expr) -> UntranslatableError:
@@ -28,7 +29,10 @@ def unknown(node: exp.Expr) -> UntranslatableError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateCall:
-    """An aggregate of one value; `order`: the columns by which all rows are in order, empty where none are."""
+    """An aggregate of one value; `order`: the columns by which all rows are in order, empty where none are.
+
+    `condition` is what follows an aggregate: its FILTER, or its window.
+    """
 
     node: exp.Expr
     argument: exp.Expr
@@ -112,3 +116,25 @@ AGGREGATES: dict[type[exp.Expr], Callable[[AggregateCall], SqlValue]] = {
     exp.Max: _extreme,
 }
 """Each writes a call of one argument."""
+
+
+# --- frames ---
+
+
+def frame_text(spec: exp.WindowSpec, node: exp.Window) -> str:
+    """Write a frame that ends with the current row."""
+    start, kind = spec.args.get("start"), spec.text("kind").upper()
+    if spec.text("end").upper() != "CURRENT ROW" or spec.text("start_side").upper() != "PRECEDING":
+        raise unknown(node)
+    if isinstance(start, exp.Literal) and start.is_int and kind == "ROWS":
+        first = start.name
+    elif isinstance(start, exp.Interval) and kind == "RANGE":
+        interval = interval_value(start)
+        if interval.year_month:
+            raise unknown(node)
+        first = f"to_microseconds({interval.micros})"
+    elif str(start).upper() == "UNBOUNDED" and kind in ("ROWS", "RANGE"):
+        first = "UNBOUNDED"
+    else:
+        raise unknown(node)
+    return f"{kind} BETWEEN {first} PRECEDING AND CURRENT ROW"

@@ -18,15 +18,16 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from penstock.sql.incremental.keyed.manifest import BucketFiles, BucketId, StateFile
+from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
+from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
-from penstock.sql.incremental.keyed.state_files import StateFiles
 from penstock.sql.incremental.keyed.tables import (
     fetched,
     positional,
     process_duckdb,
     storage_type,
     text_literal,
+    timestamp_text,
     type_name,
     typed,
 )
@@ -78,9 +79,14 @@ class BucketState:
         schema = self._layout.schema
         if not self._location.stored.files or (self._layout.key and not keys.num_rows):
             return schema.empty_table()
-        if self._cache is None:
-            self._cache = _opened(self._location, self._layout)
-        return typed(self._cache.rows_of(keys, self._layout), schema)
+        return typed(self._opened_cache().rows_of(keys, self._layout), schema)
+
+    def rows_between(self, after: int | None, until: int) -> pa.Table:
+        """Return the stored rows of a span of time, not added up. Raises RuntimeError as `rows_of`."""
+        schema = self._layout.schema
+        if not self._location.stored.files:
+            return schema.empty_table()
+        return typed(self._opened_cache().rows_between(after, until, self._layout), schema)
 
     def write(self, changes: pa.Table) -> None:
         """Write the file of the batch."""
@@ -94,6 +100,11 @@ class BucketState:
         if self._cache is not None:
             self._cache.close()
             self._cache = None
+
+    def _opened_cache(self) -> _Cache:
+        if self._cache is None:
+            self._cache = _opened(self._location, self._layout)
+        return self._cache
 
 
 # --- the cache ---
@@ -132,6 +143,15 @@ class _Cache:
         )
         with self._registered("asked", pa.Table.from_arrays(columns, names=names)):
             return fetched(self._duckdb, f"{rows} SEMI JOIN asked ON {same}")
+
+    def rows_between(self, after: int | None, until: int, layout: KeyedLayout) -> pa.Table:
+        """Return the rows whose time is later than `after` and at most `until`, in microseconds since the epoch."""
+        assert layout.rowtime is not None, "rows are looked up by it"
+        column = f"r.c{layout.names.index(layout.rowtime)}"
+        within = f"{column} <= {timestamp_text(until)}"
+        if after is not None:
+            within += f" AND {column} > {timestamp_text(after)}"
+        return fetched(self._duckdb, f"SELECT r.* FROM {self._name}.rows AS r WHERE {within}")
 
     def advance(self, location: BucketLocation, layout: KeyedLayout) -> None:
         """Add what the cache lacks; one of which it is not known what it has begins anew."""

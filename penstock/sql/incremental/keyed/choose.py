@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.sql.incremental.keyed.aggregates import sum_type
+from penstock.sql.incremental.keyed.choose_event_time import over_operator
 from penstock.sql.incremental.keyed.normalize import NormalizeUpserts
 from penstock.sql.incremental.keyed.operator import KeyedLayout, KeyedOperator, RunBySpark
 from penstock.sql.incremental.keyed.recompute import (
@@ -34,6 +35,7 @@ from penstock.sql.incremental.stages import (
     ChangelogNormalize,
     InputState,
     Measure,
+    OverAggregate,
     RecomputeOperator,
     Stage,
     StageInput,
@@ -63,6 +65,8 @@ def keyed_operator(
                 return _recompute(stage, schemas, time_to_live_ms)
             case ChangelogNormalize():
                 return _normalize(stage, schemas[stage.input], time_to_live_ms)
+            case OverAggregate():
+                return over_operator(stage, schemas, time_to_live_ms)
             case _:
                 return RunBySpark(reason=f"{stage.mechanism.named} that waits for a watermark")
     except UntranslatableError as error:

@@ -24,16 +24,16 @@ import pyarrow as pa
 
 from penstock.connector.failpoints import reach
 from penstock.sql.incremental.keyed.bucket_state import folded_rows
-from penstock.sql.incremental.keyed.manifest import (
+from penstock.sql.incremental.keyed.files.manifest import (
     RETAINED,
     BucketFiles,
     BucketId,
     StateFile,
     StateManifest,
 )
-from penstock.sql.incremental.keyed.manifest_folder import Manifests
+from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
+from penstock.sql.incremental.keyed.files.state_files import ROW_GROUP, StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
-from penstock.sql.incremental.keyed.state_files import ROW_GROUP, StateFiles
 from penstock.sql.incremental.keyed.tables import positional
 
 log = logging.getLogger(__name__)

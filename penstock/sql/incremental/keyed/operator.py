@@ -5,12 +5,13 @@ Runs in the tasks of a batch. Whoever runs it gives each bucket all changes of i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from penstock.sql.checkpoint.watermarks import ALL_READ, EventTimeSpan, Watermarks
 from penstock.sql.incremental.stages import COUNT, TIME
 
 
@@ -19,7 +20,8 @@ class KeyedLayout:
     """The state of one input of a stage: `dims` identify a row, `values` are added up, the last one is COUNT.
 
     `key` is a part of `dims`, by which rows go to buckets; empty: all rows are in one bucket. A row expires
-    `time_to_live_ms` (0: never) after the newest change of any row of its key; of itself where `by_row`.
+    `time_to_live_ms` (0: never) after the newest change of any row of its key; of itself where `by_row`. `rowtime` is
+    the one of `dims` by which rows are looked up, too; None: by key alone.
     """
 
     dims: tuple[pa.Field, ...]
@@ -27,6 +29,7 @@ class KeyedLayout:
     key: tuple[str, ...]
     time_to_live_ms: int = 0
     by_row: bool = False
+    rowtime: str | None = None
 
     def __post_init__(self) -> None:
         assert self.values[-1].name == COUNT, "the number of rows comes last"
@@ -63,6 +66,13 @@ class KeyedState(Protocol):
         """
         ...
 
+    def rows_between(self, after: int | None, until: int) -> pa.Table:
+        """Return the rows, of any key, whose `rowtime` is later than `after` (None: any) and at most `until`.
+
+        Both in microseconds since the epoch. Added up or not.
+        """
+        ...
+
     def write(self, changes: pa.Table) -> None:
         """Add net changes: `values` as they are to be added, TIME the batch's. At most once a batch."""
         ...
@@ -70,10 +80,18 @@ class KeyedState(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedBatch:
-    """The batch of the changes; the same values on a replay."""
+    """The batch of the changes; the same values on a replay.
+
+    `watermarks` are those of the query's sources; None where the batch has all rows of bounded tables.
+    """
 
     batch_id: int
     now_ms: int
+    watermarks: Watermarks | None = None
+
+    def span(self, sources: Iterable[int]) -> EventTimeSpan:
+        """Return the span of event time that the batch passes, by the watermarks of some sources."""
+        return ALL_READ if self.watermarks is None else self.watermarks.span(sources)
 
 
 class KeyedOperator(Protocol):
@@ -103,6 +121,20 @@ class KeyedOperator(Protocol):
         `changes` by the names of the inputs, those without a row left out or empty: their columns in the order of the
         schema, ROW_KIND last. Writes the states that change, once each. The same on a replay, in the same order.
         """
+        ...
+
+
+@runtime_checkable
+class WatermarkOperator(KeyedOperator, Protocol):
+    """A keyed operator whose rows wait for the watermark: it runs in each bucket with rows, also without changes."""
+
+    @property
+    def waits_for(self) -> tuple[int, ...]:
+        """The sources whose lowest watermark releases rows; none: rows do not wait."""
+        ...
+
+    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> int:
+        """Return the number of rows that are dropped, as the watermark before the batch has passed them."""
         ...
 
 

@@ -27,6 +27,7 @@ from penstock.connector.failpoints import reach
 from penstock.connector.spark.internals import observed_metric, unpersist_local_checkpoint
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.micro_batch import discard_batch
+from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.incremental.keyed.choose import (
     AddedColumn,
@@ -37,21 +38,23 @@ from penstock.sql.incremental.keyed.choose import (
     with_computed,
 )
 from penstock.sql.incremental.keyed.compaction import StateCompaction
-from penstock.sql.incremental.keyed.manifest import (
+from penstock.sql.incremental.keyed.files.manifest import (
     BucketId,
     StateFile,
     StateManifest,
     damaged_state,
 )
-from penstock.sql.incremental.keyed.manifest_folder import Manifests
+from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
+from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import (
     KeyedBatch,
     KeyedLayout,
     KeyedOperator,
     RunBySpark,
+    WatermarkOperator,
 )
+from penstock.sql.incremental.keyed.over import OverFrames, OverTotals
 from penstock.sql.incremental.keyed.recompute import AppendJoin
-from penstock.sql.incremental.keyed.state_files import StateFiles
 from penstock.sql.incremental.keyed.task import (
     BUCKET,
     ORDER,
@@ -60,6 +63,7 @@ from penstock.sql.incremental.keyed.task import (
     TaskInput,
     TaskReport,
     TaskStage,
+    each_bucket,
     rows_column,
 )
 from penstock.sql.incremental.stages import (
@@ -71,7 +75,7 @@ from penstock.sql.incremental.stages import (
     inputs_of,
 )
 from penstock.sql.incremental.state.batch import over_tables
-from penstock.sql.incremental.state.schemas import empty, last_relation, schemas_of
+from penstock.sql.incremental.state.schemas import empty, last_relation, plain_columns, schemas_of
 from penstock.sql.incremental.state.state_table import columns_of
 
 _COUNTED = "penstock_changes"
@@ -133,14 +137,14 @@ def keyed_plan(
             continue
         own, computed[stage.name] = with_computed(stage, arrow)
         more = {
-            name: _columns_of(_with_columns(empty(spark, schemas[name]), columns))
+            name: plain_columns(_with_columns(empty(spark, schemas[name]), columns))
             for name, columns in computed[stage.name].items()
         }
         read |= {(stage.name, name): columns for name, columns in more.items()}
         operator = keyed_operator(own, {**arrow, **more}, time_to_live_ms, frozenset(inserts))
         if isinstance(operator, RunBySpark):
             return operator
-        if isinstance(operator, AppendJoin):
+        if isinstance(operator, AppendJoin | OverFrames | OverTotals):
             inserts.add(stage.name)
         operators[stage.name] = operator
     if not operators:
@@ -162,12 +166,6 @@ def _with_columns(rows: DataFrame, columns: Sequence[AddedColumn]) -> DataFrame:
     return rows.select(*columns_of(names), *added, *columns_of(kind))
 
 
-def _columns_of(rows: DataFrame) -> pa.Schema:
-    """Return the columns of a frame without ROW_KIND."""
-    fields = [of for of in rows.schema.fields if of.name != ROW_KIND]
-    return to_arrow_schema(s.StructType(fields), timezone="UTC")
-
-
 class KeyedRun:
     """An incremental query whose state is in `folder` (any Hadoop path). `bounded`: it has one batch, and keeps none.
 
@@ -185,15 +183,18 @@ class KeyedRun:
         self._newest: StateManifest | None = None
         self._compaction: StateCompaction | None = None
         self.late_rows = 0
-        """None: no operator waits for a watermark."""
+        """The number of late rows of the last batch, which its operators dropped."""
         self.rows = 0
         """The number of changes of the last batch."""
 
     @contextmanager
-    def batch(self, frame: DataFrame, batch_id: int, now_ms: int) -> Iterator[DataFrame]:
+    def batch(
+        self, frame: DataFrame, batch_id: int, now_ms: int, watermarks: Watermarks | None = None
+    ) -> Iterator[DataFrame]:
         """Return the changes of a batch, ROW_KIND last, which the first action over them computes.
 
-        `now_ms` is the time of the batch, the same on a replay. `frame` is read once; within a partition the rows of a
+        `now_ms` is the time of the batch, the same on a replay, as are the `watermarks`, which release rows; None where
+        the batch has all rows of bounded tables. `frame` is read once; within a partition the rows of a
         key come in order. When the block ends the state of the batch becomes valid; until then the one before is.
 
         Raises StateMismatchError where a file of the state is missing or damaged.
@@ -214,7 +215,7 @@ class KeyedRun:
         job = _Job(
             maintained=self._maintained,
             plan=self._plan,
-            batch=KeyedBatch(batch_id=batch_id, now_ms=now_ms),
+            batch=KeyedBatch(batch_id=batch_id, now_ms=now_ms, watermarks=watermarks),
             before=before,
             files=files,
             reports=self._reports,
@@ -263,6 +264,9 @@ class KeyedRun:
             discard_batch(result)
         found = self._reports_of(batch_id)
         assert job.is_complete(found), "each task of a job has reported"
+        # a task that is run again reports again
+        late = {(report.stage, report.partition): report.late for report in found}
+        self.late_rows = sum(late.values())
         return {bucket: file for report in found for bucket, file in report.files.items()}
 
     def _reports_of(self, batch_id: int) -> list[TaskReport]:
@@ -396,8 +400,19 @@ class _Job:
             reports=self.reports,
             writes=self.writes,
         )
+        if any(self._releases(stage) for stage in stages):
+            rows = rows.unionAll(each_bucket(rows, tasks))
         rows = rows.repartitionById(tasks, F.col(BUCKET))
         return rows.mapInArrow(task, self._result(stages[-1]))
+
+    def _releases(self, stage: Stage) -> bool:
+        """Return whether the watermark may release rows of a stage, in whichever bucket they are."""
+        operator = self.plan.operators[stage.name]
+        if not isinstance(operator, WatermarkOperator) or not operator.waits_for:
+            return False
+        span = self.batch.span(operator.waits_for)
+        stored = any(bucket.stage == stage.name for bucket in self.before.files)
+        return stored and span.now_ms != span.before_ms
 
     def _in_task(self, stage: Stage, columns: Mapping[str, int]) -> TaskStage:
         return TaskStage(

@@ -14,7 +14,12 @@ from pyarrow import types as at
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
-from penstock.sql.incremental.keyed.aggregates import AGGREGATES, AggregateCall, unknown
+from penstock.sql.incremental.keyed.aggregates import (
+    AGGREGATES,
+    AggregateCall,
+    frame_text,
+    unknown,
+)
 from penstock.sql.incremental.keyed.tables import (
     UntranslatableError,
     cast_text,
@@ -23,7 +28,7 @@ from penstock.sql.incremental.keyed.tables import (
     text_literal,
     type_name,
 )
-from penstock.sql.incremental.keyed.values import SqlValue, translate
+from penstock.sql.incremental.keyed.values import SqlValue, translate, unified
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +36,13 @@ class TableColumns:
     """A relation in DuckDB: the text that stands in FROM, and its columns c0, c1, ... by their names.
 
     `order`: columns by which sums of DOUBLE go through its rows; a row that agrees in all of them is the same.
+    `arrival`: the column that numbers its rows, in whose order the peers of a window are; None: it has none.
     """
 
     sql: str
     columns: tuple[pa.Field, ...]
     order: str = ""
+    arrival: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +160,7 @@ class _Block:
         self._tables = tables
         self._scope = _FromClause()
         self._order: list[str] = []
+        self._arrivals: list[str | None] = []
 
     def statement(self) -> Statement:
         from_ = self._from()
@@ -218,6 +226,7 @@ class _Block:
             raise UntranslatableError(f"the relation {to_text(node)}")
         self._scope.relations[known] = (f"{name}.", rows)
         self._order.append(rows.order.format(name) if rows.order else "")
+        self._arrivals.append(None if rows.arrival is None else f"{name}.{rows.arrival}")
         return f"{rows.sql} AS {name}"
 
     def _join(self, join: exp.Join) -> str:
@@ -264,7 +273,7 @@ class _Block:
 
     def _call(self, node: exp.Expr) -> SqlValue:
         if isinstance(node, exp.Window):
-            return self._rank(node)
+            return self._rank(node) if type(node.this) in _RANKS else self._over(node)
         condition = ""
         if isinstance(node, exp.Filter):
             condition = f" FILTER (WHERE {self._truth(node.expression.this)})"
@@ -356,6 +365,67 @@ class _Block:
         partition = f"PARTITION BY {', '.join(parts)} " if parts else ""
         text = f"{name}() OVER ({partition}ORDER BY {', '.join(by)})"
         return SqlValue(cast_text(text, pa.int32()), pa.int32())
+
+    # --- windows ---
+
+    def _over(self, node: exp.Window) -> SqlValue:
+        """A function of the rows of a window, each of which has a number; sums of DOUBLE are none."""
+        order, spec = node.args.get("order"), node.args.get("spec")
+        arrival = self._arrivals[0]
+        if order is None or len(self._arrivals) != 1 or arrival is None:
+            raise unknown(node)
+        if any(node.args.get(part) for part in ("first", "alias")):
+            raise unknown(node)
+        parts = [self._plain(part).sql for part in node.args.get("partition_by") or ()]
+        by = [self._ordered(part) for part in order.expressions]
+        partition = f"PARTITION BY {', '.join(parts)} " if parts else ""
+        function, all_nulls = node.this, False
+        if isinstance(function, exp.RespectNulls | exp.IgnoreNulls):
+            all_nulls, function = isinstance(function, exp.RespectNulls), function.this
+        if isinstance(function, exp.Lag):
+            return self._lag(function, f" OVER ({partition}ORDER BY {', '.join(by)})", node)
+        if spec is None:
+            raise unknown(node)
+        window = f" OVER ({partition}ORDER BY {', '.join(by)} {frame_text(spec, node)})"
+        if isinstance(function, exp.FirstValue | exp.LastValue):
+            value = self._plain(function.this)
+            if value.type is None:
+                raise unknown(node)
+            name = "first_value" if isinstance(function, exp.FirstValue) else "last_value"
+            nulls = "RESPECT" if all_nulls else "IGNORE"
+            # the order of the window leaves that of its peers open
+            ordered = f"{value.sql} ORDER BY {', '.join([*by, arrival])} {nulls} NULLS"
+            return SqlValue(f"{name}({ordered}){window}", value.type)
+        if isinstance(function, exp.Count):
+            if isinstance(function.this, exp.Distinct):
+                raise unknown(node)
+            arguments = [function.this] if function.this else []
+            return self._count(function, arguments, window, distinct=False)
+        write = AGGREGATES.get(type(function))
+        if write is None or isinstance(function.this, exp.Distinct):
+            raise unknown(node)
+        value = self._plain(function.this)
+        if value.type is None:
+            raise unknown(node)
+        # without an order: sums of DOUBLE are refused
+        call = AggregateCall(
+            node=function, argument=function.this, value=value, word="", condition=window, order=""
+        )
+        return write(call)
+
+    def _lag(self, function: exp.Lag, window: str, node: exp.Window) -> SqlValue:
+        value = self._plain(function.this)
+        offset, default = function.args.get("offset"), function.args.get("default")
+        if value.type is None or not (offset is None or offset.is_int):
+            raise unknown(node)
+        texts, kind = [value.sql], value.type
+        if default is not None:
+            texts, found = unified([value, self._plain(default)], node)
+            assert found is not None, "one of them has a type"
+            kind = found
+        back = "1" if offset is None else offset.name
+        arguments = ", ".join([texts[0], back, *texts[1:]])
+        return SqlValue(f"lag({arguments}){window}", kind)
 
     def _ordered(self, part: exp.Ordered) -> str:
         value = self._plain(part.this)

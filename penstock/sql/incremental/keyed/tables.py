@@ -138,6 +138,11 @@ def text_literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def timestamp_text(micros: int) -> str:
+    """Write an instant, in microseconds since the epoch, as the TIMESTAMP of its time in UTC."""
+    return f"make_timestamp({micros})"
+
+
 # --- tables ---
 
 

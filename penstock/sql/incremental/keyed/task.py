@@ -13,13 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.failpoints import reach
 from penstock.sql.incremental.keyed.bucket_state import BucketLocation, BucketState
-from penstock.sql.incremental.keyed.manifest import BucketFiles, BucketId, StateFile
-from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedOperator
-from penstock.sql.incremental.keyed.state_files import StateFiles
+from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
+from penstock.sql.incremental.keyed.files.state_files import StateFiles
+from penstock.sql.incremental.keyed.operator import (
+    KeyedBatch,
+    KeyedOperator,
+    WatermarkOperator,
+)
 from penstock.sql.incremental.keyed.tables import local_folder
 
 BUCKET, ORDER = "__bucket", "__order"
@@ -44,6 +50,7 @@ class TaskReport:
     batch_id: int
     stage: str
     partition: int
+    late: int = 0
     files: Mapping[BucketId, StateFile] = field(default_factory=dict)
 
 
@@ -97,6 +104,7 @@ class StageTask:
         """Return the changes of the result of one bucket."""
         received = [batch for batch in batches if batch.num_rows]
         files: dict[str, Mapping[BucketId, StateFile]] = {}
+        late: dict[str, int] = {}
         if received:
             rows = pa.Table.from_batches(received)
             bounds = pc.min_max(rows.column(BUCKET)).as_py()
@@ -106,6 +114,8 @@ class StageTask:
                 changes = {one.name: _changes(rows, stage, one, results) for one in stage.inputs}
                 result, files[stage.name] = self._run(stage, bounds["min"], changes)
                 results[stage.name] = _in_columns(result, stage.result)
+                if isinstance(stage.operator, WatermarkOperator):
+                    late[stage.name] = stage.operator.late_rows(changes, self.batch)
             reach("state-written")
             yield from results[self.stages[-1].name].to_batches()
         context = TaskContext.get()
@@ -115,6 +125,7 @@ class StageTask:
                 batch_id=self.batch.batch_id,
                 stage=stage.name,
                 partition=context.partitionId(),
+                late=late.get(stage.name, 0),
                 files=files.get(stage.name, {}),
             )
             for stage in self.stages
@@ -166,7 +177,8 @@ def _changes(
     if one.column is None:
         return results.pop(one.name)
     name = rows_column(one.column)
-    if rows_column(1) in rows.column_names:
+    if rows.column(name).null_count:
+        # a row of another input, or of none: it makes the task run
         rows = rows.filter(pc.is_valid(rows.column(name)))
     if one.name in stage.operator.ordered:
         rows = rows.take(pc.sort_indices(rows.column(ORDER)))
@@ -188,3 +200,13 @@ def _in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         for column, field in zip(rows.columns, schema, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=schema).combine_chunks()
+
+
+def each_bucket(rows: DataFrame, buckets: int) -> DataFrame:
+    """Return a row of no input for each bucket, in the columns of a task's rows: the task then runs without changes."""
+    inputs = [of for of in rows.schema.fields if of.name not in (BUCKET, ORDER)]
+    return rows.sparkSession.range(0, buckets, 1, 1).select(
+        F.col("id").cast("int").alias(BUCKET),
+        F.lit(0).cast("bigint").alias(ORDER),
+        *(F.lit(None).cast(of.dataType).alias(of.name) for of in inputs),
+    )

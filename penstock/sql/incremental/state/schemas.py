@@ -6,11 +6,12 @@ Also the sums (measures) that a state keeps instead of rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.identifier import quote
@@ -38,6 +39,9 @@ from penstock.sql.incremental.stages import (
 from penstock.sql.incremental.state.batch import over_tables
 from penstock.sql.incremental.state.changed_keys import SIGN
 from penstock.sql.incremental.state.state_table import StateLayout, columns_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def measures_of(rows: DataFrame, key: Sequence[str], measures: Sequence[Measure]) -> DataFrame:
@@ -262,3 +266,9 @@ def _not_compared(kind: s.DataType) -> s.DataType | None:
             return next((found for found in inner if found is not None), None)
         case _:
             return kind if isinstance(kind, _NOT_COMPARED) else None
+
+
+def plain_columns(rows: DataFrame) -> pa.Schema:
+    """Return the columns of a frame without ROW_KIND."""
+    fields = [of for of in rows.schema.fields if of.name != ROW_KIND]
+    return to_arrow_schema(s.StructType(fields), timezone="UTC")

@@ -27,7 +27,7 @@ from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.sql.checkpoint.directory import batch_time_ms, batch_watermarks
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.checkpoint.watermarks import Watermarks
-from penstock.sql.incremental.keyed.manifest import FOLDER as KEYED
+from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
 from penstock.sql.incremental.keyed.operator import RunBySpark
 from penstock.sql.incremental.keyed.run import KeyedRun, keyed_plan
 from penstock.sql.incremental.operators.query import FOLDER, IncrementalRun
@@ -145,7 +145,7 @@ class IncrementalInsert:
                 return run.batch(rows, batch.batch_id, self._watermarks(batch))
             case KeyedRun():
                 now_ms = batch_time_ms(batch.spark, batch.checkpoint, batch.batch_id)
-                return run.batch(rows, batch.batch_id, now_ms)
+                return run.batch(rows, batch.batch_id, now_ms, self._watermarks(batch))
             case _:
                 assert_never(run)
 

@@ -18,14 +18,14 @@ from penstock.sql.incremental.keyed.compaction import (
     files_to_merge,
     merges_of,
 )
-from penstock.sql.incremental.keyed.manifest import (
+from penstock.sql.incremental.keyed.files.manifest import (
     RETAINED,
     BucketFiles,
     BucketId,
     StateFile,
     StateManifest,
 )
-from penstock.sql.incremental.keyed.state_files import StateFiles
+from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from tests.sql.incremental.keyed.test_state import BUCKET, MemoryManifests, Store
 
 OTHER = BucketId(stage="s", input="a", bucket=1)

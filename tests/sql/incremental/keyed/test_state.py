@@ -8,12 +8,12 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -26,16 +26,16 @@ from penstock.sql.incremental.keyed.compaction import (
     StateCompaction,
     files_to_merge,
 )
-from penstock.sql.incremental.keyed.manifest import (
+from penstock.sql.incremental.keyed.files.manifest import (
     RETAINED,
     BucketFiles,
     BucketId,
     StateFile,
     StateManifest,
 )
-from penstock.sql.incremental.keyed.manifest_folder import Manifests
+from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
+from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
-from penstock.sql.incremental.keyed.state_files import StateFiles
 from penstock.sql.incremental.stages import COUNT
 
 BUCKET = BucketId(stage="s", input="a", bucket=0)
@@ -121,6 +121,20 @@ class Store:
             rows = state.rows_of(pa.table({"k": pa.array(keys, pa.string())})).to_pylist()
         finally:
             state.close()
+        return self._counted(rows)
+
+    def span(self, after: int | None, until: int) -> Counter[Row]:
+        """Look rows up by their time, in seconds, as rows and their count."""
+        state = self.open()
+        try:
+            earliest = None if after is None else after * 1_000_000
+            rows = state.rows_between(earliest, until * 1_000_000).to_pylist()
+        finally:
+            state.close()
+        return self._counted(rows)
+
+    @staticmethod
+    def _counted(rows: Sequence[Mapping[str, Any]]) -> Counter[Row]:
         found: Counter[Row] = Counter()
         for row in rows:
             key = (row["k"], int(row['odd "name"'].timestamp()))
@@ -219,6 +233,24 @@ def test_a_state_is_what_was_written(tmp_path: Path, seed: int) -> None:
     assert store.look(KEYS) == store.expected(KEYS)
     assert len(files) <= MOST_FILES
     assert len(store.manifests.found) == RETAINED
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_are_found_by_their_time(tmp_path: Path, seed: int) -> None:
+    """Of any key, later than one bound and up to the other; over merges, lost and damaged caches."""
+    draw, store = random.Random(seed), Store(tmp_path, replace(LAYOUT, rowtime='odd "name"'))
+    for _ in range(2 * MOST_FILES):
+        draw.choice([keep, keep, keep, lose_cache, damage_cache, Store.restart])(store)
+        after, until = draw.choice([None, -1, 0, 1]), draw.randrange(4)
+        within = {
+            row: n
+            for row, n in store.model.items()
+            if n and row[1] <= until and (after is None or row[1] > after)
+        }
+
+        assert store.span(after, until) == within
+
+        store.give(drawn(draw, store.model))
 
 
 def test_an_attempt_that_runs_again_writes_the_same_file(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Join(Batches):
         """Run a batch with the watermarks of rates and orders, in seconds; all that it gives are inserts."""
         now = tuple(ms(watermark) for watermark in watermarks)
         span = Watermarks(before_ms=self.before, now_ms=now)
-        with self.run.batch(self.frame(orders, rates), self.batches, span) as changes:
+        with self.batch(self.frame(orders, rates), span) as changes:
             rows = [tuple(row) for row in changes.collect()]
         self.last, self.before, self.batches = self.before, now, self.batches + 1
         assert {row[-1] for row in rows} <= {INSERT}
@@ -144,7 +144,7 @@ def test_each_row_gets_the_version_that_was_valid_at_its_time(
     for now in [(12, 10), (30, 24), (40, 45)]:
         orders, rates = world.batch(before, now)
         found = join.give(orders, rates, now)
-        late += join.run.late_rows
+        late += join.late_rows
         if now == (30, 24):
             assert join.again(orders, rates, now) == found
         given += found
@@ -179,7 +179,7 @@ def test_the_end_of_a_version_is_where_the_next_begins(spark: SparkSession, tmp_
 
     rate = {1: None, 2: 1, 3: 1, 4: None, 5: 3, 6: 4, 7: None, 8: None}
     assert found == Counter(rate.items())
-    assert join.run.late_rows == 1  # the one without a time; the tenth waits
+    assert join.late_rows == 1  # the one without a time; the tenth waits
 
 
 def test_a_version_that_ended_is_not_kept(
@@ -219,7 +219,7 @@ def test_a_table_with_an_end_is_joined_at_once(spark: SparkSession, tmp_path: Pa
     """Without watermarks all rows are there; no state is left to wait."""
     join = Join(spark, tmp_path, JOIN.format("JOIN rates", "o.ts"))
     frame = join.frame([(1, "EUR", at(5)), (2, "EUR", at(0))], [("EUR", 1, at(5), AFTER)])
-    with join.run.batch(frame, 0) as changes:
+    with join.batch(frame) as changes:
         rows = [tuple(row)[:-1] for row in changes.collect()]
     shutil.rmtree(tmp_path)
 

@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,6 @@ def ms(seconds: int) -> int:
 class Running(Batches):
     """A query over orders (id, currency, amount, ts), batch by batch."""
 
-    clock: datetime = datetime(2026, 4, 1, tzinfo=UTC)
     before: int | None = None
     last: int | None = None
 
@@ -64,7 +63,7 @@ class Running(Batches):
         """Run a batch up to a watermark, in seconds; all that it gives are inserts, in this order."""
         now = None if watermark is None else ms(watermark)
         span = Watermarks(before_ms=[self.before], now_ms=[now])
-        with self.run.batch(self.frame(orders), self.batches, span) as changes:
+        with self.batch(self.frame(orders), span) as changes:
             rows = [tuple(row) for row in changes.collect()]
         self.last, self.before, self.batches = self.before, now, self.batches + 1
         assert {row[-1] for row in rows} <= {int(RowKind.INSERT)}
@@ -138,20 +137,28 @@ DISTINCT = {
 SECONDS = "RANGE BETWEEN INTERVAL '7' SECOND PRECEDING AND CURRENT ROW"
 LAGS = {call: call for call in ("LAG(amount)", "LAG(id, 3, -1)")}
 NUMBER = {"ROW_NUMBER()": "ROW_NUMBER()"}
+KEYED = {call: sql for call, sql in AGGREGATES.items() if "DOUBLE" not in call}
+"""What keyed operators compute."""
+NULLS = {"FIRST_VALUE(amount) RESPECT NULLS": "FIRST_VALUE(amount {order})"}
+ROWS = "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"
+NIGHTLY = pytest.mark.nightly
 CASES = [
-    (SECONDS, AGGREGATES, {}),
-    ("ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", DISTINCT, LAGS),
-    pytest.param("", AGGREGATES, NUMBER, marks=pytest.mark.nightly),
-    pytest.param(SECONDS, DISTINCT, LAGS | NUMBER, marks=pytest.mark.nightly),
-    pytest.param(
-        "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", AGGREGATES, NUMBER, marks=pytest.mark.nightly
-    ),
-    pytest.param("ROWS UNBOUNDED PRECEDING", AGGREGATES, LAGS, marks=pytest.mark.nightly),
-    pytest.param("RANGE UNBOUNDED PRECEDING", DISTINCT, LAGS | NUMBER, marks=pytest.mark.nightly),
+    (SECONDS, AGGREGATES, {}, False),
+    (ROWS, DISTINCT, LAGS, False),
+    pytest.param("", AGGREGATES, NUMBER, False, marks=NIGHTLY),
+    pytest.param(SECONDS, DISTINCT, LAGS | NUMBER, False, marks=NIGHTLY),
+    pytest.param(ROWS, AGGREGATES, NUMBER, False, marks=NIGHTLY),
+    pytest.param("ROWS UNBOUNDED PRECEDING", AGGREGATES, LAGS, False, marks=NIGHTLY),
+    pytest.param("RANGE UNBOUNDED PRECEDING", DISTINCT, LAGS | NUMBER, False, marks=NIGHTLY),
+    (SECONDS, KEYED, LAGS | NUMBER, True),
+    pytest.param(ROWS, KEYED | NULLS, LAGS, True, marks=NIGHTLY),
+    pytest.param("", KEYED, NUMBER, True, marks=NIGHTLY),
+    pytest.param("ROWS UNBOUNDED PRECEDING", KEYED, LAGS, True, marks=NIGHTLY),
+    pytest.param("RANGE UNBOUNDED PRECEDING", KEYED | NULLS, LAGS | NUMBER, True, marks=NIGHTLY),
 ]
 
 
-@pytest.mark.parametrize(("frame", "framed", "numbers"), CASES)
+@pytest.mark.parametrize(("frame", "framed", "numbers", "keyed"), CASES)
 def test_each_row_comes_when_the_watermark_has_passed_it_with_what_was_before(
     spark: SparkSession,
     tmp_path: Path,
@@ -159,6 +166,7 @@ def test_each_row_comes_when_the_watermark_has_passed_it_with_what_was_before(
     frame: str,
     framed: dict[str, str],
     numbers: dict[str, str],
+    keyed: bool,
 ) -> None:
     """The same when a batch is run again, and from state that was put together; late rows are dropped and counted."""
     monkeypatch.setattr("penstock.sql.incremental.state.state_table.MOST_BATCHES", 2)
@@ -167,6 +175,7 @@ def test_each_row_comes_when_the_watermark_has_passed_it_with_what_was_before(
         spark,
         tmp_path,
         f"SELECT id, {', '.join(own)} FROM orders WINDOW w AS ({PARTITION} {frame})",
+        keyed=keyed,
     )
     by_row, draw, orders = "ROWS" in frame, random.Random(5), list[Row]()
     order = "ORDER BY ts, n"
@@ -178,7 +187,7 @@ def test_each_row_comes_when_the_watermark_has_passed_it_with_what_was_before(
     for number, now in enumerate([8, 15, 30]):
         batch = [*drawn(draw, number * 14, now + 6, bound), (-1, "EUR", 1, None)]
         found = Counter(running.give(batch, now))
-        late += running.run.late_rows
+        late += running.late_rows
         if now == 15:
             assert Counter(running.again(batch, now)) == found
         given += found
@@ -187,11 +196,12 @@ def test_each_row_comes_when_the_watermark_has_passed_it_with_what_was_before(
 
         assert given == settled(", ".join(values), orders, now)
     assert late == 3 * 15 - len(orders) > 3
-    assert len(list(tmp_path.glob("*/base=*"))) > 0
+    assert any(tmp_path.glob("manifests/*.json" if keyed else "*/base=*"))
 
 
+@pytest.mark.parametrize("keyed", [False, True])
 def test_rows_are_given_in_the_order_in_which_they_come(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, keyed: bool
 ) -> None:
     """By PROCTIME() whatever their times are: totals of all before, and the row before."""
     running = Running(
@@ -199,6 +209,7 @@ def test_rows_are_given_in_the_order_in_which_they_come(
         tmp_path,
         "SELECT id, SUM(amount) OVER w, LAST_VALUE(amount) OVER w, LAG(id, 2) OVER w FROM orders "
         "WINDOW w AS (PARTITION BY currency ORDER BY pt)",
+        keyed=keyed,
     )
     draw, orders, given = random.Random(9), list[Row](), Counter[Row]()
     for number in range(3):
@@ -209,6 +220,27 @@ def test_rows_are_given_in_the_order_in_which_they_come(
     calls = ["SUM(amount)", "LAST_VALUE(amount IGNORE NULLS)", "LAG(id, 2)"]
 
     assert given == settled(", ".join(f"{call} {order}" for call in calls), orders, 60)
+
+
+def test_a_batch_without_rows_releases_those_of_every_bucket(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Keyed operators run where rows wait, also in a new process; another batch passes no time."""
+    sql = f"SELECT id, SUM(amount) OVER ({PARTITION}), LAG(id) OVER ({PARTITION}) FROM orders"
+    running = Running(spark, tmp_path, sql, keyed=True)
+    currencies = "ABCDEFGHIJ"
+    rows = [(n, currency, n, at(5 + n % 2)) for n, currency in enumerate(currencies)]
+    waiting = running.give(rows, 1)
+    still = running.give([], 1)
+    running.restart()
+    first = running.give([], 5)
+    second = running.give([], 9)
+    late = running.give([(11, "A", 1, at(2)), (12, "A", 1, at(20))], 10)
+
+    assert [waiting, still, late] == [[], [], []]
+    assert running.late_rows == 1
+    assert sorted(first) == [(n, n, None) for n in range(0, 10, 2)]
+    assert sorted(second) == [(n, n, None) for n in range(1, 10, 2)]
 
 
 def test_rows_of_a_batch_come_at_one_processing_time(spark: SparkSession, tmp_path: Path) -> None:
@@ -308,15 +340,19 @@ def test_windows_of_its_rows_come_when_they_are_closed(
     assert len(closed) == 2
 
 
-def test_a_table_with_an_end_is_given_at_once(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_table_with_an_end_is_given_at_once(
+    spark: SparkSession, tmp_path: Path, keyed: bool
+) -> None:
     """Without watermarks all rows are there."""
-    running = Running(spark, tmp_path, f"SELECT id, SUM(amount) OVER ({PARTITION}) FROM orders")
+    sql = f"SELECT id, SUM(amount) OVER ({PARTITION}) FROM orders"
+    running = Running(spark, tmp_path, sql, keyed=keyed)
     frame = running.frame([(2, "EUR", 2, at(5)), (1, "EUR", 1, at(0)), (3, "EUR", 3, None)])
-    with running.run.batch(frame, 0) as changes:
+    with running.batch(frame) as changes:
         rows = [tuple(row)[:-1] for row in changes.collect()]
 
     assert rows == [(1, 1), (2, 3)]
-    assert running.run.late_rows == 1
+    assert running.late_rows == 1
 
 
 # --- planning of OVER aggregates over streams: what becomes a stage, what it keeps, and what ---

@@ -19,7 +19,7 @@ from pyarrow import parquet as pq
 
 from penstock.connector.spark.durable_files import replace
 from penstock.connector.storage import Folder, open_folder
-from penstock.sql.incremental.keyed.manifest import BucketId, StateFile, damaged_state
+from penstock.sql.incremental.keyed.files.manifest import BucketId, StateFile, damaged_state
 
 ROW_GROUP = 200_000
 """Rows of a row group: as many are in memory at once when a file is read."""

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from penstock.connector.spark.hadoop_files import delete, list_names, read_text, replace_text
 from penstock.connector.spark.internals import running_context
-from penstock.sql.incremental.keyed.manifest import (
+from penstock.sql.incremental.keyed.files.manifest import (
     MANIFESTS,
     StateManifest,
     batch_of_manifest,

@@ -1,0 +1,118 @@
+"""Give the stages whose rows wait for the watermark their keyed operators. No JVM; for the driver.
+
+Raises UntranslatableError, which names what Spark has to compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import pyarrow as pa
+from sqlglot import exp
+
+from penstock.sql.incremental.keyed.aggregates import sum_type
+from penstock.sql.incremental.keyed.event_time import WaitingRows
+from penstock.sql.incremental.keyed.over import NEEDED, OverFrames, OverTotals, RunningTotal
+from penstock.sql.incremental.keyed.recompute import SideQuery
+from penstock.sql.incremental.keyed.statement import (
+    TableColumns,
+    result_columns,
+    translate_over,
+    translate_query,
+)
+from penstock.sql.incremental.keyed.tables import UntranslatableError, is_nested, type_name
+from penstock.sql.incremental.stages import (
+    INGESTION_ORDER,
+    Accumulator,
+    AccumulatorFunction,
+    AccumulatorState,
+    OverAggregate,
+    RangeState,
+    RowsState,
+    UnboundedState,
+)
+
+
+def over_operator(
+    stage: OverAggregate, schemas: Mapping[str, pa.Schema], time_to_live_ms: int
+) -> OverFrames | OverTotals:
+    """Return the operator of an OVER aggregate."""
+    rows = _waiting_rows(stage, schemas[stage.rows])
+    result = schemas[stage.name]
+    match stage.frame_state:
+        case AccumulatorState(running=running):
+            totals = tuple(_running_total(one, rows) for one in running)
+            more = tuple(one.field for one in totals)
+            return OverTotals(
+                rows=rows,
+                totals=totals,
+                query=_query(stage.query, rows, more, result),
+                result=tuple(result),
+                time_to_live_ms=time_to_live_ms,
+            )
+        case RangeState() if not stage.waits_for:
+            raise UntranslatableError("an interval of rows that do not wait for a watermark")
+        case RowsState() | UnboundedState() if stage.waits_for and time_to_live_ms:
+            # it counts from the arrival of a row, and rows are kept from their release on
+            raise UntranslatableError("the state TTL of rows that wait for a watermark")
+        case RangeState() | RowsState() | UnboundedState():
+            ends = isinstance(stage.frame_state, RangeState)
+            return OverFrames(
+                rows=rows,
+                frame=stage.frame_state,
+                query=_query(stage.query, rows, (), result),
+                result=tuple(result),
+                time_to_live_ms=0 if ends else time_to_live_ms,
+            )
+        case _:
+            assert_never(stage.frame_state)
+
+
+def _waiting_rows(stage: OverAggregate, schema: pa.Schema) -> WaitingRows:
+    for of in schema:
+        type_name(of.type)
+    if stage.time is not None and not pa.types.is_timestamp(schema.field(stage.time).type):
+        raise UntranslatableError(f"the rowtime {stage.time}")
+    return WaitingRows(
+        name=stage.rows,
+        columns=tuple(schema),
+        key=stage.key,
+        time=stage.time,
+        waits_for=stage.waits_for,
+    )
+
+
+def _query(
+    query: exp.Query, rows: WaitingRows, more: tuple[pa.Field, ...], result: pa.Schema
+) -> SideQuery:
+    """Write a stage's query over NEEDED; the number of arrival is the last of its columns."""
+    table = TableColumns(sql=NEEDED, columns=(*rows.numbered, *more), arrival=rows.arrival)
+    statement = translate_query(query, {rows.name: table})
+    columns = result_columns(statement, result, {INGESTION_ORDER: pa.int64()})
+    assert columns[-1][0] == INGESTION_ORDER, "the stage's query returns it last"
+    return SideQuery(
+        sql=statement.sql,
+        names=tuple(name for name, _ in columns),
+        columns=tuple(text for _, text in columns),
+    )
+
+
+def _running_total(one: Accumulator, rows: WaitingRows) -> RunningTotal:
+    value = translate_over(one.value, TableColumns(sql="due", columns=rows.numbered))
+    if value.type is None:
+        raise UntranslatableError(f"the accumulator {one.name} of NULL")
+    kind = value.type
+    match one.total:
+        case AccumulatorFunction.SUM:
+            kind = sum_type(kind)
+        case AccumulatorFunction.MIN | AccumulatorFunction.MAX:
+            if is_nested(kind):
+                raise UntranslatableError(f"{one.total.upper()} of values of the type {kind}")
+        case AccumulatorFunction.FIRST | AccumulatorFunction.LAST:
+            pass
+        case _:
+            assert_never(one.total)
+    return RunningTotal(
+        field=pa.field(one.name, kind), total=one.total, value=value.sql, by_row=one.by_row
+    )
