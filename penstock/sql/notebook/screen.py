@@ -13,11 +13,11 @@ from typing import Any, Protocol, assert_never
 from penstock.connector.changelog import RowKind
 from penstock.sql.cli.output.text import (
     count_text,
-    duration_text,
     lag_text,
     left_out_texts,
     watermark_text,
 )
+from penstock.sql.clock import duration_text
 from penstock.sql.jobs.progress import JobProgress, JobStatus
 from penstock.sql.notebook.views import JobsView, LiveView, Note, TableView, View, cell_text
 

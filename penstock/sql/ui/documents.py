@@ -46,6 +46,7 @@ _PIPELINE = (
     _text("name", "pipeline.name and the table written, as in the checkpoint's path"),
     _text("status", "running, restarting, finished, stopped or failed"),
     _text("reason", "the last error, or what the pipeline waits for"),
+    _text("sentence", "what it does, or why nothing comes out, and what to change"),
     _text("sink", "the table written"),
     _text("runner", "where it runs: `here`, or the process that holds its lease"),
     _text("checkpoint", "the checkpoint directory"),

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.catalog.masking import without_secrets
+from penstock.sql.clock import SystemClock
 from penstock.sql.metrics.collector import PHASES
+from penstock.sql.metrics.observation import observation_of
+from penstock.sql.metrics.sentence import sentence_of
 from penstock.sql.ui.documents import Document, known, table_document, time_text
 
 if TYPE_CHECKING:
@@ -16,13 +19,14 @@ if TYPE_CHECKING:
 
 def live_summary(job: Job) -> Document:
     """Describe a pipeline in the list of all."""
-    return _summary(job.progress)
+    said = sentence_of(observation_of(job), SystemClock().now_ms())
+    return _summary(job.progress) | {"sentence": str(said)}
 
 
 def live_pipeline(job: Job) -> Document:
     """Describe a pipeline with its splits, its last batches and the state of its operators."""
     progress, batches = job.progress, job.batches
-    document = _summary(progress)
+    document = live_summary(job)
     if batches is None:
         return document
     ends_known = progress.lag_records is not None

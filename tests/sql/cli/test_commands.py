@@ -51,6 +51,7 @@ COMMANDS = (
     ("serve", "users", "add"),
     ("serve", "users", "remove"),
     ("serve", "users", "ls"),
+    ("jobs",),
     ("ui",),
     ("doctor",),
     ("prepare",),

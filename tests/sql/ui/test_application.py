@@ -83,6 +83,17 @@ def test_a_pipeline_has_its_splits_with_state_lag_and_reason(client):
     assert idle["state"] == "idle"
 
 
+def test_a_pipeline_says_in_a_sentence_what_it_waits_for(client):
+    """In JSON, in the list, and on the page."""
+    expected = "waits: 1 of 3 splits of orders are paused: customers is behind"
+    (summary,) = client.get("/api/v1/pipelines").json()
+
+    assert summary["sentence"] == expected
+    assert client.get("/api/v1/pipelines/shop/totals").json()["sentence"] == expected
+    assert expected in client.get("/").text
+    assert expected in client.get("/pipelines/shop/totals").text
+
+
 def test_the_description_is_the_file_in_docs():
     """Change docs/openapi.json with it: the text is that of `openapi_text`."""
     file = Path(__file__).parents[3] / "docs" / "openapi.json"

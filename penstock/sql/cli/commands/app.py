@@ -17,6 +17,7 @@ from penstock.sql.cli.commands import (
     doctor,
     infer,
     init,
+    jobs,
     kafka,
     peek_tail,
     plan,
@@ -85,6 +86,7 @@ app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)
 app.command("test")(test.run_tests)
 app.command("explain")(plan.explain)
+app.command("jobs")(jobs.jobs)
 app.command("ui")(ui.ui)
 app.command("render")(render.render)
 app.command("format")(render.format_files)

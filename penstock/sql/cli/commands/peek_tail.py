@@ -30,13 +30,12 @@ from penstock.sql.cli.output.report import reporting, say
 from penstock.sql.cli.output.row_text import RowFormat, RowWriter
 from penstock.sql.cli.output.text import (
     count_text,
-    duration_text,
     looked_at_lines,
     split_line,
     split_table,
 )
 from penstock.sql.cli.signals import running
-from penstock.sql.clock import SystemClock
+from penstock.sql.clock import SystemClock, duration_text
 from penstock.sql.script.project import find_project
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from penstock.sql.cli.output.report import say
 from penstock.sql.cli.output.text import (
     count_text,
-    duration_text,
     instant_text,
     lag_text,
     late_text,
@@ -24,7 +23,7 @@ from penstock.sql.cli.output.text import (
     timeless_text,
     watermark_text,
 )
-from penstock.sql.clock import Clock, SystemClock
+from penstock.sql.clock import Clock, SystemClock, duration_text
 from penstock.sql.jobs.progress import JobProgress, JobStatus
 from penstock.sql.runner.summary import SinkResult, StatementResult, StatementStatus
 

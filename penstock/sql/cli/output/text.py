@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from penstock.connector.options.watermark import IDLE_TIMEOUT as IDLE_OPTION
 from penstock.connector.source.state import MAX_WATERMARK_MS, MIN_INSTANT_MS
+from penstock.sql.clock import duration_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,25 +31,10 @@ NAMED = 3
 
 IDLE_TIMEOUT = IDLE_OPTION.key
 
-_SECOND_MS, _MINUTE_MS, _HOUR_MS, _DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
-
 
 def count_text(count: float | None) -> str:
     """1234567 as `1,234,567`; nothing known as a dash."""
     return "-" if count is None else f"{count:,.0f}"
-
-
-def duration_text(duration_ms: int) -> str:
-    """A span of time in its two largest units: `850 ms`, `12.3 s`, `4 min 5 s`, `3 h 2 min`, `12 d 4 h`."""
-    if duration_ms < _SECOND_MS:
-        return f"{max(duration_ms, 0)} ms"
-    if duration_ms < _MINUTE_MS:
-        return f"{duration_ms / _SECOND_MS:.1f}".removesuffix(".0") + " s"
-    if duration_ms < _HOUR_MS:
-        return _two_units(duration_ms, _MINUTE_MS, "min", _SECOND_MS, "s")
-    if duration_ms < _DAY_MS:
-        return _two_units(duration_ms, _HOUR_MS, "h", _MINUTE_MS, "min")
-    return _two_units(duration_ms, _DAY_MS, "d", _HOUR_MS, "h")
 
 
 def watermark_text(watermark_ms: int | None) -> str:
@@ -101,12 +87,6 @@ def lag_text(watermark_ms: int | None, now_ms: int) -> str:
     if watermark_ms is None or watermark_ms >= MAX_WATERMARK_MS:
         return "-"
     return duration_text(max(now_ms - watermark_ms, 0))
-
-
-def _two_units(duration_ms: int, large_ms: int, large: str, small_ms: int, small: str) -> str:
-    whole, rest = divmod(duration_ms, large_ms)
-    part = rest // small_ms
-    return f"{whole} {large} {part} {small}" if part else f"{whole} {large}"
 
 
 SHOWN = 20

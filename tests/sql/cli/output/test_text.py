@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.connector.source.state import MAX_WATERMARK_MS
-from penstock.sql.cli.output.text import count_text, duration_text, lag_text, watermark_text
+from penstock.sql.cli.output.text import count_text, lag_text, watermark_text
+from penstock.sql.clock import duration_text
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,254 @@
+"""The sentence of a pipeline: each rule, its bounds, and which of two comes first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, SplitState
+from penstock.sql.jobs.progress import JobStatus
+from penstock.sql.metrics.observation import PipelineObservation, observation_of
+from penstock.sql.metrics.sentence import SentenceRule, sentence_of
+from penstock.sql.plan.physical.batch_metrics import BatchMetrics, SourceMetrics
+from tests.sql.metrics.metered import NOON_MS, job, read_batch, source_of, split
+
+MINUTE_MS = 60_000
+NOW_MS = NOON_MS + MINUTE_MS
+
+
+def table(*splits: SplitState, end: int = 100, watermark_ms: int | None = NOON_MS) -> SourceMetrics:
+    """A table whose splits all end at `end`."""
+    ends = {each.split_id: end for each in splits}
+    return SourceMetrics(state=SourceState(splits=splits, watermark_ms=watermark_ms), ends=ends)
+
+
+def seen(*sources: SourceMetrics, **more: object) -> PipelineObservation:
+    """A pipeline that runs, and whose last batch gave rows."""
+    names = ("orders", "customers", "rates")
+    made = PipelineObservation(
+        status=JobStatus.RUNNING,
+        batch_id=7,
+        last_commit_ms=NOON_MS,
+        batches=(read_batch(7),),
+        sources=tuple(zip(names, sources, strict=False)),
+        ends_known=True,
+        rows_read={0: 30, 1: 30, 2: 30},
+    )
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def said(observation: PipelineObservation, now_ms: int = NOW_MS) -> tuple[SentenceRule, str]:
+    """The rule and the sentence."""
+    sentence = sentence_of(observation, now_ms)
+    return sentence.rule, str(sentence)
+
+
+def silent(*counts: tuple[int, int], dropped: int = 0) -> tuple[BatchMetrics, ...]:
+    """Batches that read rows, and gave none."""
+    return tuple(
+        read_batch(number, rows_out=0, rows_dropped=rows if dropped else 0, watermark_ms=NOON_MS)
+        for number, rows in counts
+    )
+
+
+READ = split(0, 100, NOON_MS)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"status": JobStatus.FAILED, "error": "no such topic\nmore"}, "failed: no such topic"),
+        ({"status": JobStatus.FAILED}, "failed"),
+        (
+            {"status": JobStatus.RESTARTING, "error": "gone", "restarts": 3},
+            "restarts (restart 3) after: gone",
+        ),
+        ({"status": JobStatus.STOPPED}, "stopped after batch 7 1 min ago"),
+        ({"status": JobStatus.FINISHED, "last_commit_ms": None}, "finished after batch 7"),
+        (
+            {"outage": "the brokers nowhere:1 (refused)"},
+            "waits for the brokers nowhere:1 (refused)",
+        ),
+        ({}, "caught up"),
+        ({"batches": (), "batch_id": None}, "starts: no batch is committed yet"),
+        ({"ends_known": False}, "runs: batch 7 is the last one"),
+    ],
+)
+def test_the_status_comes_first(change: dict[str, object], expected: str) -> None:
+    """Whatever else holds; a pipeline that runs and hides nothing is caught up."""
+    assert said(seen(table(READ), **change))[1] == expected
+
+
+def test_a_failure_goes_before_what_the_splits_say() -> None:
+    """A pipeline that failed does not wait for a split."""
+    far = table(split(0, 100, NOON_MS - 86_400_000), READ)
+
+    assert said(seen(far, status=JobStatus.FAILED))[0] is SentenceRule.FAILED
+
+
+@pytest.mark.parametrize(("runs_ms", "is_long"), [(10_000, False), (10_001, True)])
+def test_a_batch_is_long_by_the_ones_before(runs_ms: int, is_long: bool) -> None:
+    """Ten times their median of half a second is no long time yet: ten seconds are."""
+    rule, text = said(seen(table(READ), running_since_ms=NOW_MS - runs_ms))
+
+    assert (rule is SentenceRule.LONG_BATCH) is is_long
+    assert (text == "batch 8 runs for 10 s (median 500 ms)") is is_long
+
+
+def test_a_batch_of_slow_ones_is_not_long() -> None:
+    """A minute is nothing where they all take half of one."""
+    slow = (read_batch(7, duration_ms=30_000),)
+
+    rule, _ = said(seen(table(READ), batches=slow, running_since_ms=NOW_MS - MINUTE_MS))
+    assert rule is SentenceRule.READING
+
+
+@pytest.mark.parametrize(("behind_ms", "holds"), [(600_000, False), (600_001, True)])
+def test_a_split_that_is_far_behind_holds_the_watermark(behind_ms: int, holds: bool) -> None:
+    """By more than ten minutes behind the next one."""
+    late = split(1, 100, NOON_MS - behind_ms)
+
+    assert (said(seen(table(READ, late)))[0] is SentenceRule.SPLIT_BEHIND) is holds
+
+
+def test_a_silent_split_is_named_with_the_option_that_lets_others_go_on() -> None:
+    """Caught up, and since when: an idle-timeout would help."""
+    late = split(1, 100, NOON_MS - 4 * 3_600_000, quiet_since_ms=NOW_MS - 20 * MINUTE_MS - 30_000)
+
+    assert said(seen(table(READ, late)))[1] == (
+        "waits: split orders-1 holds the watermark at 2026-01-01T08:00:00Z, 4 h behind the next; "
+        "caught up, silent for 20 min; set scan.watermark.idle-timeout"
+    ).replace("2026-01-01T08:00:00Z", instant(NOON_MS - 4 * 3_600_000))
+
+
+def instant(at_ms: int) -> str:
+    """A time as sentences write it."""
+    from penstock.connector.source.state import instant_text
+
+    return instant_text(at_ms)
+
+
+def test_a_split_with_records_left_is_only_slow() -> None:
+    """No option helps: they have to be read."""
+    late = split(1, 40, NOON_MS - 86_400_000)
+
+    text = said(seen(table(READ, late)))[1]
+    assert text.endswith("1 d behind the next; 60 of its records are not read yet")
+
+
+@pytest.mark.parametrize(
+    "other", [{"idle": True}, {"stop": 100}, {"watermark_ms": MAX_WATERMARK_MS}]
+)
+def test_splits_that_hold_nothing_do_not_count(other: dict[str, object]) -> None:
+    """Idle ones, and those that are read to their end."""
+    late = split(1, 100, NOON_MS - 86_400_000)
+
+    assert said(seen(table(READ, replace(late, **other))))[0] is SentenceRule.READING  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_tells_who_holds_the_watermark() -> None:
+    """Without the ends: whether the split is silent, and nothing of records."""
+    late = split(1, 40, NOON_MS - 86_400_000)
+    stored = seen(table(READ, late), ends_known=False)
+
+    assert said(stored)[1].endswith("1 d behind the next")
+
+
+def test_a_split_without_a_record_is_waited_for() -> None:
+    """Its watermark is none, and so is that of the table."""
+    timeless = split(1, 0, None)
+    rule, text = said(seen(table(READ, timeless, end=0, watermark_ms=None)))
+
+    assert rule is SentenceRule.NO_WATERMARK
+    assert "split orders-1 had no record with a time" in text
+    assert text.endswith("set scan.watermark.idle-timeout")
+
+
+def test_paused_splits_are_counted_with_the_reason() -> None:
+    """The alignment group's, as the split says it."""
+    paused = split(1, 90, NOON_MS + 1, paused="customers is behind")
+
+    assert said(seen(table(READ, paused))) == (
+        SentenceRule.PAUSED,
+        "waits: 1 of 2 splits of orders are paused: customers is behind",
+    )
+
+
+def test_rows_wait_for_the_watermark_where_all_is_read() -> None:
+    """With the split on which the next record must come; not where records are left, or rows came out."""
+    waiting = seen(table(READ), batches=silent((7, 30)), state_rows=12)
+    rule, text = said(waiting)
+
+    assert rule is SentenceRule.WAITING_ROWS
+    assert text.startswith("caught up: 12 rows of its state wait for the watermark, which is at")
+    assert text.endswith("must come on split orders-0")
+    assert said(replace(waiting, batches=(read_batch(7),)))[0] is SentenceRule.READING
+    assert said(seen(table(READ, end=200), batches=silent((7, 30)), state_rows=12)) == (
+        SentenceRule.NO_OUTPUT,
+        "30 rows of the last batch are read, and the query let none through; 12 rows are in its state",
+    )
+
+
+def test_a_table_that_had_no_record_is_named() -> None:
+    """Where there is another one, with which it may be joined."""
+    empty = table(split(0, 0, None), end=0, watermark_ms=None)
+
+    rule, text = said(seen(table(READ), empty, rows_read={0: 30}))
+    assert rule is SentenceRule.NEVER_READ
+    assert text == "table customers had no record since the start: a join with it gives nothing"
+    assert said(seen(table(READ), empty))[0] is SentenceRule.READING
+    assert said(seen(empty, rows_read={}))[0] is SentenceRule.READING
+
+
+def test_late_rows_are_the_reason_where_all_are() -> None:
+    """One that is not late is let through, or is not."""
+    rule, text = said(seen(table(READ), batches=silent((6, 30), (7, 30), dropped=1)))
+
+    assert rule is SentenceRule.ALL_LATE
+    assert text.startswith("all 60 rows of the last 2 batches were late: the watermark")
+    assert "scan.watermark.max-future" in text
+    assert said(seen(table(READ), batches=silent((7, 30))))[0] is SentenceRule.NO_OUTPUT
+
+
+def lagging(*lags: int, every_ms: int = 60_000) -> tuple[BatchMetrics, ...]:
+    """Batches with these lags."""
+    return tuple(
+        replace(read_batch(n), lag_records=lag, committed_at_ms=NOON_MS + n * every_ms)
+        for n, lag in enumerate(lags)
+    )
+
+
+@pytest.mark.parametrize(
+    ("batches", "falls"),
+    [
+        (lagging(10, 20, 30), True),
+        (lagging(10, 20, 20), False),
+        (lagging(10, 40, 30), False),
+        (lagging(10, 20, 30, every_ms=29_000), False),
+        # before the last quarter of an hour
+        (lagging(1, *range(50, 66), 50), False),
+    ],
+)
+def test_a_lag_that_grows_is_told_with_the_slowest_phase(
+    batches: tuple[BatchMetrics, ...], falls: bool
+) -> None:
+    """Over a minute at least."""
+    rule, text = said(seen(table(READ, end=200), batches=batches))
+
+    assert (rule is SentenceRule.FALLS_BEHIND) is falls
+    if falls:
+        assert "from 10 to 30 records in 2 min" in text
+        assert text.endswith("addBatch takes 60 % of a batch")
+    else:
+        assert text == "reads: 100 records behind"
+
+
+def test_a_job_of_this_process_is_observed() -> None:
+    """Its splits by table, and its messages without secrets."""
+    paused = split(0, 90, NOON_MS, paused="customers is behind")
+    observed = observation_of(job(read_batch(7, source_of(paused))))
+
+    assert said(observed)[0] is SentenceRule.PAUSED
+    assert observed.sources[0][0] == "orders"
+    assert observed.state_rows == 12
