@@ -141,20 +141,23 @@ KEYED = {call: sql for call, sql in AGGREGATES.items() if "DOUBLE" not in call}
 """What keyed operators compute."""
 NULLS = {"FIRST_VALUE(amount) RESPECT NULLS": "FIRST_VALUE(amount {order})"}
 ROWS = "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"
-NIGHTLY = pytest.mark.nightly
 CASES = [
     (SECONDS, AGGREGATES, {}, False),
     (ROWS, DISTINCT, LAGS, False),
-    pytest.param("", AGGREGATES, NUMBER, False, marks=NIGHTLY),
-    pytest.param(SECONDS, DISTINCT, LAGS | NUMBER, False, marks=NIGHTLY),
-    pytest.param(ROWS, AGGREGATES, NUMBER, False, marks=NIGHTLY),
-    pytest.param("ROWS UNBOUNDED PRECEDING", AGGREGATES, LAGS, False, marks=NIGHTLY),
-    pytest.param("RANGE UNBOUNDED PRECEDING", DISTINCT, LAGS | NUMBER, False, marks=NIGHTLY),
+    pytest.param("", AGGREGATES, NUMBER, False, marks=pytest.mark.nightly),
+    pytest.param(SECONDS, DISTINCT, LAGS | NUMBER, False, marks=pytest.mark.nightly),
+    pytest.param(ROWS, AGGREGATES, NUMBER, False, marks=pytest.mark.nightly),
+    pytest.param("ROWS UNBOUNDED PRECEDING", AGGREGATES, LAGS, False, marks=pytest.mark.nightly),
+    pytest.param(
+        "RANGE UNBOUNDED PRECEDING", DISTINCT, LAGS | NUMBER, False, marks=pytest.mark.nightly
+    ),
     (SECONDS, KEYED, LAGS | NUMBER, True),
-    pytest.param(ROWS, KEYED | NULLS, LAGS, True, marks=NIGHTLY),
-    pytest.param("", KEYED, NUMBER, True, marks=NIGHTLY),
-    pytest.param("ROWS UNBOUNDED PRECEDING", KEYED, LAGS, True, marks=NIGHTLY),
-    pytest.param("RANGE UNBOUNDED PRECEDING", KEYED | NULLS, LAGS | NUMBER, True, marks=NIGHTLY),
+    pytest.param(ROWS, KEYED | NULLS, LAGS, True, marks=pytest.mark.nightly),
+    pytest.param("", KEYED, NUMBER, True, marks=pytest.mark.nightly),
+    pytest.param("ROWS UNBOUNDED PRECEDING", KEYED, LAGS, True, marks=pytest.mark.nightly),
+    pytest.param(
+        "RANGE UNBOUNDED PRECEDING", KEYED | NULLS, LAGS | NUMBER, True, marks=pytest.mark.nightly
+    ),
 ]
 
 
