@@ -135,9 +135,7 @@ def _split_behind(seen: PipelineObservation, now_ms: int) -> _Said:
             continue
         at_ms, split = timed[0]
         behind = f"{_whole(timed[1][0] - at_ms)} behind the next"
-        holds = (
-            f"waits: split {split.split_id} holds the watermark at {instant_text(at_ms)}, {behind}"
-        )
+        holds = f"waits: split {split.split_id} holds the watermark at {_instant(at_ms)}, {behind}"
         return _with_lag(holds, split, source, seen, now_ms)
     return None
 
@@ -195,7 +193,7 @@ def _waiting_rows(seen: PipelineObservation, _: int) -> _Said:
     held = sorted({name for _, state in _states(seen) for name in holders(state)})
     moves = f"; the next record that moves it must come on {_names(held)}" if held else ""
     rows = f"{seen.state_rows:,} rows of its state wait for the watermark"
-    return f"caught up: {rows}, which is at {instant_text(min(known))}{moves}", ""
+    return f"caught up: {rows}, which is at {_instant(min(known))}{moves}", ""
 
 
 # --- the rows ---
@@ -221,7 +219,7 @@ def _all_late(seen: PipelineObservation, _: int) -> _Said:
     if any(batch.rows_out for batch in recent):
         return None
     at_ms = recent[-1].watermark_ms
-    ahead = "" if at_ms is None else f": the watermark, {instant_text(at_ms)}, is ahead of them"
+    ahead = "" if at_ms is None else f": the watermark, {_instant(at_ms)}, is ahead of them"
     advice = f"a record of the future moves it so far, which {MAX_FUTURE.key} prevents"
     return f"all {late:,} rows of the last {_batches(recent)} were late{ahead}", advice
 
@@ -322,6 +320,12 @@ def _whole(span_ms: int) -> str:
     """Write a span of time to the second, and of minutes to the minute: a page that shows it changes so often."""
     unit_ms = 1_000 if span_ms < 60_000 else 60_000
     return duration_text(max(span_ms, 0) // unit_ms * unit_ms).replace("0 ms", "0 s")
+
+
+def _instant(at_ms: int) -> str:
+    """Write a time to the second."""
+    text = instant_text(at_ms).removesuffix("Z").partition(".")[0]
+    return f"{text.replace('T', ' ')}Z"
 
 
 def _first_line(error: str) -> str:
