@@ -29,7 +29,7 @@ from penstock.sql.checkpoint.directory import batch_time_ms
 from penstock.sql.dialect.flink.dialect import Flink
 from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
 from penstock.sql.incremental.keyed.operator import RunBySpark
-from penstock.sql.incremental.keyed.run import KeyedRun, keyed_plan
+from penstock.sql.incremental.keyed.runtime.run import KeyedRun, keyed_plan
 from penstock.sql.incremental.operators.query import FOLDER, IncrementalRun
 from penstock.sql.incremental.stages import (
     INPUT_INDEX,

@@ -26,7 +26,7 @@ METADATA, OFFSETS, COMMITS, STATE = "metadata", "offsets", "commits", "state"
 
 _SINK_FOLDERS = ("kafka-sinks", "maintained", "keyed")
 """The folders in which Kafka sinks (`sink_state.py`) and incremental queries keep state: `operators/query.py`, and
-`keyed/run.py` for keyed operators.
+`keyed/runtime/run.py` for keyed operators.
 """
 
 LOG_VERSION = "v1"

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.sql.checkpoint.watermarks import Watermarks
-from penstock.sql.incremental.keyed.run import KeyedRun
+from penstock.sql.incremental.keyed.runtime.run import KeyedRun
 from penstock.sql.incremental.operators.query import IncrementalRun
 from penstock.sql.incremental.stages import IncrementalQuery
 from tests.sql.maintain.maintaining import open_run

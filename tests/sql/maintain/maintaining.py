@@ -28,7 +28,7 @@ from penstock.sql.plan.rules.flow import OperatorKind, UpdatingOperator
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.sql.incremental.keyed.run import KeyedRun
+    from penstock.sql.incremental.keyed.runtime.run import KeyedRun
     from penstock.sql.incremental.operators.query import IncrementalRun
 
 Row = tuple[Any, ...]
@@ -103,7 +103,7 @@ def open_run(
 ) -> IncrementalRun | KeyedRun:
     """A run of `query` over frames as `frame`, its state in `folder`: by keyed operators, or computing keys anew."""
     from penstock.sql.incremental.keyed.operator import RunBySpark
-    from penstock.sql.incremental.keyed.run import KeyedRun, keyed_plan
+    from penstock.sql.incremental.keyed.runtime.run import KeyedRun, keyed_plan
     from penstock.sql.incremental.operators.query import IncrementalRun
 
     if not keyed:
@@ -144,7 +144,7 @@ def batch_of(
     run: IncrementalRun | KeyedRun, frame: DataFrame, batch_id: int, now_s: int = 0
 ) -> AbstractContextManager[DataFrame]:
     """A batch of a run at a time in seconds."""
-    from penstock.sql.incremental.keyed.run import KeyedRun
+    from penstock.sql.incremental.keyed.runtime.run import KeyedRun
 
     if isinstance(run, KeyedRun):
         return run.batch(frame, batch_id, now_s * 1000)

@@ -29,7 +29,7 @@ from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
 from penstock.sql.incremental.keyed.operator import RunBySpark
-from penstock.sql.incremental.keyed.run import KeyedRun, keyed_plan
+from penstock.sql.incremental.keyed.runtime.run import KeyedRun, keyed_plan
 from penstock.sql.incremental.operators.query import FOLDER, IncrementalRun
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
 from penstock.sql.incremental.state.schemas import empty_changes

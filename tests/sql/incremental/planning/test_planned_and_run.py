@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.dialect import to_spark_query
-from penstock.sql.incremental.keyed.run import KeyedRun
+from penstock.sql.incremental.keyed.runtime.run import KeyedRun
 from penstock.sql.incremental.operators.query import IncrementalRun
 from penstock.sql.plan.placement.blocks import IncrementalPlan
 from penstock.sql.syntax.nodes import ScanTable

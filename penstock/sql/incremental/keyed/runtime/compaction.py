@@ -23,7 +23,6 @@ import duckdb
 import pyarrow as pa
 
 from penstock.connector.failpoints import reach
-from penstock.sql.incremental.keyed.bucket_state import folded_rows
 from penstock.sql.incremental.keyed.files.manifest import (
     RETAINED,
     BucketFiles,
@@ -34,6 +33,7 @@ from penstock.sql.incremental.keyed.files.manifest import (
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import ROW_GROUP, StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
+from penstock.sql.incremental.keyed.runtime.bucket_state import folded_rows
 from penstock.sql.incremental.keyed.tables import positional
 
 log = logging.getLogger(__name__)

@@ -37,7 +37,6 @@ from penstock.sql.incremental.keyed.choose import (
     task_steps,
     with_computed,
 )
-from penstock.sql.incremental.keyed.compaction import StateCompaction
 from penstock.sql.incremental.keyed.files.manifest import (
     BucketId,
     StateFile,
@@ -55,7 +54,8 @@ from penstock.sql.incremental.keyed.operator import (
 )
 from penstock.sql.incremental.keyed.over import OverFrames, OverTotals
 from penstock.sql.incremental.keyed.recompute import AppendJoin
-from penstock.sql.incremental.keyed.task import (
+from penstock.sql.incremental.keyed.runtime.compaction import StateCompaction
+from penstock.sql.incremental.keyed.runtime.task import (
     BUCKET,
     ORDER,
     Reports,

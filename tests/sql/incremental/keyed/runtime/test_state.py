@@ -19,13 +19,6 @@ import pyarrow as pa
 import pytest
 
 from penstock.catalog.errors import StateMismatchError
-from penstock.sql.incremental.keyed.bucket_state import BucketLocation, BucketState
-from penstock.sql.incremental.keyed.compaction import (
-    MOST_FILES,
-    OVERDUE_FILES,
-    StateCompaction,
-    files_to_merge,
-)
 from penstock.sql.incremental.keyed.files.manifest import (
     RETAINED,
     BucketFiles,
@@ -36,6 +29,13 @@ from penstock.sql.incremental.keyed.files.manifest import (
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
+from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
+from penstock.sql.incremental.keyed.runtime.compaction import (
+    MOST_FILES,
+    OVERDUE_FILES,
+    StateCompaction,
+    files_to_merge,
+)
 from penstock.sql.incremental.stages import COUNT
 
 BUCKET = BucketId(stage="s", input="a", bucket=0)

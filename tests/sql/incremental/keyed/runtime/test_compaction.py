@@ -12,12 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.sql.incremental.keyed import compaction as module
-from penstock.sql.incremental.keyed.compaction import (
-    MOST_FILES,
-    files_to_merge,
-    merges_of,
-)
 from penstock.sql.incremental.keyed.files.manifest import (
     RETAINED,
     BucketFiles,
@@ -26,7 +20,13 @@ from penstock.sql.incremental.keyed.files.manifest import (
     StateManifest,
 )
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
-from tests.sql.incremental.keyed.test_state import BUCKET, MemoryManifests, Store
+from penstock.sql.incremental.keyed.runtime import compaction as module
+from penstock.sql.incremental.keyed.runtime.compaction import (
+    MOST_FILES,
+    files_to_merge,
+    merges_of,
+)
+from tests.sql.incremental.keyed.runtime.test_state import BUCKET, MemoryManifests, Store
 
 OTHER = BucketId(stage="s", input="a", bucket=1)
 

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.failpoints import reach
-from penstock.sql.incremental.keyed.bucket_state import BucketLocation, BucketState
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import (
@@ -26,6 +25,7 @@ from penstock.sql.incremental.keyed.operator import (
     KeyedOperator,
     WatermarkOperator,
 )
+from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
 from penstock.sql.incremental.keyed.tables import local_folder
 
 BUCKET, ORDER = "__bucket", "__order"

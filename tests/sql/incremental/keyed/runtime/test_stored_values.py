@@ -14,14 +14,14 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from penstock.sql.incremental.keyed.bucket_state import BucketLocation, BucketState
-from penstock.sql.incremental.keyed.compaction import MOST_FILES, StateCompaction
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, StateManifest
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
+from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
+from penstock.sql.incremental.keyed.runtime.compaction import MOST_FILES, StateCompaction
 from penstock.sql.incremental.stages import COUNT
-from tests.sql.incremental.keyed.test_state import BUCKET, MemoryManifests
+from tests.sql.incremental.keyed.runtime.test_state import BUCKET, MemoryManifests
 
 VALUES: dict[pa.DataType, Sequence[Any]] = {
     pa.bool_(): (True, False),
