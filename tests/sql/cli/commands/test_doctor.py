@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.connector import registry
 from penstock.connector.jvm import class_data, jars
 from penstock.connector.jvm.java import find_java
 from penstock.connector.kafka.client import native
@@ -103,6 +104,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = class_data.Archive(file=file, java=find_java(), class_path=())
     monkeypatch.delenv(class_data.SWITCH, raising=False)
     monkeypatch.setattr(jars, "is_complete", lambda *_: True)
+    monkeypatch.setattr(registry, "engine_jars", list)
     monkeypatch.setattr(class_path, "archive_for", lambda _: made)
     file.parent.mkdir(mode=0o700)
     return file
