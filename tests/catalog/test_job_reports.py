@@ -8,7 +8,7 @@ from penstock.catalog.definitions.leases import JobReport, this_process
 from penstock.catalog.migrations import HEAD
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.catalog.conftest import Store
-from tests.catalog.test_migrations import make_fifth, make_fourth
+from tests.catalog.test_migrations import make_fifth, make_fourth, make_sixth
 
 BROKEN = JobReport(
     status="restarting",
@@ -18,6 +18,7 @@ BROKEN = JobReport(
     waiting_since_ms=1_700_000_000_000,
     late_rows=12,
     bad_records=3,
+    sentence="waits for Kafka at b:9092",
 )
 
 
@@ -30,6 +31,7 @@ def test_the_last_report_of_a_runner_is_kept(catalog: SqlCatalog) -> None:
     (found,) = catalog.leases.job_reports().items()
 
     assert found == ("job/t", BROKEN)
+    assert found[1].sentence == BROKEN.sentence
     assert found[1].since_ms == lease.since_ms
     assert 0 <= found[1].age_ms < 600_000
 
@@ -40,7 +42,7 @@ def test_rows_left_out_are_not_known_of_a_runner_of_the_version_before(catalog: 
     catalog.leases.report_job(lease, JobReport(status="running"))
     (found,) = catalog.leases.job_reports().values()
 
-    assert (found.late_rows, found.bad_records) == (None, None)
+    assert (found.late_rows, found.bad_records, found.sentence) == (None, None, None)
 
 
 def test_a_store_of_the_version_before_keeps_reports_without_rows_left_out(store: Store) -> None:
@@ -58,6 +60,24 @@ def test_a_store_of_the_version_before_keeps_reports_without_rows_left_out(store
     if store.is_server:
         assert before == (5, replace(BROKEN, late_rows=None, bad_records=None))
     assert after == (HEAD, BROKEN)
+
+
+def test_a_store_of_the_version_before_keeps_reports_without_a_sentence(store: Store) -> None:
+    """All else of them is kept."""
+    make_sixth(store)
+    catalog = store.open()
+    lease = catalog.leases.acquire("job/t", this_process())
+    catalog.leases.report_job(lease, BROKEN)
+    before = catalog.leases.job_reports()["job/t"]
+    catalog.upgrade()
+    catalog.leases.report_job(lease, BROKEN)
+    after = catalog.leases.job_reports()["job/t"]
+    catalog.close()
+
+    assert before == BROKEN
+    if store.is_server:
+        assert before.sentence is None
+    assert after.sentence == BROKEN.sentence
 
 
 def test_a_report_is_of_one_grant(catalog: SqlCatalog) -> None:

@@ -66,9 +66,16 @@ def make_fourth(store: Store) -> None:
 def make_fifth(store: Store) -> None:
     """Make a store as the last Penstock left it whose job reports had no rows that were left out."""
     store.open().create(table())
-    for column in ("late_rows", "bad_records"):
+    for column in ("late_rows", "bad_records", "sentence"):
         store.execute(f"ALTER TABLE penstock_job_states DROP COLUMN {column}")
     store.execute("UPDATE penstock_alembic_step SET version_num = '0005'")
+
+
+def make_sixth(store: Store) -> None:
+    """Make a store as the last Penstock left it whose job reports had no sentence."""
+    store.open().create(table())
+    store.execute("ALTER TABLE penstock_job_states DROP COLUMN sentence")
+    store.execute("UPDATE penstock_alembic_step SET version_num = '0006'")
 
 
 def check_contents(catalog: SqlCatalog, version: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.catalog.errors import ConfigError, UnsupportedError
 from penstock.sql.jobs.job import Job
-from penstock.sql.jobs.progress import JobStatus
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.session.session import Session, connect
 
 if TYPE_CHECKING:

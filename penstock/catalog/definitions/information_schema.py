@@ -124,6 +124,7 @@ _TABLES: dict[str, tuple[str, _Columns]] = {
             ("waiting_since", _TIME, "since when it does not"),
             ("late_rows", t.BigIntType(), "rows dropped as late since then; NULL if not known"),
             ("bad_records", t.BigIntType(), "bad records left out since then; NULL if not known"),
+            ("sentence", _TEXT, "what it does, or why nothing comes out, and what to change"),
         ),
     ),
     "checkpoints": (

@@ -30,6 +30,9 @@ What is left of LEASE_TIMEOUT_MS is for the end of what it writes.
 RENEWAL_TIMEOUT_S = 6
 """How long a database may take to answer a renewal: a second one has to fit into HOLDER_TIMEOUT_MS."""
 
+SENTENCE_MS = 30_000
+"""How old the sentence in a job's report may be, where nothing else of the report has changed."""
+
 ASIDE_TIMEOUT_S = 3
 """Bound of the requests between two renewals: reads of stop requests, writes of reports."""
 
@@ -195,8 +198,9 @@ class JobReport:
 
     `waiting_for` names what does not answer and why, since `waiting_since_ms` by the runner's clock, epoch ms.
     `late_rows` and `bad_records` were left out since the job started, None where its runner, or the store, does not
-    count them. `since_ms` is when the lease was granted and `age_ms` how long ago this was said, both by the database's
-    clock and no part of the value.
+    count them. No part of the value are `sentence`, what the job does, or why nothing comes out of it, since it has
+    counts; `since_ms`, when the lease was granted; and `age_ms`, how long ago this was said, both by the database's
+    clock.
     """
 
     status: str
@@ -206,5 +210,6 @@ class JobReport:
     waiting_since_ms: int | None = None
     late_rows: int | None = None
     bad_records: int | None = None
+    sentence: str | None = field(default=None, compare=False)
     since_ms: int = field(default=0, compare=False)
     age_ms: int = field(default=0, compare=False)

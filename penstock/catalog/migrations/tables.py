@@ -29,7 +29,7 @@ from penstock.catalog.errors import CatalogError
 
 METADATA = MetaData()
 
-HEAD = 6
+HEAD = 7
 """The version of a store that is up to date: the number of the last file in `versions/`."""
 MIN_READER = 4
 """The oldest Penstock, by its HEAD, that may use a store that is up to date.
@@ -55,6 +55,8 @@ JOB_STATES_SINCE = 5
 """The first version of a store with job reports."""
 LEFT_OUT_SINCE = 6
 """The first version of a store whose job reports have the rows that were left out."""
+SENTENCE_SINCE = 7
+"""The first version of a store whose job reports have a sentence."""
 
 STEP = Table(
     "penstock_alembic_step",
@@ -190,6 +192,8 @@ JOB_STATES = Table(
     # null: of a runner that does not count them
     Column("late_rows", BigInteger, nullable=True),
     Column("bad_records", BigInteger, nullable=True),
+    # null: of a runner that does not say it
+    Column("sentence", Text, nullable=True),
 )
 SECRETS = Table(
     "penstock_secrets",

@@ -18,6 +18,9 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^`.\s]+)")
 
 
+_DEFAULT = "default_catalog.default_database."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Identifier:
     """A full name; compared exactly, as Flink's names are case-sensitive."""
@@ -32,6 +35,11 @@ class Identifier:
 
     def __str__(self) -> str:
         return ".".join(quote(part) for part in (self.catalog, self.database, self.name))
+
+
+def short_name(identifier: Identifier | str) -> str:
+    """Write a full name without the default catalog and database."""
+    return str(identifier).removeprefix(_DEFAULT)
 
 
 def quote(name: str) -> str:

@@ -29,6 +29,7 @@ from penstock.catalog.migrations import (
     LEASES,
     LEASES_SINCE,
     LEFT_OUT_SINCE,
+    SENTENCE_SINCE,
     STOP_REQUESTS,
     STOP_REQUESTS_SINCE,
 )
@@ -203,27 +204,31 @@ def _report_job(connection: Connection, lease: Lease, report: JobReport) -> None
             waiting_for=report.waiting_for,
             waiting_since_ms=report.waiting_since_ms,
             changed_ms=now_ms(connection),
-            **{name: getattr(report, name) for name in _left_out(connection)},
+            **{name: getattr(report, name) for name in _added(connection)},
         )
     )
 
 
-_LEFT_OUT = (JOB_STATES.c.late_rows.name, JOB_STATES.c.bad_records.name)
+_ADDED = {
+    JOB_STATES.c.late_rows.name: LEFT_OUT_SINCE,
+    JOB_STATES.c.bad_records.name: LEFT_OUT_SINCE,
+    JOB_STATES.c.sentence.name: SENTENCE_SINCE,
+}
+"""Columns of job reports that older stores lack, with the version of a store that has them."""
 
 
-def _left_out(connection: Connection) -> tuple[str, ...]:
-    """Return the columns of rows that were left out, which stores before LEFT_OUT_SINCE lack."""
-    return _LEFT_OUT if stored_version(connection) >= LEFT_OUT_SINCE else ()
+def _added(connection: Connection) -> tuple[str, ...]:
+    """Return those of the added columns that this store has."""
+    there = stored_version(connection)
+    return tuple(name for name, since in _ADDED.items() if there >= since)
 
 
 def _job_reports(connection: Connection) -> dict[str, JobReport]:
     """Return the last job report of each pipeline, by pipeline."""
     now = now_ms(connection)
     same = (LEASES.c.pipeline == JOB_STATES.c.pipeline) & (LEASES.c.fence == JOB_STATES.c.fence)
-    left_out = _left_out(connection)
-    read = [
-        column for column in JOB_STATES.c if column.name in left_out or column.name not in _LEFT_OUT
-    ]
+    added = _added(connection)
+    read = [column for column in JOB_STATES.c if column.name in added or column.name not in _ADDED]
     rows = connection.execute(select(*read, LEASES.c.since_ms).join(LEASES, same))
     return {
         row.pipeline: JobReport(
@@ -234,7 +239,7 @@ def _job_reports(connection: Connection) -> dict[str, JobReport]:
             waiting_since_ms=row.waiting_since_ms,
             since_ms=row.since_ms,
             age_ms=now - row.changed_ms,
-            **{name: getattr(row, name) for name in left_out},
+            **{name: getattr(row, name) for name in added},
         )
         for row in rows
     }

@@ -20,6 +20,7 @@ from penstock.catalog.errors import (
     QueryFailedError,
     UnknownObjectError,
 )
+from penstock.catalog.model.identifier import short_name
 from penstock.catalog.model.table import Table
 from penstock.connector.capabilities import TableAccess
 from penstock.connector.checks import check_source
@@ -27,7 +28,6 @@ from penstock.connector.contract import ReadRequest, SourceKind
 from penstock.connector.registry import connector_of
 from penstock.connector.urls import is_remote, split_url
 from penstock.sql.check.script_check import CheckedScript
-from penstock.sql.jobs.progress import short_name
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.statements.statement import CreateTable, Select

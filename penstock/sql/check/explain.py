@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, assert_never
 
+from penstock.catalog.model.identifier import short_name
 from penstock.connector.contract import Guarantee
 from penstock.sql.ddl.apply_ddl import apply_ddl
 from penstock.sql.incremental.describe import is_bounded
@@ -17,7 +18,6 @@ from penstock.sql.incremental.stages import (
     RecomputeOperator,
     Stage,
 )
-from penstock.sql.jobs.progress import short_name
 from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery
 from penstock.sql.plan.analysis import analyse
 from penstock.sql.plan.analyzer import analyse_unbounded

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.catalog.definitions.encryption import encrypt_references
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.identifier import parse_identifier
+from penstock.catalog.model.identifier import parse_identifier, short_name
 from penstock.catalog.model.table import Table
 from penstock.connector.arrow import arrow_schema, python_values, query
 from penstock.connector.capabilities import ScanModes
@@ -21,7 +21,6 @@ from penstock.connector.scan import Rowtime
 from penstock.sql.cli.options import ScanStart
 from penstock.sql.expressions.expression import to_duckdb
 from penstock.sql.expressions.rowtime import inline_computed, rowtime_of
-from penstock.sql.jobs.progress import short_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

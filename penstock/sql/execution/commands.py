@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from penstock.catalog.definitions.leases import FAILED, HEARTBEAT_MS, JobReport
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import UnknownObjectError, did_you_mean
+from penstock.sql.clock import SystemClock
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.ddl import Listing, define
 from penstock.sql.execution.dml import Change, check_change, run_change
 from penstock.sql.jobs.job import report_of
-from penstock.sql.jobs.progress import JobStatus
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.statements.definitions import (
     AlterFunction,
     CallProcedure,
@@ -43,6 +44,7 @@ TITLES = (
     "waiting for",
     "late rows",
     "bad records",
+    "sentence",
 )
 
 FAILED_MS = 86_400_000
@@ -137,7 +139,7 @@ def _job_row(job: Job) -> _Row:
         status,
         start,
         "this session",
-        *_state(report_of(progress)),
+        *_state(report_of(progress, job.batches, SystemClock().now_ms())),
     )
 
 
@@ -148,7 +150,7 @@ def _state(report: JobReport) -> _Row:
     left_out = (
         None if rows is None else str(rows) for rows in (report.late_rows, report.bad_records)
     )
-    return (str(report.restarts), report.last_error, waiting, *left_out)
+    return (str(report.restarts), report.last_error, waiting, *left_out, report.sentence)
 
 
 def _time(epoch_ms: int) -> str:

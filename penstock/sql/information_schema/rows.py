@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.catalog.definitions.contract import kind_of
-from penstock.catalog.definitions.leases import FAILED, JobReport
+from penstock.catalog.definitions.leases import JobReport
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
 from penstock.catalog.model.identifier import Identifier
@@ -30,9 +30,9 @@ from penstock.catalog.model.table import (
 from penstock.catalog.options.redaction import redact
 from penstock.connector.arrow import arrow_schema
 from penstock.sql.binding.binder import columns_of_object
-from penstock.sql.checkpoint.identity import old_folder_name
 from penstock.sql.dialect.flink.trees import to_text
 from penstock.sql.information_schema.checkpoints import CheckpointFolder, checkpoint_folders
+from penstock.sql.information_schema.pipelines import stored_pipelines
 
 log = logging.getLogger(__name__)
 
@@ -227,53 +227,19 @@ def _functions(scope: _Scope) -> Iterator[Row]:
 # --- pipelines ---
 
 
-def pipeline_rows(namespace: Namespace, project: Path) -> Iterator[Row]:
-    """Return the rows of `pipelines` as Python values: those that run, and checkpoints here."""
-    yield from _pipelines(_Scope(namespace=namespace, project=project))
-
-
 def _pipelines(scope: _Scope) -> Iterator[Row]:
-    leases = scope.namespace.catalog.leases
-    folders = {(each.pipeline, each.sink): each for each in checkpoint_folders(scope.project)}
-    reports = leases.job_reports()
-    for claim in leases.claims():
-        name = claim.lease.pipeline
-        pipeline, sink = _names(name)
-        folder = _folder_of(pipeline, sink, folders)
-        owner = claim.lease.owner
-        since = _time(claim.lease.since_ms)
-        path = None if folder is None else folder.path
-        report = reports.pop(name, None)
-        status = "RUNNING" if report is None else report.status.upper()
-        yield (pipeline, sink, status, owner.host, owner.pid, since, path, *_state(report))
-    for name, report in sorted(reports.items()):
-        if report.status == FAILED:
-            pipeline, sink = _names(name)
-            folder = _folder_of(pipeline, sink, folders)
-            path = None if folder is None else folder.path
-            yield (pipeline, sink, "FAILED", None, None, None, path, *_state(report))
-    for folder in folders.values():
+    for each in stored_pipelines(scope.namespace.catalog.leases, scope.project):
         yield (
-            folder.pipeline,
-            folder.sink,
-            "STOPPED",
-            None,
-            None,
-            None,
-            folder.path,
-            *_state(None),
+            each.pipeline,
+            each.sink,
+            each.status.upper(),
+            None if each.owner is None else each.owner.host,
+            None if each.owner is None else each.owner.pid,
+            _time(each.since_ms),
+            each.path,
+            *_state(each.report),
+            each.sentence,
         )
-
-
-def _folder_of(
-    pipeline: str, sink: str | None, folders: dict[tuple[str, str], CheckpointFolder]
-) -> CheckpointFolder | None:
-    """Pop the checkpoint of a pipeline from the remaining ones."""
-    folder = folders.pop((pipeline, sink or ""), None)
-    if folder is None:  # of an earlier version
-        old = (old_folder_name(pipeline) or "", old_folder_name(sink or "") or "")
-        folder = folders.pop(old, None)
-    return folder
 
 
 def _state(report: JobReport | None) -> Row:
@@ -283,12 +249,6 @@ def _state(report: JobReport | None) -> Row:
     waiting_since = _time(report.waiting_since_ms)
     what = (report.restarts, report.last_error, report.waiting_for, waiting_since)
     return (*what, report.late_rows, report.bad_records)
-
-
-def _names(lease: str) -> tuple[str, str | None]:
-    """Split the name of a lease: the pipeline's, and what it writes into."""
-    pipeline, slash, sink = lease.rpartition("/")
-    return (pipeline, sink) if slash else (sink, None)
 
 
 def _checkpoints(scope: _Scope) -> Iterator[Row]:

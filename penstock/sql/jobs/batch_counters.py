@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from penstock.sql.plan.physical.batch_metrics import BatchMetrics, OperatorMetrics
+from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics
+from penstock.sql.observation.pipeline import distinct_names
 
 DURATION_BOUNDS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Upper bounds of the buckets of batch durations; one more bucket has what is longer."""
@@ -79,13 +80,8 @@ class JobBatches:
     running_since_ms: int | None = None
 
     def source_names(self) -> tuple[str, ...]:
-        """Name the sources, each once: a table that is read again has a number behind it."""
-        seen: dict[str, int] = {}
-        names = []
-        for source in self.sources:
-            seen[source] = seen.get(source, 0) + 1
-            names.append(source if seen[source] == 1 else f"{source}#{seen[source]}")
-        return tuple(names)
+        """Name the sources, each once."""
+        return distinct_names(self.sources)
 
     @property
     def operators(self) -> tuple[OperatorMetrics, ...]:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.catalog.definitions.leases import JobReport
 from penstock.catalog.masking import without_secrets
+from penstock.catalog.model.identifier import short_name
 from penstock.sql.clock import Clock, SystemClock
 from penstock.sql.errors.render import errors_explained
 from penstock.sql.errors.spark import translate
 from penstock.sql.jobs.lease import PipelineLease, hold_lease, hold_leases, table_lease
-from penstock.sql.jobs.progress import short_name
+from penstock.sql.jobs.observation import observe
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
+from penstock.sql.observation.sentence import sentence_of
 from penstock.sql.settings import DEFAULT_RESTART, RestartStrategy
 
 if TYPE_CHECKING:
@@ -24,17 +26,19 @@ if TYPE_CHECKING:
     from penstock.catalog.errors import PenstockError
     from penstock.connector.contract import Trigger
     from penstock.sql.jobs.batch_counters import JobBatches
-    from penstock.sql.jobs.progress import JobProgress, JobStatus
+    from penstock.sql.jobs.progress import JobProgress
     from penstock.sql.jobs.startable_query import StartableQuery
+    from penstock.sql.observation.pipeline import JobStatus, PipelineObservation
 
 
 LONGEST_ERROR = 2_000
 """Characters of an error that are kept."""
 
 
-def report_of(progress: JobProgress) -> JobReport:
-    """Return the report: no count that grows with every batch is in it, and no secret that this process knows."""
+def report_of(progress: JobProgress, batches: JobBatches | None, now_ms: int) -> JobReport:
+    """Return the report: only its sentence has counts that grow with every batch; no secret that is known here."""
     error, outage = progress.last_error, progress.outage
+    sentence = sentence_of(observe(progress, batches), now_ms)
     return JobReport(
         status=progress.status.value,
         restarts=progress.restarts,
@@ -43,6 +47,7 @@ def report_of(progress: JobProgress) -> JobReport:
         waiting_since_ms=None if outage is None else outage.since_ms,
         late_rows=None if progress.refreshes else progress.rows_dropped,
         bad_records=None if progress.refreshes else progress.bad_records,
+        sentence=str(sentence)[:LONGEST_ERROR],
     )
 
 
@@ -95,6 +100,16 @@ class Job:
     def batches(self) -> JobBatches | None:
         """The batches of a streaming query in this process; None for refreshes."""
         return self._supervisor.batches()
+
+    @property
+    def observation(self) -> PipelineObservation:
+        """What is seen of the job now: what its sentence is made of."""
+        return observe(self._supervisor.progress(), self._supervisor.batches())
+
+    @property
+    def sentence(self) -> str:
+        """What the job does, or why nothing comes out of it, and what to change."""
+        return str(sentence_of(self.observation, SystemClock().now_ms()))
 
     @property
     def exception(self) -> PenstockError | None:
@@ -180,7 +195,7 @@ def start_job(
 
     supervisor = Supervisor(query, settings=settings, clock=clock, lost_lease=lost, at_end=at_end)
     held.on_stop_request(supervisor.request_stop)
-    held.on_report(lambda: report_of(supervisor.progress()))
+    held.on_report(lambda: report_of(supervisor.progress(), supervisor.batches(), clock.now_ms()))
     try:
         query.prepare()
         supervisor.start()

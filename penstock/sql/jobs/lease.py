@@ -18,6 +18,7 @@ from penstock.catalog.definitions.leases import (
     HEARTBEAT_MS,
     HOLDER_TIMEOUT_MS,
     LEASE_TIMEOUT_MS,
+    SENTENCE_MS,
     Lease,
     repeats,
     this_process,
@@ -63,6 +64,7 @@ class PipelineLease:
         self._stop: Callable[[], None] = lambda: None
         self._current_report: Callable[[], JobReport | None] = lambda: None
         self._stored_report: JobReport | None = None
+        self._stored_ms = 0
 
     def lost(self) -> PenstockError | None:
         """Return why this process must not work on the pipeline; None while it may. Never waits for the catalog.
@@ -178,11 +180,19 @@ class PipelineLease:
         with self._lock:
             report = self._current_report
         current = report()
-        if current is None or current == self._stored_report:
+        if current is None or not self._is_news(current):
             return
         # where it fails, others see an older state until the next heartbeat
         self._leases.report_job(self._lease, current)
-        self._stored_report = current
+        self._stored_report, self._stored_ms = current, self._clock.monotonic_ms()
+
+    def _is_news(self, report: JobReport) -> bool:
+        """Return whether a report is to be stored: it has changed, or its sentence has and the stored one is old."""
+        stored = self._stored_report
+        if stored is None or report != stored:
+            return True
+        is_old = self._clock.monotonic_ms() - self._stored_ms >= SENTENCE_MS
+        return is_old and report.sentence != stored.sentence
 
     def _lose(self, error: PenstockError) -> None:
         with self._lock:

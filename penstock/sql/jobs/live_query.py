@@ -37,8 +37,8 @@ from penstock.sql.dialect.rewrites.unfold_grouping_sets import is_determined
 from penstock.sql.errors.spark import as_input_error, translate
 from penstock.sql.jobs.progress import Totals, batch_events
 from penstock.sql.jobs.query_start import start_in_turn
+from penstock.sql.observation.batch_metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.analysed import AnalysedQuery
-from penstock.sql.plan.physical.batch_metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.physical.incremental import IncrementalInsert, SinkCounts
 from penstock.sql.plan.physical.insert import to_display_rows
 

@@ -6,14 +6,13 @@ import json
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.model.identifier import Identifier
 from penstock.connector.spark.internals import recent_progress
 from penstock.connector.spark.source.retry import Outage
-from penstock.sql.plan.physical.batch_metrics import BatchMetrics, LateSplit, TimelessSplit
+from penstock.sql.observation.batch_metrics import BatchMetrics, LateSplit, TimelessSplit
+from penstock.sql.observation.pipeline import JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,24 +21,6 @@ if TYPE_CHECKING:
 
     from penstock.catalog.errors import PenstockError
     from penstock.sql.clock import Clock
-
-
-_DEFAULT = "default_catalog.default_database."
-
-
-class JobStatus(StrEnum):
-    """The state of a job; the last three are final."""
-
-    RUNNING = "running"
-    RESTARTING = "restarting"
-    FINISHED = "finished"
-    STOPPED = "stopped"
-    FAILED = "failed"
-
-    @property
-    def final(self) -> bool:
-        """Whether the job has ended."""
-        return self in {JobStatus.FINISHED, JobStatus.STOPPED, JobStatus.FAILED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +57,6 @@ class JobProgress:
     last_error: str | None = None
     outage: Outage | None = None
     refreshes: bool = False
-
-
-def short_name(identifier: Identifier | str) -> str:
-    """Write a full name without the default catalog and database."""
-    return str(identifier).removeprefix(_DEFAULT)
 
 
 def batch_events(query: StreamingQuery, *, after: int | None) -> list[dict[str, Any]]:

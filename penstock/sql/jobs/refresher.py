@@ -14,7 +14,8 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.sql.errors.spark import EngineGoneError, is_permanent, translate
-from penstock.sql.jobs.progress import JobProgress, JobState, JobStatus
+from penstock.sql.jobs.progress import JobProgress, JobState
+from penstock.sql.observation.pipeline import JobStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from penstock.connector.spark.source.retry import Outage
     from penstock.sql.checkpoint.fingerprint import QueryFingerprint
     from penstock.sql.checkpoint.identity import QueryLocation
+    from penstock.sql.observation.batch_metrics import BatchMetrics
     from penstock.sql.plan.analysed import TableScan
-    from penstock.sql.plan.physical.batch_metrics import BatchMetrics
 
 
 class CheckpointedQuery(Protocol):

@@ -13,6 +13,7 @@ from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import PenstockError
+from penstock.catalog.model.identifier import short_name
 from penstock.connector.contract import Trigger
 from penstock.connector.failpoints import reach
 from penstock.sql.errors.spark import is_permanent, translate
@@ -20,13 +21,12 @@ from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches
 from penstock.sql.jobs.progress import (
     JobProgress,
     JobState,
-    JobStatus,
     Totals,
     batch_events,
     rows_per_second,
-    short_name,
 )
 from penstock.sql.jobs.query_start import StoppedBeforeStartError, start_in_turn
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.settings import Failures, RestartStrategy, after_failure, with_jitter
 
 if TYPE_CHECKING:

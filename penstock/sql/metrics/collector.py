@@ -20,17 +20,17 @@ from prometheus_client.registry import Collector
 
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.sql.jobs.batch_counters import DURATION_BOUNDS_S, NO_SOURCE, JobBatches
-from penstock.sql.jobs.progress import JobStatus
 from penstock.sql.metrics import families as f
 from penstock.sql.metrics.families import FAMILIES, MOST_SPLITS, MetricFamily, MetricKind
-from penstock.sql.metrics.split_states import SplitPhase, holders, phase_of
+from penstock.sql.observation.pipeline import JobStatus
+from penstock.sql.observation.split_states import SplitPhase, holders, phase_of
 
 if TYPE_CHECKING:
     from penstock.connector.source.state import SourceState
     from penstock.sql.clock import Clock
     from penstock.sql.jobs.job import Job
     from penstock.sql.jobs.progress import JobProgress
-    from penstock.sql.plan.physical.batch_metrics import SourceMetrics
+    from penstock.sql.observation.batch_metrics import SourceMetrics
 
 
 UNKNOWN_TABLE = "unknown"

@@ -18,8 +18,9 @@ from penstock.sql.cli.output.text import (
     watermark_text,
 )
 from penstock.sql.clock import duration_text
-from penstock.sql.jobs.progress import JobProgress, JobStatus
+from penstock.sql.jobs.progress import JobProgress
 from penstock.sql.notebook.views import JobsView, LiveView, Note, TableView, View, cell_text
+from penstock.sql.observation.pipeline import JobStatus
 
 WIDTH, HEIGHT, PAD = 220, 44, 3
 

@@ -41,9 +41,9 @@ from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.functions import add_jar, register_called
 from penstock.sql.jobs.live_query import live_query
 from penstock.sql.jobs.startable_query import StartableQuery
+from penstock.sql.observation.batch_metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.analysed import AnalysedInsert, TableScan
 from penstock.sql.plan.analyzer import analyse_unbounded
-from penstock.sql.plan.physical.batch_metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.physical.incremental import SinkCounts
 from penstock.sql.plan.physical.insert import PlannedInsert
 from penstock.sql.plan.physical.planner import Planner

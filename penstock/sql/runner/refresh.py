@@ -14,7 +14,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import UnknownObjectError
-from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.identifier import Identifier, short_name
 from penstock.catalog.model.table import RefreshMode, Table
 from penstock.connector.contract import Continuous, Trigger
 from penstock.connector.spark.internals import clone_session
@@ -26,7 +26,6 @@ from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.functions import register_called
 from penstock.sql.jobs.job import Job, report_of
 from penstock.sql.jobs.lease import PipelineLease, hold_lease
-from penstock.sql.jobs.progress import short_name
 from penstock.sql.jobs.refresher import Refresher
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.script.splitter import split
@@ -141,7 +140,7 @@ def start_refreshes(
         at_end=held.release,
     )
     held.on_stop_request(refresher.request_stop)
-    held.on_report(lambda: report_of(refresher.progress()))
+    held.on_report(lambda: report_of(refresher.progress(), None, clock.now_ms()))
     try:
         first.prepare()
         first.write(held.lost)

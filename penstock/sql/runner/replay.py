@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.catalog.definitions.encryption import encrypt_references
 from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.model.identifier import short_name
 from penstock.catalog.model.table import Table, View
 from penstock.connector.contract import ReadRequest, SourceKind, SplitSource
 from penstock.connector.registry import connector_of
@@ -22,7 +23,6 @@ from penstock.sql.clock import SystemClock
 from penstock.sql.ddl.apply_ddl import is_definition
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.ddl import define, set_option
-from penstock.sql.jobs.progress import short_name
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.plan.rules.inline import find_relations
 from penstock.sql.runner.select import collect_rows

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.catalog.errors import PenstockError, StateMismatchError
+from penstock.catalog.model.identifier import short_name
 from penstock.catalog.options.option import resolve
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
 from penstock.connector.spark.session import configured
@@ -32,7 +33,6 @@ from penstock.sql.execution.functions import register_called
 from penstock.sql.execution.show import answer
 from penstock.sql.jobs.job import Job, start_jobs
 from penstock.sql.jobs.lease import PipelineLease, hold_lease, write_once
-from penstock.sql.jobs.progress import short_name
 from penstock.sql.jobs.startable_query import StartableQuery
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.runner.refresh import (

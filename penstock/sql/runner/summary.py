@@ -12,11 +12,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.catalog.errors import PenstockError
-from penstock.catalog.model.identifier import quote
+from penstock.catalog.model.identifier import quote, short_name
 from penstock.catalog.model.namespaces import DEFAULT_CATALOG
 from penstock.sql.errors.render import position_text
-from penstock.sql.jobs.progress import JobProgress, JobStatus, short_name
-from penstock.sql.plan.physical.batch_metrics import LateSplit, TimelessSplit
+from penstock.sql.jobs.progress import JobProgress
+from penstock.sql.observation.batch_metrics import LateSplit, TimelessSplit
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.statements.definitions import (
     AlterCatalog,
     AlterDatabase,

@@ -24,7 +24,7 @@ from penstock.connector.testing.values import read_value
 from penstock.sql.errors.spark import translate
 from penstock.sql.jobs.query_start import start_in_turn
 from penstock.sql.jobs.startable_query import StartableQuery
-from penstock.sql.plan.physical.batch_metrics import BatchMetrics
+from penstock.sql.observation.batch_metrics import BatchMetrics
 from penstock.sql.testing.substitutes import local_store_of
 
 if TYPE_CHECKING:

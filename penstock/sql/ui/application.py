@@ -20,7 +20,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from penstock.sql.jobs.job import Job
-from penstock.sql.jobs.progress import JobStatus
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.ui import pages
 from penstock.sql.ui.documents import VERSION_PATH, Document
 from penstock.sql.ui.live import live_pipeline, live_summary

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, instant_text
-from penstock.sql.metrics.split_states import SplitPhase, holders, phase_of
-from penstock.sql.plan.physical.batch_metrics import SourceMetrics
+from penstock.sql.observation.batch_metrics import SourceMetrics
+from penstock.sql.observation.split_states import SplitPhase, holders, phase_of
 
 Document = dict[str, Any]
 

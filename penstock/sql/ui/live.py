@@ -5,22 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.catalog.masking import without_secrets
-from penstock.sql.clock import SystemClock
 from penstock.sql.metrics.collector import PHASES
-from penstock.sql.metrics.observation import observation_of
-from penstock.sql.metrics.sentence import sentence_of
 from penstock.sql.ui.documents import Document, known, table_document, time_text
 
 if TYPE_CHECKING:
     from penstock.sql.jobs.job import Job
     from penstock.sql.jobs.progress import JobProgress
-    from penstock.sql.plan.physical.batch_metrics import BatchMetrics
+    from penstock.sql.observation.batch_metrics import BatchMetrics
 
 
 def live_summary(job: Job) -> Document:
     """Describe a pipeline in the list of all."""
-    said = sentence_of(observation_of(job), SystemClock().now_ms())
-    return _summary(job.progress) | {"sentence": str(said)}
+    return _summary(job.progress) | {"sentence": job.sentence}
 
 
 def live_pipeline(job: Job) -> Document:

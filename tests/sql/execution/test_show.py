@@ -17,7 +17,7 @@ from penstock.sql.dialect.parser.calls import built_in_functions
 from penstock.sql.execution.commands import TITLES, check_command, is_command, run_command, stop_job
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.show import answer
-from penstock.sql.jobs.progress import JobStatus
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.runner.refresh import stop_refreshes
 from penstock.sql.script.splitter import split
 from tests.sql.sql_objects import TABLES, run
@@ -41,6 +41,7 @@ class ScriptedJob:
         self.name = name
         self.status = JobStatus.RUNNING
         self.stops = 0
+        self.batches = None
 
     @property
     def progress(self) -> Any:
@@ -57,6 +58,8 @@ class ScriptedJob:
             rows_dropped=12,
             bad_records=3,
             refreshes=False,
+            batch_id=4,
+            lag_records=None,
         )
 
     def request_stop(self) -> None:
@@ -186,6 +189,7 @@ def test_jobs_are_those_of_the_session_and_of_the_catalog() -> None:
     assert rows[0][4] == "this session"
     assert [row[columns.index("late rows")] for row in rows] == ["12", None]
     assert [row[columns.index("bad records")] for row in rows] == ["3", None]
+    assert rows[0][columns.index("sentence")] == "runs: batch 4 is the last one"
     assert asked("DESCRIBE JOB 'other/b'", where) == (columns, [rows[1]])
     assert asked("DESCRIBE JOB 'etl/a'", where) == (
         (*columns, "last commit", "activity"),
@@ -205,6 +209,7 @@ def test_the_state_of_a_job_is_seen_from_elsewhere() -> None:
         waiting_since_ms=0,
         late_rows=12,
         bad_records=0,
+        sentence="waits for Kafka",
     )
     catalog.leases.report_job(catalog.leases.acquire("etl/b", this_process()), waiting)
     for name, status in (("etl/c", "failed"), ("etl/d", "stopped")):
@@ -214,7 +219,7 @@ def test_the_state_of_a_job_is_seen_from_elsewhere() -> None:
     _, rows = asked("SHOW JOBS", where)
 
     assert [(row[0], row[2], *row[5:]) for row in rows] == [
-        ("etl/a", "RESTARTING", "7", "the disk is full", None, None, None),
+        ("etl/a", "RESTARTING", "7", "the disk is full", None, None, None, None),
         (
             "etl/b",
             "RUNNING",
@@ -223,8 +228,9 @@ def test_the_state_of_a_job_is_seen_from_elsewhere() -> None:
             "Kafka at b:9092 (refused) since 1970-01-01T00:00:00",
             "12",
             "0",
+            "waits for Kafka",
         ),
-        ("etl/c", "FAILED", "0", "no such topic", None, None, None),
+        ("etl/c", "FAILED", "0", "no such topic", None, None, None, None),
     ]
 
 

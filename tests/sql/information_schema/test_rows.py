@@ -251,6 +251,8 @@ def test_pipelines_are_those_that_run_and_those_with_a_checkpoint(
     assert running["since"] is not None
     assert (stopped["pipeline_name"], stopped["status"]) == ("old", "STOPPED")
     assert (running["restarts"], stopped["restarts"]) == (None, None)
+    assert running["sentence"].startswith("waits: split clicks-0 had no record with a time")
+    assert stopped["sentence"].startswith("stopped after batch 0")
 
 
 def test_pipelines_have_the_state_that_their_runners_tell(names: Namespace, project: Path) -> None:
@@ -274,6 +276,7 @@ def test_pipelines_have_the_state_that_their_runners_tell(names: Namespace, proj
             waiting_since_ms=0,
             late_rows=12,
             bad_records=3,
+            sentence="waits for Kafka at b:1 (refused)",
         ),
     )
     waits, failed = rows(names, project, "pipelines")
@@ -293,6 +296,8 @@ def test_pipelines_have_the_state_that_their_runners_tell(names: Namespace, proj
         "no topic 'a'",
     )
     assert failed["checkpoint_path"] == str(base / "job" / "failed")
+    assert waits["sentence"] == "waits for Kafka at b:1 (refused)"
+    assert failed["sentence"] == "failed: no topic 'a'"
     assert (again["status"], again["last_error"]) == ("RUNNING", None)
 
 

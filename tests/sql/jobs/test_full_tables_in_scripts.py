@@ -16,7 +16,7 @@ from penstock.sql.check.checkpoint_assignment import name_scripts_here
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement, check_scripts
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.execution.context import SessionContext
-from penstock.sql.jobs.progress import JobStatus
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.runner.run import ScriptRun
 from penstock.sql.runner.run_mode import RunMode, StopRequest
 from penstock.sql.script.files import ScriptFile

@@ -20,8 +20,8 @@ from penstock.connector.contract import AvailableNow
 from penstock.sql.clock import SystemClock
 from penstock.sql.errors.spark import is_permanent
 from penstock.sql.jobs.lease import PipelineLease, hold_leases
-from penstock.sql.jobs.progress import JobStatus
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.settings import ExponentialDelay
 from tests.sql.run.scripted import END, MovedClock, ScriptedInsert, ScriptedQuery
 
@@ -103,6 +103,20 @@ def test_the_state_of_a_job_is_kept_when_it_has_changed_and_at_its_end():
 
     statuses = [done if isinstance(done, str) else done.status for done in catalog.done]
     assert statuses[:4] == ["running", "restarting", "failed", "released"]
+
+
+def test_a_sentence_alone_is_stored_now_and_then():
+    """Its counts change with every batch: six heartbeats are half a minute."""
+    catalog = ScriptedCatalog(*[None] * 13)
+    lease, _ = held(catalog)
+    count = iter(range(100))
+    lease.on_report(lambda: JobReport(status="running", sentence=f"{next(count)} behind"))
+    catalog.then = lease.release
+
+    lease.keep_alive()
+
+    sentences = [done.sentence for done in catalog.done if isinstance(done, JobReport)]
+    assert sentences[:3] == ["0 behind", "6 behind", "12 behind"]
 
 
 def test_a_catalog_that_keeps_no_state_costs_no_lease():

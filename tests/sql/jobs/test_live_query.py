@@ -27,8 +27,8 @@ from penstock.sql.jobs.live_query import (
     live_query,
     result_key,
 )
+from penstock.sql.observation.batch_metrics import BatchMetrics
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.plan.physical.batch_metrics import BatchMetrics
 from penstock.sql.plan.physical.incremental import SinkCounts
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.plan.rules.sink_changelog import SinkTable

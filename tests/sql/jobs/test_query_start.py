@@ -9,9 +9,9 @@ import pytest
 from penstock.catalog.errors import PipelineLockedError
 from penstock.connector.contract import AvailableNow
 from penstock.sql.errors.spark import SlowStartError, translate
-from penstock.sql.jobs.progress import JobStatus
 from penstock.sql.jobs.query_start import ATTEMPTS, PAUSE_MS, StartQueue
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.settings import ExponentialDelay, FixedDelay, with_jitter
 from tests.sql.run.scripted import END, MovedClock, ScriptedInsert, ScriptedQuery
 

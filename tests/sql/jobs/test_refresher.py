@@ -15,8 +15,9 @@ from penstock.catalog.errors import (
     QueryFailedError,
 )
 from penstock.sql.errors.spark import EngineGoneError
-from penstock.sql.jobs.progress import JobProgress, JobStatus
+from penstock.sql.jobs.progress import JobProgress
 from penstock.sql.jobs.refresher import LONGEST_WAIT_MS, Refresher, next_time
+from penstock.sql.observation.pipeline import JobStatus
 from tests.sql.run.scripted import MovedClock
 
 MINUTE, HOUR = 60_000, 3_600_000

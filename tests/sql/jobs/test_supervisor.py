@@ -19,8 +19,8 @@ from penstock.catalog.masking import keep_secret
 from penstock.connector.contract import AvailableNow
 from penstock.connector.spark.source.retry import Outage
 from penstock.sql.jobs.job import report_of
-from penstock.sql.jobs.progress import JobStatus
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.settings import DEFAULT_RESTART, ExponentialDelay, NoRestart
 from tests.sql.run.scripted import END, IDLE, MovedClock, ScriptedInsert, ScriptedQuery
 
@@ -302,10 +302,14 @@ def test_no_secret_is_in_what_others_see_of_a_job():
     """The catalog is read by more people than the runner's log."""
     progress = Run(ScriptedQuery([END])).to_end()
     keep_secret("hunter2-hunter2")
-    told = report_of(replace(progress, last_error="log-in with hunter2-hunter2 failed"))
+    wrong = replace(
+        progress, status=JobStatus.FAILED, last_error="log-in with hunter2-hunter2 failed"
+    )
+    told = report_of(wrong, None, 0)
 
-    assert told.status == "finished"
+    assert told.status == "failed"
     assert told.last_error == "log-in with ****** failed"
+    assert told.sentence == "failed: log-in with ****** failed"
 
 
 def test_a_batch_that_runs_is_seen_until_it_is_over():

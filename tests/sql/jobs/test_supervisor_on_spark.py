@@ -11,9 +11,9 @@ from penstock.catalog.errors import QueryFailedError
 from penstock.connector.contract import AvailableNow, Continuous
 from penstock.sql.clock import SystemClock
 from penstock.sql.errors.spark import is_permanent
-from penstock.sql.jobs.progress import JobStatus
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
-from penstock.sql.plan.physical.batch_metrics import BatchMetrics, read_batch_metrics
+from penstock.sql.observation.batch_metrics import BatchMetrics, read_batch_metrics
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.settings import DEFAULT_RESTART
 
 END_S = 90

@@ -8,8 +8,9 @@ from threading import Event
 from penstock.connector.source.state import SourceState, SplitState
 from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches
 from penstock.sql.jobs.job import Job
-from penstock.sql.jobs.progress import JobProgress, JobStatus
-from penstock.sql.plan.physical.batch_metrics import BatchMetrics, OperatorMetrics, SourceMetrics
+from penstock.sql.jobs.progress import JobProgress
+from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics, SourceMetrics
+from penstock.sql.observation.pipeline import JobStatus
 from tests.sql.run.scripted import batch
 
 NOON_MS = 1_767_268_800_000

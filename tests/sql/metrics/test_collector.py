@@ -6,8 +6,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.connector.source.state import MAX_WATERMARK_MS
-from penstock.sql.jobs.progress import JobStatus
 from penstock.sql.metrics.collector import PipelineCollector
+from penstock.sql.observation.pipeline import JobStatus
 from tests.sql.metrics.metered import NOON_MS, SPLITS, job, read_batch, source_of, split
 from tests.sql.run.scripted import MovedClock
 

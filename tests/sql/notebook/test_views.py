@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from penstock.sql.jobs.progress import JobProgress, JobStatus
+from penstock.sql.jobs.progress import JobProgress
 from penstock.sql.notebook.screen import HEIGHT, WIDTH, as_html, as_text, sparkline, status_line
 from penstock.sql.notebook.views import (
     LONGEST,
@@ -23,6 +23,7 @@ from penstock.sql.notebook.views import (
     View,
     cell_text,
 )
+from penstock.sql.observation.pipeline import JobStatus
 
 ATTACK = "</td><script>alert(1)</script>"
 JOB = JobProgress(

@@ -9,7 +9,7 @@ from threading import Event
 from typing import Any
 
 from penstock.connector.spark.source.retry import Outage
-from penstock.sql.plan.physical.batch_metrics import BatchMetrics
+from penstock.sql.observation.batch_metrics import BatchMetrics
 
 
 def batch(batch_id: int, rows: int = 10, **changes: Any) -> BatchMetrics:

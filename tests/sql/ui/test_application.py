@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
-from penstock.sql.jobs.progress import JobStatus
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.ui.application import StatusView, application
 from penstock.sql.ui.documents import SCHEMAS, table_document
 from penstock.sql.ui.openapi import openapi_text

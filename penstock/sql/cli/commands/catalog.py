@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, assert_never
 import typer
 
 from penstock.catalog.errors import ConfigError
+from penstock.catalog.model.identifier import short_name
 from penstock.catalog.options.reference_rules import add_rules
 from penstock.sql.cli.options import (
     CatalogOption,
@@ -19,7 +20,6 @@ from penstock.sql.cli.options import (
     YesOption,
 )
 from penstock.sql.cli.output.report import OutputFormat, print_json, print_lines, reporting, say
-from penstock.sql.jobs.progress import short_name
 from penstock.sql.script.project import Project, find_project
 
 if TYPE_CHECKING:

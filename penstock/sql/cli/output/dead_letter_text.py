@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from penstock.catalog.model.identifier import short_name
 from penstock.sql.cli.output.text import count_text
-from penstock.sql.jobs.progress import short_name
 from penstock.sql.runner.summary import plain
 
 if TYPE_CHECKING:

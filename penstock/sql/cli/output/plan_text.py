@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
+from penstock.catalog.model.identifier import short_name
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement
 from penstock.sql.check.source_status import start_decisions_of
 from penstock.sql.checkpoint.start_decision import (
@@ -18,7 +19,6 @@ from penstock.sql.checkpoint.start_decision import (
 )
 from penstock.sql.cli.output.report import EXIT_WRONG_INPUT, OutputFormat, print_json, print_lines
 from penstock.sql.cli.output.text import count_text
-from penstock.sql.jobs.progress import short_name
 from penstock.sql.plan.explain.document import explain_query
 from penstock.sql.plan.explain.statements import plan_lines as operator_lines
 from penstock.sql.plan.explain.statements import table_writer

@@ -24,7 +24,8 @@ from penstock.sql.cli.output.text import (
     watermark_text,
 )
 from penstock.sql.clock import Clock, SystemClock, duration_text
-from penstock.sql.jobs.progress import JobProgress, JobStatus
+from penstock.sql.jobs.progress import JobProgress
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.runner.summary import SinkResult, StatementResult, StatementStatus
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ from penstock.sql.checkpoint.directory import (
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import LocatedQuery
 from penstock.sql.errors.spark import as_input_error
+from penstock.sql.observation.batch_metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
-from penstock.sql.plan.physical.batch_metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.physical.frames import FrameBuilder
 from penstock.sql.plan.physical.incremental import IncrementalInsert, SinkCounts
 from penstock.sql.plan.rules.inline import is_plain_projection

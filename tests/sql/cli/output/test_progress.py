@@ -17,8 +17,9 @@ from penstock.sql.cli.output.progress import (
     progress_table,
     summary_lines,
 )
-from penstock.sql.jobs.progress import JobProgress, JobStatus
-from penstock.sql.plan.physical.batch_metrics import LateSplit, TimelessSplit
+from penstock.sql.jobs.progress import JobProgress
+from penstock.sql.observation.batch_metrics import LateSplit, TimelessSplit
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.runner.summary import StatementResult
 
 NOW = 1_767_225_720_000  # 2026-01-01 00:02:00

@@ -19,10 +19,9 @@ from penstock.connector.source.state import (
     instant_text,
 )
 from penstock.sql.clock import duration_text
-from penstock.sql.jobs.progress import JobStatus
-from penstock.sql.metrics.observation import PipelineObservation
-from penstock.sql.metrics.split_states import holders
-from penstock.sql.plan.physical.batch_metrics import BatchMetrics, SourceMetrics
+from penstock.sql.observation.batch_metrics import BatchMetrics, SourceMetrics
+from penstock.sql.observation.pipeline import JobStatus, PipelineObservation
+from penstock.sql.observation.split_states import holders
 
 LONG_BATCHES = 10
 """A batch is long that takes so many times the median of the last ones."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.connector.source.state import SourceState
-from penstock.sql.metrics.split_states import SplitPhase, holders, phase_of
+from penstock.sql.observation.split_states import SplitPhase, holders, phase_of
 from tests.sql.metrics.metered import split
 
 

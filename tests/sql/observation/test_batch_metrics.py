@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.connector.source.state import DiscoveredSplit, SourceState, SplitState, encode_state
-from penstock.sql.plan.physical.batch_metrics import (
+from penstock.sql.observation.batch_metrics import (
     LateSplit,
     OperatorMetrics,
     TimelessSplit,

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, SplitState
-from penstock.sql.jobs.progress import JobStatus
-from penstock.sql.metrics.observation import PipelineObservation, observation_of
-from penstock.sql.metrics.sentence import SentenceRule, sentence_of
-from penstock.sql.plan.physical.batch_metrics import BatchMetrics, SourceMetrics
+from penstock.sql.observation.batch_metrics import BatchMetrics, SourceMetrics
+from penstock.sql.observation.pipeline import JobStatus, PipelineObservation
+from penstock.sql.observation.sentence import SentenceRule, sentence_of
 from tests.sql.metrics.metered import NOON_MS, job, read_batch, source_of, split
 
 MINUTE_MS = 60_000
@@ -240,7 +239,7 @@ def test_a_lag_that_grows_is_told_with_the_slowest_phase(
 def test_a_job_of_this_process_is_observed() -> None:
     """Its splits by table, and its messages without secrets."""
     paused = split(0, 90, NOON_MS, paused="customers is behind")
-    observed = observation_of(job(read_batch(7, source_of(paused))))
+    observed = job(read_batch(7, source_of(paused))).observation
 
     assert said(observed)[0] is SentenceRule.PAUSED
     assert observed.sources[0][0] == "orders"

@@ -1,0 +1,37 @@
+"""What is seen of a job of this process, and its sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.catalog.masking import without_secrets
+from penstock.sql.observation.pipeline import PipelineObservation
+
+if TYPE_CHECKING:
+    from penstock.sql.jobs.batch_counters import JobBatches
+    from penstock.sql.jobs.progress import JobProgress
+
+
+def observe(progress: JobProgress, batches: JobBatches | None) -> PipelineObservation:
+    """Observe a job by its progress and its batches. Secrets are left out of its messages."""
+    seen = PipelineObservation(
+        status=progress.status,
+        error=None if progress.last_error is None else without_secrets(progress.last_error),
+        outage=None if progress.outage is None else without_secrets(str(progress.outage)),
+        restarts=progress.restarts,
+        batch_id=progress.batch_id,
+        last_commit_ms=progress.last_commit_ms,
+        ends_known=progress.lag_records is not None,
+    )
+    if batches is None:
+        return seen
+    last = () if batches.last is None else batches.last.sources
+    return replace(
+        seen,
+        running_since_ms=batches.running_since_ms,
+        batches=batches.recent,
+        sources=tuple(zip(batches.source_names(), last, strict=False)),
+        rows_read=batches.counters.rows_in,
+        state_rows=sum(each.rows for each in batches.operators),
+    )
