@@ -94,7 +94,7 @@ def test_planning_rides_out_a_broker_that_is_away_for_a_minute(
         wait_until(lambda: job.progress.rows_in == 10, seconds=120, what="the first rows")
         kafka.broker.kill()
         time.sleep(60)  # the fault itself
-        away, listed = job.progress, session.sql("SHOW JOBS")
+        seen, listed = job.observed, session.sql("SHOW JOBS")
         (told,) = session.namespace.catalog.leases.job_reports().values()
         kafka.broker.start()
         kafka.produce_json(topic, rows(10, 20))
@@ -105,11 +105,14 @@ def test_planning_rides_out_a_broker_that_is_away_for_a_minute(
         job.stop()
 
     waiting = f"Kafka at {kafka.bootstrap} (Connection refused)"
+    away = seen.progress
     assert away.outage is not None
     assert (str(away.outage), away.lag_records) == (waiting, None)
-    assert log_line(away, away.outage.since_ms + 1_000).endswith("since 1 s (Connection refused)")
+    assert log_line(seen, away.outage.since_ms + 1_000).endswith("since 1 s (Connection refused)")
     assert f"{waiting} since" in str(listed.collect())
     assert told.waiting_for == waiting
+    assert str(seen.sentence(away.outage.since_ms)).startswith(f"waits for {waiting}")
+    assert (told.sentence or "").startswith(f"waits for {waiting}")
     assert (after.outage, after.lag_records) == (None, 0)
     assert job.exception is None
     assert job.progress.restarts == 0

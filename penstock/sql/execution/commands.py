@@ -139,7 +139,7 @@ def _job_row(job: Job) -> _Row:
         status,
         start,
         "this session",
-        *_state(report_of(progress, job.batches, SystemClock().now_ms())),
+        *_state(report_of(job.observed, SystemClock().now_ms())),
     )
 
 

@@ -16,9 +16,8 @@ from penstock.sql.clock import Clock, SystemClock
 from penstock.sql.errors.render import errors_explained
 from penstock.sql.errors.spark import translate
 from penstock.sql.jobs.lease import PipelineLease, hold_lease, hold_leases, table_lease
-from penstock.sql.jobs.observation import observe
+from penstock.sql.jobs.observation import ObservedJob
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
-from penstock.sql.observation.sentence import sentence_of
 from penstock.sql.settings import DEFAULT_RESTART, RestartStrategy
 
 if TYPE_CHECKING:
@@ -28,17 +27,17 @@ if TYPE_CHECKING:
     from penstock.sql.jobs.batch_counters import JobBatches
     from penstock.sql.jobs.progress import JobProgress
     from penstock.sql.jobs.startable_query import StartableQuery
-    from penstock.sql.observation.pipeline import JobStatus, PipelineObservation
+    from penstock.sql.observation.pipeline import JobStatus
 
 
 LONGEST_ERROR = 2_000
 """Characters of an error that are kept."""
 
 
-def report_of(progress: JobProgress, batches: JobBatches | None, now_ms: int) -> JobReport:
+def report_of(job: ObservedJob, now_ms: int) -> JobReport:
     """Return the report: only its sentence has counts that grow with every batch; no secret that is known here."""
+    progress = job.progress
     error, outage = progress.last_error, progress.outage
-    sentence = sentence_of(observe(progress, batches), now_ms)
     return JobReport(
         status=progress.status.value,
         restarts=progress.restarts,
@@ -47,7 +46,7 @@ def report_of(progress: JobProgress, batches: JobBatches | None, now_ms: int) ->
         waiting_since_ms=None if outage is None else outage.since_ms,
         late_rows=None if progress.refreshes else progress.rows_dropped,
         bad_records=None if progress.refreshes else progress.bad_records,
-        sentence=str(sentence)[:LONGEST_ERROR],
+        sentence=str(job.sentence(now_ms))[:LONGEST_ERROR],
     )
 
 
@@ -102,14 +101,15 @@ class Job:
         return self._supervisor.batches()
 
     @property
-    def observation(self) -> PipelineObservation:
-        """What is seen of the job now: what its sentence is made of."""
-        return observe(self._supervisor.progress(), self._supervisor.batches())
+    def observed(self) -> ObservedJob:
+        """Its progress and its batches now."""
+        # in this order: of an ended job the counts are then final
+        return ObservedJob(progress=self._supervisor.progress(), batches=self._supervisor.batches())
 
     @property
     def sentence(self) -> str:
         """What the job does, or why nothing comes out of it, and what to change."""
-        return str(sentence_of(self.observation, SystemClock().now_ms()))
+        return str(self.observed.sentence(SystemClock().now_ms()))
 
     @property
     def exception(self) -> PenstockError | None:
@@ -195,14 +195,15 @@ def start_job(
 
     supervisor = Supervisor(query, settings=settings, clock=clock, lost_lease=lost, at_end=at_end)
     held.on_stop_request(supervisor.request_stop)
-    held.on_report(lambda: report_of(supervisor.progress(), supervisor.batches(), clock.now_ms()))
+    job = Job(supervisor, resources)
+    held.on_report(lambda: report_of(job.observed, clock.now_ms()))
     try:
         query.prepare()
         supervisor.start()
     except BaseException:
         release()
         raise
-    return Job(supervisor, resources)
+    return job
 
 
 def start_jobs(

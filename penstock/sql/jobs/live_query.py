@@ -20,6 +20,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from sqlglot import exp
 
+from penstock.catalog.model.identifier import short_name
 from penstock.connector.changelog import ChangelogMode, RowKind
 from penstock.connector.contract import (
     AvailableNow,
@@ -72,6 +73,11 @@ class LiveQuery:
     state_ttl_ms: int
     late: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
     """The late rows that stages left out, by batch."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The tables that it follows, in the order of a batch's sources."""
+        return tuple(short_name(leaf.table.identifier) for leaf in self.query.followed)
 
     @property
     def shown(self) -> DataFrame:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from penstock.catalog.masking import without_secrets
+from penstock.sql.jobs.batch_counters import JobBatches
+from penstock.sql.jobs.progress import JobProgress
 from penstock.sql.observation.pipeline import PipelineObservation
+from penstock.sql.observation.sentence import Sentence, sentence_of
 
-if TYPE_CHECKING:
-    from penstock.sql.jobs.batch_counters import JobBatches
-    from penstock.sql.jobs.progress import JobProgress
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedJob:
+    """A job at an instant: its progress, and its batches in this process; None of one that has none."""
+
+    progress: JobProgress
+    batches: JobBatches | None = None
+
+    def observation(self) -> PipelineObservation:
+        """Return what its sentence is made of."""
+        return observe(self.progress, self.batches)
+
+    def sentence(self, now_ms: int) -> Sentence:
+        """Return what it does, or why nothing comes out of it."""
+        return sentence_of(self.observation(), now_ms)
 
 
 def observe(progress: JobProgress, batches: JobBatches | None) -> PipelineObservation:

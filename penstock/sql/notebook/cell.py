@@ -79,7 +79,7 @@ class JobsPanel:
         jobs = self._known()
         errors = [job.exception for job in jobs]
         return JobsView(
-            jobs=tuple(job.progress for job in jobs),
+            jobs=tuple(job.observed for job in jobs),
             now_ms=self._clock.now_ms(),
             errors=tuple(show_error(e, ErrorFormat.FULL) for e in errors if e is not None),
         )

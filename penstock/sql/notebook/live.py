@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty, Queue
 from tempfile import TemporaryDirectory
@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 from penstock.connector.contract import OutputMode
 from penstock.connector.spark.types import flink_type_text
 from penstock.sql.errors.spark import translate
+from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches
 from penstock.sql.jobs.live_query import LiveQuery, UpsertChangelog, result_key
 from penstock.sql.jobs.progress import Totals, batch_events, rows_per_second
 from penstock.sql.notebook.views import Head, LiveView, ProgressSample, TableView
+from penstock.sql.observation.pipeline import JobStatus, PipelineObservation
+from penstock.sql.observation.sentence import sentence_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,6 +60,7 @@ class _State:
     rows_seen: int = 0
     seen_batch: int | None = None
     totals: Totals = field(default_factory=Totals)
+    counters: BatchCounters = field(default_factory=BatchCounters)
     samples: deque[ProgressSample] = field(default_factory=lambda: deque(maxlen=SAMPLES))
 
     def take(self, rows: list[Row]) -> None:
@@ -73,7 +77,28 @@ class _State:
     def watermark_ms(self) -> int | None:
         return self.totals.last.watermark_ms if self.totals.last is not None else None
 
-    def view(self, seconds: float, ended: str | None, *, starting: bool = False) -> LiveView:
+    def sentence(self, now_ms: int) -> str:
+        """Return what the query does, or why no row comes; of one whose rows come, nothing."""
+        last = self.totals.last
+        if last is None or self.rows_seen:
+            return ""
+        batches = JobBatches(sources=self.live.sources, last=last)
+        seen = PipelineObservation(
+            status=JobStatus.RUNNING,
+            batch_id=last.batch_id,
+            last_commit_ms=last.committed_at_ms,
+            # a batch has the rows that were read: none of them came here
+            batches=tuple(replace(batch, rows_out=0) for batch in self.totals.recent),
+            sources=tuple(zip(batches.source_names(), last.sources, strict=False)),
+            ends_known=True,
+            rows_read=self.counters.rows_in,
+            state_rows=sum(each.rows for each in batches.operators),
+        )
+        return str(sentence_of(seen, now_ms))
+
+    def view(
+        self, seconds: float, ended: str | None, *, starting: bool = False, sentence: str = ""
+    ) -> LiveView:
         rows = list(self.rows)
         more = self.rows_seen > len(rows)
         return LiveView(
@@ -88,6 +113,7 @@ class _State:
             samples=tuple(self.samples),
             ended=ended,
             starting=starting,
+            sentence=sentence,
         )
 
 
@@ -121,7 +147,9 @@ def follow(live: LiveQuery, options: CellOptions, screen: Screen, clock: Clock) 
         finally:
             _stop(query, batches, state)
         _read_progress(query, state)
-        output.update(state.view((clock.now_ms() - began_ms) / 1000, ended), last=True)
+        now_ms = clock.now_ms()
+        last = state.view((now_ms - began_ms) / 1000, ended, sentence=state.sentence(now_ms))
+        output.update(last, last=True)
         failure = query.exception()
         if failure is not None and ended == "ended":
             raise translate(failure) from failure
@@ -156,7 +184,9 @@ def _watch(
             _read_progress(query, state)
             state.sample(now_ms)
             seconds = (now_ms - began_ms) / 1000
-            output.update(state.view(seconds, None, starting=reading_since_ms is None))
+            starting = reading_since_ms is None
+            said = "" if starting else state.sentence(now_ms)
+            output.update(state.view(seconds, None, starting=starting, sentence=said))
         clock.wait(never, POLL_MS)
 
 
@@ -179,6 +209,7 @@ def _read_progress(query: Any, state: _State) -> None:
         metrics = state.live.read_metrics(event)
         state.seen_batch = metrics.batch_id
         state.totals = state.totals.add(metrics)
+        state.counters = state.counters.add(metrics)
 
 
 def _stop(query: Any, batches: Queue[list[Row]], state: _State) -> None:

@@ -179,7 +179,8 @@ def _live(view: LiveView) -> str:
     charts += sparkline(
         "watermark lag", lags, lambda value: duration_text(int(value)), color=_ORANGE
     )
-    return f'<div class="note">{escape(live_line(view))}</div>{charts}{_table(view.table)}'
+    said = f'<div class="note">{escape(view.sentence)}</div>' if view.sentence else ""
+    return f'<div class="note">{escape(live_line(view))}</div>{said}{charts}{_table(view.table)}'
 
 
 def live_line(view: LiveView) -> str:
@@ -216,13 +217,21 @@ def _jobs(view: JobsView) -> str:
         "<tr>"
         + "".join(
             f"<td{_class(index > 1)}>{escape(text)}</td>"
-            for index, text in enumerate(job_texts(job, view.now_ms))
+            for index, text in enumerate(job_texts(job.progress, view.now_ms))
         )
         + "</tr>"
         for job in view.jobs
     )
+    said = "".join(f'<div class="note">{escape(text)}</div>' for text in sentences(view))
     errors = "".join(f'<pre class="error">{escape(text)}</pre>' for text in view.errors)
-    return f'<div class="box"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>{errors}'
+    table = f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<div class="box">{table}</div>{said}{errors}'
+
+
+def sentences(view: JobsView) -> list[str]:
+    """Say of each running job what it does, or why nothing comes out of it."""
+    running = [job for job in view.jobs if not job.progress.status.final]
+    return [f"{job.progress.sink}: {job.sentence(view.now_ms)}" for job in running]
 
 
 def job_texts(job: JobProgress, now_ms: int) -> tuple[str, ...]:
@@ -256,11 +265,12 @@ def as_text(view: View) -> str:
             rows = [[cell_text(value) for value in row] for row in view.rows]
             return f"{_aligned(names, rows, right)}\n({count_note(view)})"
         case LiveView():
-            return f"{as_text(view.table)}\n{live_line(view)}"
+            said = f"\n{view.sentence}" if view.sentence else ""
+            return f"{as_text(view.table)}\n{live_line(view)}{said}"
         case JobsView():
             right = [index > 1 for index in range(len(JOB_HEADS))]
-            rows = [list(job_texts(job, view.now_ms)) for job in view.jobs]
-            return "\n".join([_aligned(JOB_HEADS, rows, right), *view.errors])
+            rows = [list(job_texts(job.progress, view.now_ms)) for job in view.jobs]
+            return "\n".join([_aligned(JOB_HEADS, rows, right), *sentences(view), *view.errors])
         case Note(text=text):
             return text
     assert_never(view)
@@ -273,7 +283,8 @@ def status_line(view: View) -> str:
             return live_line(view)
         case JobsView():
             return "; ".join(
-                " ".join(text for text in job_texts(job, view.now_ms)[:5]) for job in view.jobs
+                " ".join(text for text in job_texts(job.progress, view.now_ms)[:5])
+                for job in view.jobs
             )
         case TableView() | Note():
             return ""

@@ -12,7 +12,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from penstock.sql.jobs.progress import JobProgress
+from penstock.sql.jobs.observation import ObservedJob
 from penstock.sql.runner.summary import plain, time_text
 
 
@@ -54,7 +54,8 @@ class LiveView:
     `rows_seen` counts rows of the result, `watermark_ms` is event time, `seconds` wall-clock time since the start.
     `ended` says why it is over; None while it runs. `starting`: its first batch has not begun. `rows_in` are those of
     `batches`, which were completed; rows of the batch in flight may be among those seen. Of these batches are the late
-    rows, `rows_dropped`, and the records that were left out, `bad_records`.
+    rows, `rows_dropped`, and the records that were left out, `bad_records`. `sentence` says what it does, or why no row
+    comes.
     """
 
     table: TableView
@@ -68,13 +69,14 @@ class LiveView:
     starting: bool = False
     rows_dropped: int = 0
     bad_records: int = 0
+    sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobsView:
     """Jobs of INSERTs as of now; `now_ms` is the wall clock. `errors` are texts of those that failed."""
 
-    jobs: tuple[JobProgress, ...]
+    jobs: tuple[ObservedJob, ...]
     now_ms: int
     errors: tuple[str, ...] = ()
 

@@ -39,6 +39,8 @@ def holders(state: SourceState) -> frozenset[str]:
     timeless = frozenset(split.split_id for split in active if split.watermark_ms is None)
     known = [split.watermark_ms for split in active if split.watermark_ms is not None]
     if timeless or not known:
-        return timeless if known or state.watermark_ms is not None else frozenset()
+        # the clock is there for the sake of event times: without it the table may have none
+        times = bool(known) or state.watermark_ms is not None or state.clock_ms is not None
+        return timeless if times else frozenset()
     lowest = min(known)
     return frozenset(split.split_id for split in active if split.watermark_ms == lowest)

@@ -140,7 +140,8 @@ def start_refreshes(
         at_end=held.release,
     )
     held.on_stop_request(refresher.request_stop)
-    held.on_report(lambda: report_of(refresher.progress(), None, clock.now_ms()))
+    job = Job(refresher)
+    held.on_report(lambda: report_of(job.observed, clock.now_ms()))
     try:
         first.prepare()
         first.write(held.lost)
@@ -148,7 +149,7 @@ def start_refreshes(
     except BaseException:
         held.release()
         raise
-    return Job(refresher)
+    return job
 
 
 def stop_refreshes(table: Identifier, context: SessionContext) -> None:

@@ -5,18 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.catalog.masking import without_secrets
+from penstock.sql.clock import SystemClock
 from penstock.sql.metrics.collector import PHASES
 from penstock.sql.ui.documents import Document, known, table_document, time_text
 
 if TYPE_CHECKING:
     from penstock.sql.jobs.job import Job
+    from penstock.sql.jobs.observation import ObservedJob
     from penstock.sql.jobs.progress import JobProgress
     from penstock.sql.observation.batch_metrics import BatchMetrics
 
 
 def live_summary(job: Job) -> Document:
     """Describe a pipeline in the list of all."""
-    return _summary(job.progress) | {"sentence": job.sentence}
+    return job_document(job.observed, SystemClock().now_ms())
+
+
+def job_document(job: ObservedJob, now_ms: int) -> Document:
+    """Describe a job as it was observed: also a line of `penstock run --progress json`."""
+    return _summary(job.progress) | {"sentence": str(job.sentence(now_ms))}
 
 
 def live_pipeline(job: Job) -> Document:

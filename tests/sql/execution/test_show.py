@@ -17,6 +17,7 @@ from penstock.sql.dialect.parser.calls import built_in_functions
 from penstock.sql.execution.commands import TITLES, check_command, is_command, run_command, stop_job
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.show import answer
+from penstock.sql.jobs.observation import ObservedJob
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.runner.refresh import stop_refreshes
 from penstock.sql.script.splitter import split
@@ -41,7 +42,6 @@ class ScriptedJob:
         self.name = name
         self.status = JobStatus.RUNNING
         self.stops = 0
-        self.batches = None
 
     @property
     def progress(self) -> Any:
@@ -61,6 +61,10 @@ class ScriptedJob:
             batch_id=4,
             lag_records=None,
         )
+
+    @property
+    def observed(self) -> ObservedJob:
+        return ObservedJob(progress=self.progress)
 
     def request_stop(self) -> None:
         self.stops += 1

@@ -19,6 +19,7 @@ from penstock.catalog.masking import keep_secret
 from penstock.connector.contract import AvailableNow
 from penstock.connector.spark.source.retry import Outage
 from penstock.sql.jobs.job import report_of
+from penstock.sql.jobs.observation import ObservedJob
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.settings import DEFAULT_RESTART, ExponentialDelay, NoRestart
@@ -305,7 +306,7 @@ def test_no_secret_is_in_what_others_see_of_a_job():
     wrong = replace(
         progress, status=JobStatus.FAILED, last_error="log-in with hunter2-hunter2 failed"
     )
-    told = report_of(wrong, None, 0)
+    told = report_of(ObservedJob(progress=wrong), 0)
 
     assert told.status == "failed"
     assert told.last_error == "log-in with ****** failed"

@@ -81,7 +81,7 @@ def test_a_cell_runs_its_statements_in_order(shell: Any, screen: Recorder) -> No
     kinds = [type(view) for view in screen.views]
 
     assert kinds == [Note, Note, JobsView, TableView, TableView]
-    assert screen.views[2].jobs[0].status == "finished"
+    assert screen.views[2].jobs[0].progress.status == "finished"
     assert screen.views[4].heads[0].type == "BIGINT"
     assert screen.views[4].rows == ((2,),)
 
@@ -101,6 +101,21 @@ def test_a_query_without_end_shows_its_newest_rows_until_it_has_shown_enough(
     assert not view.starting
     assert sorted(view.table.rows) == [("+I", 1, 1), ("+I", 2, 1)]
     assert view.samples
+
+
+def test_a_query_whose_condition_no_row_meets_says_so(shell: Any, screen: Recorder) -> None:
+    """Where nothing is to be seen, the reason is."""
+    shell.run_cell_magic("penstock", "", ORDERS)
+    shell.run_cell_magic(
+        "penstock",
+        "--seconds 4",
+        "SELECT id, COUNT(*) AS n FROM orders WHERE amount > 9 GROUP BY id",
+    )
+    view = screen.views[-1]
+
+    assert isinstance(view, LiveView)
+    assert view.table.rows == []
+    assert view.sentence == "2 rows of the last batch are read, and the query let none through"
 
 
 def test_a_wrong_cell_is_told_with_its_place_before_anything_runs(

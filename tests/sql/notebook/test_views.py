@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from penstock.sql.jobs.observation import ObservedJob
 from penstock.sql.jobs.progress import JobProgress
 from penstock.sql.notebook.screen import HEIGHT, WIDTH, as_html, as_text, sparkline, status_line
 from penstock.sql.notebook.views import (
@@ -127,7 +128,7 @@ def test_a_long_value_says_how_long_it_was() -> None:
     [
         table((ATTACK, 1), (None, None)),
         live(),
-        JobsView(jobs=(JOB,), now_ms=65_000, errors=(ATTACK,)),
+        JobsView(jobs=(ObservedJob(progress=JOB),), now_ms=65_000, errors=(ATTACK,)),
         Note(text=ATTACK, is_error=True),
         TableView(heads=(Head(name=ATTACK, type=ATTACK),), rows=[]),
     ],
@@ -192,6 +193,26 @@ def test_a_terminal_gets_aligned_text() -> None:
         "(2 rows)",
     ]
     assert as_text(live(ended="interrupted")).splitlines()[-1].startswith("interrupted · 40 rows")
+
+
+def test_running_jobs_say_what_they_do() -> None:
+    """Under their figures, as text and as HTML; one that has ended does not."""
+    running = ObservedJob(progress=replace(JOB, batch_id=4))
+    ended = ObservedJob(progress=replace(JOB, sink="u", status=JobStatus.STOPPED))
+    view = JobsView(jobs=(running, ended), now_ms=65_000)
+
+    assert as_text(view).splitlines()[-1] == "t: runs: batch 4 is the last one"
+    assert '<div class="note">t: runs: batch 4 is the last one</div>' in as_html(view)
+    assert "u: " not in as_text(view)
+
+
+def test_a_followed_query_without_rows_says_why() -> None:
+    """Under its figures."""
+    view = replace(live(), sentence=f"table {ATTACK} had no record")
+
+    assert as_text(view).splitlines()[-1] == f"table {ATTACK} had no record"
+    assert "had no record</div>" in as_html(view)
+    assert "<script" not in as_html(view)
 
 
 def test_a_followed_query_says_what_it_left_out() -> None:

@@ -239,7 +239,7 @@ def test_a_lag_that_grows_is_told_with_the_slowest_phase(
 def test_a_job_of_this_process_is_observed() -> None:
     """Its splits by table, and its messages without secrets."""
     paused = split(0, 90, NOON_MS, paused="customers is behind")
-    observed = job(read_batch(7, source_of(paused))).observation
+    observed = job(read_batch(7, source_of(paused))).observed.observation()
 
     assert said(observed)[0] is SentenceRule.PAUSED
     assert observed.sources[0][0] == "orders"

@@ -56,7 +56,8 @@ def run(  # noqa: PLR0917  typer passes options by name
         typer.Option(
             "--progress",
             envvar="PENSTOCK_PROGRESS",
-            help="How progress is shown on stderr; default live on a terminal, else log. Example: `--progress log`",
+            help="How progress is shown on stderr; default live on a terminal, else log; json is a document a line. "
+            "Example: `--progress log`",
             show_default=False,
         ),
     ] = None,

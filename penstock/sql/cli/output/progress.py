@@ -5,6 +5,7 @@ The closing summary has a line for each statement.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,8 +25,8 @@ from penstock.sql.cli.output.text import (
     watermark_text,
 )
 from penstock.sql.clock import Clock, SystemClock, duration_text
-from penstock.sql.jobs.progress import JobProgress
 from penstock.sql.observation.pipeline import JobStatus
+from penstock.sql.observation.sentence import SentenceRule
 from penstock.sql.runner.summary import SinkResult, StatementResult, StatementStatus
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     from penstock.connector.spark.source.retry import Outage
     from penstock.sql.jobs.job import Job
+    from penstock.sql.jobs.observation import ObservedJob
+    from penstock.sql.jobs.progress import JobProgress
 
 
 LOG_INTERVAL_MS = 5_000
@@ -45,10 +48,11 @@ STALE_MS = 3_000  # without a commit for longer than this, the line says for how
 
 
 class ProgressMode(StrEnum):
-    """How progress is shown: redrawn in place, a line now and then, or not at all."""
+    """How progress is shown: redrawn in place, a line now and then, for people or as JSON, or not at all."""
 
     LIVE = "live"
     LOG = "log"
+    JSON = "json"
     NONE = "none"
 
 
@@ -69,10 +73,10 @@ class JobBoard:
         with self._lock:
             return list(self._jobs)
 
-    def running(self) -> list[JobProgress]:
+    def running(self) -> list[ObservedJob]:
         """Where every job is that has not ended."""
-        progresses = (job.progress for job in self.jobs())
-        return [progress for progress in progresses if not progress.status.final]
+        observed = (job.observed for job in self.jobs())
+        return [each for each in observed if not each.progress.status.final]
 
 
 @contextmanager
@@ -93,13 +97,20 @@ def showing(
             with _live(board, clock):
                 yield
         case ProgressMode.LOG:
-            with _logging(board, clock, interval_ms):
+            with _logging(board, clock, interval_ms, ProgressLog(say)):
                 yield
+        case ProgressMode.JSON:
+            log = ProgressLog(say, line=json_line)
+            try:
+                with _logging(board, clock, interval_ms, log):
+                    yield
+            finally:  # how each ended
+                log.write([job.observed for job in board.jobs()], clock.now_ms())
         case ProgressMode.NONE:
             yield
 
 
-def progress_table(jobs: list[JobProgress], now_ms: int) -> Table:
+def progress_table(jobs: list[ObservedJob], now_ms: int) -> Table:
     """Draw one line a query."""
     from rich.table import Table
     from rich.text import Text  # names and messages may hold brackets, which are not markup
@@ -119,7 +130,8 @@ def progress_table(jobs: list[JobProgress], now_ms: int) -> Table:
     ):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("", style="dim", no_wrap=True, overflow="ellipsis")
-    for job in jobs:
+    for observed in jobs:
+        job = observed.progress
         dropped = count_text(job.rows_dropped)
         table.add_row(
             Text(job.sink),
@@ -132,21 +144,22 @@ def progress_table(jobs: list[JobProgress], now_ms: int) -> Table:
             Text(dropped, style="red" if job.rows_dropped else ""),
             Text(count_text(job.bad_records), style="red" if job.bad_records else ""),
             _commit_text(job, now_ms),
-            Text(_activity_text(job, now_ms)),
+            Text(_activity_text(observed, now_ms)),
         )
     return table
 
 
-def log_line(job: JobProgress, now_ms: int) -> str:
-    """Return the same as one line for a log."""
+def log_line(observed: ObservedJob, now_ms: int) -> str:
+    """Return the same as one line for a log, with the sentence at its end where it tells more than the figures."""
+    job = observed.progress
     if _is_silent(job) or job.refreshes or not job.batches:
-        return f"{job.sink}: {_activity_text(job, now_ms) or 'starting'}"
+        return f"{job.sink}: {_activity_text(observed, now_ms) or 'starting'}"
     parts = [
         f"batch {job.batch_id}",
         f"{count_text(job.rows_per_second)} rows/s in",
         f"{count_text(job.rows_in)} in",
         f"{count_text(job.rows_out)} out",
-        f"watermark {_watermark_text(job, now_ms)}",
+        f"watermark {watermark_text(job.watermark_ms)}",
     ]
     if (lag := lag_text(job.watermark_ms, now_ms)) != "-":
         parts.append(f"lag {lag}")
@@ -158,22 +171,28 @@ def log_line(job: JobProgress, now_ms: int) -> str:
     parts += [late_text(split.split_id, split.rows, split.found_ms) for split in job.late_splits]
     if job.bad_records:
         parts.append(f"{count_text(job.bad_records)} bad records")
-    return f"{job.sink}: {', '.join(parts)}"
+    line = f"{job.sink}: {', '.join(parts)}"
+    said = _trouble(observed, now_ms)
+    return line if said is None else f"{line}; {said}"
 
 
-def _watermark_text(job: JobProgress, now_ms: int) -> str:
-    """Return the watermark, and which splits keep it from moving."""
-    held = _held_text(job, now_ms)
-    return (
-        f"{watermark_text(job.watermark_ms)} ({held})" if held else watermark_text(job.watermark_ms)
-    )
+def timed_line(observed: ObservedJob, now_ms: int) -> str:
+    """Return the line with the time of day in front."""
+    return f"{instant_text(now_ms)} {log_line(observed, now_ms)}"
 
 
-def _held_text(job: JobProgress, now_ms: int) -> str:
-    silent = [s.silent_since_ms for s in job.timeless if s.silent_since_ms is not None]
-    all_silent = len(silent) == len(job.timeless)
-    silent_ms = max(0, now_ms - max(silent)) if silent and all_silent else None
-    return timeless_text([s.split_id for s in job.timeless], silent_ms, silent=all_silent)
+def json_line(observed: ObservedJob, now_ms: int) -> str:
+    """Return the document that the JSON API has of it, in one line, with the time."""
+    from penstock.sql.ui.documents import time_text
+    from penstock.sql.ui.live import job_document
+
+    return json.dumps({"time": time_text(now_ms), **job_document(observed, now_ms)})
+
+
+def _trouble(observed: ObservedJob, now_ms: int) -> str | None:
+    """Return the sentence where it says more than that all goes on."""
+    said = observed.sentence(now_ms)
+    return None if said.rule is SentenceRule.READING else str(said)
 
 
 def _commit_text(job: JobProgress, now_ms: int) -> str:
@@ -195,21 +214,23 @@ def _outage_text(outage: Outage, now_ms: int) -> str:
     return f"waiting for {outage.what} since {since}{reason}"
 
 
-def _activity_text(job: JobProgress, now_ms: int) -> str:
+def _activity_text(observed: ObservedJob, now_ms: int) -> str:
     """Describe what is out of the ordinary: a start, a restart, a batch that takes long; of refreshes, the next."""
+    job = observed.progress
     if job.status is JobStatus.RESTARTING or job.refreshes or "stopping" in job.activity:
         return job.activity
     if job.outage is not None:
         return _outage_text(job.outage, now_ms)
-    held = _held_text(job, now_ms)
+    if (said := _trouble(observed, now_ms)) is not None:
+        return said
     since_ms = now_ms - (job.last_commit_ms or job.started_ms)
     if job.activity == "Processing new data" and since_ms > STALE_MS:
         # a run that resumes from a checkpoint has not told its first batch's number yet
         batch = "first batch" if job.batch_id is None else f"batch {job.batch_id + 1}"
         return f"{batch} running for {duration_text(since_ms // 1000 * 1000)}"
     if job.activity.startswith("Waiting for"):
-        return held or "waiting for data"
-    return held if job.batches else "starting"
+        return "waiting for data"
+    return "" if job.batches else "starting"
 
 
 @contextmanager
@@ -232,8 +253,8 @@ def _drawing(board: JobBoard, clock: Clock) -> Table | str:
 
 
 @contextmanager
-def _logging(board: JobBoard, clock: Clock, interval_ms: int) -> Iterator[None]:
-    end, log = Event(), ProgressLog(say)
+def _logging(board: JobBoard, clock: Clock, interval_ms: int, log: ProgressLog) -> Iterator[None]:
+    end = Event()
     thread = Thread(
         target=_log_until,
         args=(board, clock, end, log, interval_ms),
@@ -258,21 +279,35 @@ def _log_until(
 class ProgressLog:
     """Writes a line with the time of day for each query that changed, and for the others once a minute."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        write: Callable[[str], None],
+        *,
+        line: Callable[[ObservedJob, int], str] = timed_line,
+    ) -> None:
         self._write = write
+        self._line = line
         self._last: dict[str, tuple[str, int]] = {}
         """By query: the content of its last line, except for what passing time changes, and when it was written."""
 
-    def write(self, jobs: list[JobProgress], now_ms: int) -> None:
+    def write(self, jobs: list[ObservedJob], now_ms: int) -> None:
         """Log the jobs at this time."""
         for job in jobs:
-            # relative to a fixed time a line changes only when the query does
-            fixed_ms = job.last_commit_ms or job.started_ms
-            state = log_line(replace(job, rows_per_second=0.0), fixed_ms)
-            before, written_ms = self._last.get(job.name, ("", 0))
+            name = job.progress.name
+            state = _state(job, now_ms)
+            before, written_ms = self._last.get(name, ("", 0))
             if state != before or now_ms - written_ms >= UNCHANGED_INTERVAL_MS:
-                self._last[job.name] = (state, now_ms)
-                self._write(f"{instant_text(now_ms)} {log_line(job, now_ms)}")
+                self._last[name] = (state, now_ms)
+                self._write(self._line(job, now_ms))
+
+
+def _state(job: ObservedJob, now_ms: int) -> str:
+    """Return what a line of a job says, except for what passing time changes in it."""
+    progress = job.progress
+    # relative to a fixed time a line changes only when the query does; a batch that runs long is found by the clock
+    fixed_ms = progress.last_commit_ms or progress.started_ms
+    fixed = replace(job, progress=replace(progress, rows_per_second=0.0))
+    return f"{progress.status} {log_line(fixed, fixed_ms)} {job.sentence(now_ms).rule}"
 
 
 def _console() -> Console:

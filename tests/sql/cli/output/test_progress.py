@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from penstock.connector.source.state import MAX_WATERMARK_MS
+from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, SplitState
 from penstock.connector.spark.source.retry import Outage
 from penstock.sql.cli.output.progress import (
     JobBoard,
     ProgressLog,
+    json_line,
     log_line,
     progress_table,
     summary_lines,
 )
+from penstock.sql.jobs.batch_counters import JobBatches
+from penstock.sql.jobs.observation import ObservedJob
 from penstock.sql.jobs.progress import JobProgress
-from penstock.sql.observation.batch_metrics import LateSplit, TimelessSplit
+from penstock.sql.observation.batch_metrics import LateSplit, SourceMetrics, TimelessSplit
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.runner.summary import StatementResult
+from tests.sql.metrics.metered import read_batch
 
 NOW = 1_767_225_720_000  # 2026-01-01 00:02:00
 
 
-def progress(**changes):
+def progress(*, batches_here=None, **changes):
     """A job in the middle of its work."""
     values = {
         "name": "quickstart/revenue",
@@ -43,7 +48,20 @@ def progress(**changes):
         "lag_records": 340_000,
         "last_commit_ms": NOW - 2_000,
     }
-    return JobProgress(**(values | changes))
+    return ObservedJob(progress=JobProgress(**(values | changes)), batches=batches_here)
+
+
+def reading(*splits, watermark_ms=None):
+    """A last batch that read a table of these splits to its end."""
+    state = SourceState(splits=splits, watermark_ms=watermark_ms, clock_ms=NOW)
+    source = SourceMetrics(state=state, ends={each.split_id: each.end for each in splits})
+    last = read_batch(12, source, watermark_ms=watermark_ms)
+    return JobBatches(sources=("payments",), last=last, recent=(last,))
+
+
+def split(name, **values):
+    """A split that is read to position 4."""
+    return SplitState(**({"split_id": name, "owner": name, "start": 0, "end": 4} | values))
 
 
 def drawn(*jobs, width=140):
@@ -86,22 +104,56 @@ def test_a_broker_that_is_away_is_named_with_since_when():
     assert "behind" not in log_line(waiting, NOW)
 
 
-def test_a_split_without_an_event_time_is_named_where_the_watermark_stands():
-    """For how long it is silent, and what to do; one that gives records is not told to be let go."""
-    silent = TimelessSplit(split_id="pay-1", silent_since_ms=NOW - 1_200_000)
-    other = TimelessSplit(split_id="pay-2", silent_since_ms=NOW - 60_000)
-    lively = TimelessSplit(split_id="pay-3", silent_since_ms=None)
-    none, still = progress(watermark_ms=None, timeless=(silent,)), progress(timeless=(lively,))
-    several = progress(watermark_ms=None, timeless=(silent, other, silent, silent, silent))
-
-    option = "scan.watermark.idle-timeout"
-    wanted = f"watermark - (pay-1 has no event time yet: silent for 20 min; {option} excludes it)"
-    assert wanted in log_line(none, NOW)
-    assert "watermark 2026-01-01 00:00:55 (pay-3 has no event time yet)" in log_line(still, NOW)
-    assert "(pay-1, pay-2, pay-1 and 2 more have no event time yet: silent for 1 min;" in log_line(
-        several, NOW
+def test_the_sentence_says_what_holds_the_watermark():
+    """At the end of a line of the log, and in the live display: for how long it is silent, and what to do."""
+    silent = split("pay-1", watermark_ms=None, quiet_since_ms=NOW - 1_200_000)
+    waits = progress(watermark_ms=None, batches_here=reading(silent))
+    said = (
+        "waits: split pay-1 had no record with a time, and the watermark waits for it; caught up, "
+        "silent for 20 min; set scan.watermark.idle-timeout"
     )
-    assert "pay-1 has no event time yet" in drawn(none, width=250)
+
+    assert log_line(waits, NOW).endswith(f"last commit 2 s ago; {said}")
+    assert said in drawn(waits, width=300)
+
+
+def test_what_goes_on_as_it_should_has_no_sentence():
+    """Its figures say all."""
+    fine = progress(batches_here=reading(split("pay-1", watermark_ms=NOW), watermark_ms=NOW))
+
+    assert log_line(fine, NOW).endswith("last commit 2 s ago")
+
+
+def test_a_document_has_the_figures_and_the_sentence():
+    """One to a line, as the JSON API has it; the last one says how the job ended."""
+    lines = []
+    silent = split("pay-1", watermark_ms=None, quiet_since_ms=NOW - 1_200_000)
+    log = ProgressLog(lines.append, line=json_line)
+    log.write([progress(watermark_ms=None, batches_here=reading(silent))], NOW)
+    log.write([progress(status=JobStatus.FINISHED, activity="finished")], NOW + 1_000)
+    first, last = map(json.loads, lines)
+
+    assert first["time"] == "2026-01-01T00:02:00.000Z"
+    assert (first["name"], first["rows_in"], first["lag_records"]) == (
+        "quickstart/revenue",
+        1_200_000,
+        340_000,
+    )
+    assert first["sentence"].startswith("waits: split pay-1 had no record with a time")
+    assert (last["status"], last["sentence"]) == ("finished", "finished after batch 12 3 s ago")
+
+
+def test_a_batch_that_begins_to_take_long_is_a_change():
+    """Though nothing but time has passed since the line before."""
+    lines = []
+    fine = reading(split("pay-1", watermark_ms=NOW), watermark_ms=NOW)
+    job = progress(batches_here=replace(fine, running_since_ms=NOW))
+    log = ProgressLog(lines.append)
+    for seconds in (1, 5, 11, 20):
+        log.write([job], NOW + seconds * 1000)
+
+    assert len(lines) == 2
+    assert lines[1].endswith("batch 13 runs for 11 s (median 500 ms)")
 
 
 def test_late_rows_of_a_partition_that_was_found_late_are_told_with_the_reason():
@@ -148,7 +200,7 @@ def test_what_is_out_of_the_ordinary_is_said_in_words(changes, words):
     job = progress(**changes)
 
     assert words in drawn(job, width=200)
-    if not job.batches or job.status is JobStatus.RESTARTING:
+    if not job.progress.batches or job.progress.status is JobStatus.RESTARTING:
         assert log_line(job, NOW) == f"revenue: {words}"
 
 
@@ -172,16 +224,16 @@ def test_the_board_shows_only_what_runs():
     """An ended job leaves the display; its summary comes later."""
 
     class Ended:
-        progress = progress(status=JobStatus.FINISHED)
+        observed = progress(status=JobStatus.FINISHED)
 
     class Running:
-        progress = progress()
+        observed = progress()
 
     board = JobBoard()
     board.add(Ended())
     board.add(Running())
 
-    assert board.running() == [Running.progress]
+    assert board.running() == [Running.observed]
 
 
 def test_log_lines_begin_with_the_time():
