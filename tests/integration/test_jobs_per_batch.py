@@ -105,3 +105,24 @@ def test_aggregates_over_changes_are_one_job(spark: SparkSession, project: Path)
         found.append(run_jobs(spark, project, SOURCE + CHANGES + CHAIN))
 
     assert found == [(1, 1)] * 3
+
+
+VERSIONED = """
+CREATE TEMPORARY VIEW newest AS SELECT id, name, at FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY name ORDER BY at DESC) AS n FROM orders) WHERE n = 1;
+"""
+AS_OF = """INSERT INTO kept
+SELECT o.id, v.name FROM orders AS o JOIN newest FOR SYSTEM_TIME AS OF o.at AS v ON o.name = v.name
+"""
+
+
+def test_a_temporal_join_is_one_job(spark: SparkSession, project: Path) -> None:
+    """Rows that wait, versions, both shuffles and the sink; a batch that only moves the watermark is one, too."""
+    script = SOURCE + SINK.format(COLUMNS, "") + VERSIONED + AS_OF
+    found = []
+    for number in range(3):
+        put_file(project, number)
+        found.append(run_jobs(spark, project, script))
+
+    assert [jobs for _, jobs in found] == [batches for batches, _ in found]
+    assert spark.read.format("delta").load(str(project / "kept")).count() > 0

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.sql.incremental.keyed.aggregates import sum_type
-from penstock.sql.incremental.keyed.choose_event_time import over_operator
+from penstock.sql.incremental.keyed.choose_event_time import over_operator, temporal_join_operator
 from penstock.sql.incremental.keyed.normalize import NormalizeUpserts
 from penstock.sql.incremental.keyed.operator import KeyedLayout, KeyedOperator, RunBySpark
 from penstock.sql.incremental.keyed.recompute import (
@@ -39,6 +39,7 @@ from penstock.sql.incremental.stages import (
     RecomputeOperator,
     Stage,
     StageInput,
+    TemporalJoin,
     inputs_of,
 )
 from penstock.sql.plan.logical.facts import unique_name
@@ -67,6 +68,8 @@ def keyed_operator(
                 return _normalize(stage, schemas[stage.input], time_to_live_ms)
             case OverAggregate():
                 return over_operator(stage, schemas, time_to_live_ms)
+            case TemporalJoin():
+                return temporal_join_operator(stage, schemas, time_to_live_ms)
             case _:
                 return RunBySpark(reason=f"{stage.mechanism.named} that waits for a watermark")
     except UntranslatableError as error:

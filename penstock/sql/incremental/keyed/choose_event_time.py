@@ -11,6 +11,7 @@ from typing import assert_never
 import pyarrow as pa
 from sqlglot import exp
 
+from penstock.sql.dialect import to_text
 from penstock.sql.incremental.keyed.aggregates import sum_type
 from penstock.sql.incremental.keyed.event_time import WaitingRows
 from penstock.sql.incremental.keyed.over import NEEDED, OverFrames, OverTotals, RunningTotal
@@ -22,6 +23,7 @@ from penstock.sql.incremental.keyed.statement import (
     translate_query,
 )
 from penstock.sql.incremental.keyed.tables import UntranslatableError, is_nested, type_name
+from penstock.sql.incremental.keyed.temporal_join import VALID, JoinVersions, VersionedTable
 from penstock.sql.incremental.stages import (
     INGESTION_ORDER,
     Accumulator,
@@ -30,6 +32,7 @@ from penstock.sql.incremental.stages import (
     OverAggregate,
     RangeState,
     RowsState,
+    TemporalJoin,
     UnboundedState,
 )
 
@@ -38,7 +41,7 @@ def over_operator(
     stage: OverAggregate, schemas: Mapping[str, pa.Schema], time_to_live_ms: int
 ) -> OverFrames | OverTotals:
     """Return the operator of an OVER aggregate."""
-    rows = _waiting_rows(stage, schemas[stage.rows])
+    rows = _waiting_rows(stage, schemas[stage.rows], stage.key)
     result = schemas[stage.name]
     match stage.frame_state:
         case AccumulatorState(running=running):
@@ -69,15 +72,52 @@ def over_operator(
             assert_never(stage.frame_state)
 
 
-def _waiting_rows(stage: OverAggregate, schema: pa.Schema) -> WaitingRows:
+def temporal_join_operator(
+    stage: TemporalJoin, schemas: Mapping[str, pa.Schema], time_to_live_ms: int
+) -> JoinVersions:
+    """Return the operator of a temporal join."""
+    rows = _waiting_rows(stage, schemas[stage.rows], stage.row_key)
+    versions = VersionedTable(
+        name=stage.versions,
+        columns=_stored(schemas[stage.versions], stage.version_time),
+        key=stage.version_key,
+        time=stage.version_time,
+        time_to_live_ms=time_to_live_ms,
+    )
+    if rows.layout.key_types != versions.layout.key_types:
+        raise UntranslatableError("keys of different types")
+    if not isinstance(stage.query, exp.Select):
+        raise UntranslatableError(f"the query {to_text(stage.query)}")
+    numbered = stage.query.select(exp.column(INGESTION_ORDER, stage.rows, quoted=True))
+    tables = {
+        rows.name: TableColumns(sql="due", columns=rows.numbered),
+        versions.name: TableColumns(sql=VALID, columns=versions.read),
+    }
+    result = schemas[stage.name]
+    return JoinVersions(
+        rows=rows,
+        versions=versions,
+        query=_numbered_query(numbered, tables, result),
+        result=tuple(result),
+    )
+
+
+def _stored(schema: pa.Schema, time: str | None) -> tuple[pa.Field, ...]:
+    """Return the columns of a relation that is kept by the column `time`."""
     for of in schema:
         type_name(of.type)
-    if stage.time is not None and not pa.types.is_timestamp(schema.field(stage.time).type):
-        raise UntranslatableError(f"the rowtime {stage.time}")
+    if time is not None and not pa.types.is_timestamp(schema.field(time).type):
+        raise UntranslatableError(f"the rowtime {time}")
+    return tuple(schema)
+
+
+def _waiting_rows(
+    stage: OverAggregate | TemporalJoin, schema: pa.Schema, key: tuple[str, ...]
+) -> WaitingRows:
     return WaitingRows(
         name=stage.rows,
-        columns=tuple(schema),
-        key=stage.key,
+        columns=_stored(schema, stage.time),
+        key=key,
         time=stage.time,
         waits_for=stage.waits_for,
     )
@@ -88,7 +128,13 @@ def _query(
 ) -> SideQuery:
     """Write a stage's query over NEEDED; the number of arrival is the last of its columns."""
     table = TableColumns(sql=NEEDED, columns=(*rows.numbered, *more), arrival=rows.arrival)
-    statement = translate_query(query, {rows.name: table})
+    return _numbered_query(query, {rows.name: table}, result)
+
+
+def _numbered_query(
+    query: exp.Query, tables: Mapping[str, TableColumns], result: pa.Schema
+) -> SideQuery:
+    statement = translate_query(query, tables)
     columns = result_columns(statement, result, {INGESTION_ORDER: pa.int64()})
     assert columns[-1][0] == INGESTION_ORDER, "the stage's query returns it last"
     return SideQuery(

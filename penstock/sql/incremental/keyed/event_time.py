@@ -2,18 +2,21 @@
 """Rows that wait for the watermark, in one bucket: which of them a batch releases, which it keeps, and which are late.
 
 Rows are kept by their time: a batch looks up those between the watermark before it and its own, and subtracts them.
+Also the result of a query over the rows that are released, which are inserts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.checkpoint.watermarks import ALL_READ, EventTimeSpan
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout, KeyedState
+from penstock.sql.incremental.keyed.recompute import SideQuery
 from penstock.sql.incremental.keyed.tables import (
     BucketTables,
     listed,
@@ -135,6 +138,27 @@ class WaitingRows:
         return typed(keys, pa.schema([pa.field(name, kind) for name, kind in named]))
 
     @property
+    def order(self) -> tuple[str, ...]:
+        """The columns of `due` by which the rows of a key are in order."""
+        return (self.arrival,) if self.rowtime is None else (self.rowtime, self.arrival)
+
+    def result(
+        self, tables: BucketTables, query: SideQuery, result: Sequence[pa.Field]
+    ) -> pa.Table:
+        """Return what a query gives of the due rows, by their time and arrival. Its last column is the arrival."""
+        *columns, arrival = query.columns
+        named = listed(
+            [*(f"{text} AS r{n}" for n, text in enumerate(columns)), f"{arrival} AS number"]
+        )
+        order = listed(f"due.{column}" for column in self.order)
+        found = tables.rows(
+            f"SELECT {listed([*(f'r{n}' for n in range(len(columns))), f'{int(RowKind.INSERT)}::TINYINT'])} "
+            f"FROM (SELECT {named} FROM ({query.sql})) AS computed JOIN due ON computed.number = due.{self.arrival} "
+            f"ORDER BY {order}"
+        )
+        return typed(found, with_kind(result))
+
+    @property
     def _time(self) -> int:
         assert self.time is not None, "rows that wait have a time"
         return [of.name for of in self.columns].index(self.time)
@@ -164,3 +188,8 @@ class WaitingRows:
         if until_ms is None:
             return "FALSE"
         return f"{self.rowtime} <= {timestamp_text(until_ms * 1000)}"
+
+
+def with_kind(result: Sequence[pa.Field]) -> pa.Schema:
+    """Return the columns of a result, ROW_KIND last."""
+    return pa.schema([*result, pa.field(ROW_KIND, pa.int8())])

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.sql.incremental.keyed.event_time import WaitingRows
+from penstock.sql.incremental.keyed.event_time import WaitingRows, with_kind
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout, KeyedState
 from penstock.sql.incremental.keyed.recompute import SideQuery
 from penstock.sql.incremental.keyed.tables import (
@@ -87,11 +86,11 @@ class OverFrames:
         with BucketTables() as tables:
             due = self.rows.release(tables, changes, states[self.rows.name], batch)
             if not due and not isinstance(self.frame, RangeState):
-                return _nothing(self.result)
+                return with_kind(self.result).empty_table()
             self._take_frames(tables, states[FRAME], batch, any_due=due > 0)
-            found = _result(tables, self.rows, self.query, self.result) if due else None
+            found = self.rows.result(tables, self.query, self.result) if due else None
             self._keep(tables, states[FRAME], batch, any_due=due > 0)
-            return _nothing(self.result) if found is None else found
+            return with_kind(self.result).empty_table() if found is None else found
 
     def _take_frames(
         self, tables: BucketTables, state: KeyedState, batch: KeyedBatch, *, any_due: bool
@@ -142,7 +141,7 @@ class OverFrames:
             case RowsState(count=count):
                 by = self.rows.key_columns
                 keys = f"PARTITION BY {listed(by)} " if by else ""
-                newest = listed(f"{column} DESC" for column in _order(self.rows))
+                newest = listed(f"{column} DESC" for column in self.rows.order)
                 return f"QUALIFY row_number() OVER ({keys}ORDER BY {newest}) <= {count}"
             case RangeState():
                 now_ms = self.rows.span(batch).now_ms
@@ -223,11 +222,11 @@ class OverTotals:
         layout = self.layouts[TOTALS]
         with BucketTables() as tables:
             if not self.rows.release(tables, changes, states[self.rows.name], batch):
-                return _nothing(self.result)
+                return with_kind(self.result).empty_table()
             tables.give("kept", states[TOTALS].rows_of(self.rows.keys_of_due(tables)))
             tables.create("stored", folded("kept", layout, batch))
             self._accumulate(tables)
-            found = _result(tables, self.rows, self.query, self.result)
+            found = self.rows.result(tables, self.query, self.result)
             columns = listed(f"c{n}" for n in range(len(layout.dims)))
             # with a time to live also keys whose accumulators stay the same
             again = " OR MAX(n) > 0" if self.time_to_live_ms else ""
@@ -271,7 +270,7 @@ class OverTotals:
 
     def _running(self, n: int, one: RunningTotal) -> str:
         """Write a total up to each row, of all of its time unless it is by row."""
-        order = [f"{column} ASC NULLS FIRST" for column in _order(self.rows)]
+        order = [f"{column} ASC NULLS FIRST" for column in self.rows.order]
         by, kind = (order, "ROWS") if one.by_row else (order[:1], "RANGE")
         keys = self.rows.key_columns
         partition = f"PARTITION BY {listed(keys)} " if keys else ""
@@ -289,7 +288,7 @@ class OverTotals:
         """Write the accumulators of each key's last row."""
         rows, width = self.rows, len(self.rows.numbered)
         keys = f"PARTITION BY {listed(rows.key_columns)} " if rows.key else ""
-        newest = listed(f"{column} DESC" for column in _order(rows))
+        newest = listed(f"{column} DESC" for column in rows.order)
         columns: Sequence[str] = [
             *rows.key_columns,
             *(f"c{width + n}" for n in range(len(self.totals))),
@@ -297,30 +296,3 @@ class OverTotals:
         named = listed(f"{column} AS c{n}" for n, column in enumerate(columns))
         last = f"QUALIFY row_number() OVER ({keys}ORDER BY {newest}) = 1"
         return f"SELECT {named}, 1 AS n FROM (SELECT * FROM {NEEDED} {last})"
-
-
-# --- both ---
-
-
-def _order(rows: WaitingRows) -> tuple[str, ...]:
-    """Return the columns by which the rows of a key are in order."""
-    return (rows.arrival,) if rows.rowtime is None else (rows.rowtime, rows.arrival)
-
-
-def _nothing(result: Sequence[pa.Field]) -> pa.Table:
-    return pa.schema([*result, pa.field(ROW_KIND, pa.int8())]).empty_table()
-
-
-def _result(
-    tables: BucketTables, rows: WaitingRows, query: SideQuery, result: Sequence[pa.Field]
-) -> pa.Table:
-    """Return what the query gives of the due rows, by their time and arrival. Its last column is the arrival."""
-    *columns, arrival = query.columns
-    named = listed([*(f"{text} AS r{n}" for n, text in enumerate(columns)), f"{arrival} AS number"])
-    order = listed(f"due.{column}" for column in _order(rows))
-    found = tables.rows(
-        f"SELECT {listed([*(f'r{n}' for n in range(len(columns))), f'{int(RowKind.INSERT)}::TINYINT'])} "
-        f"FROM (SELECT {named} FROM ({query.sql})) AS computed JOIN due ON computed.number = due.{rows.arrival} "
-        f"ORDER BY {order}"
-    )
-    return typed(found, pa.schema([*result, pa.field(ROW_KIND, pa.int8())]))

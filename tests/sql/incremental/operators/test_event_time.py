@@ -132,13 +132,21 @@ class World:
             return Counter(found.fetchall())
 
 
-@pytest.mark.parametrize("kind", ["LEFT JOIN", pytest.param("JOIN", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("kind", "keyed"),
+    [
+        ("LEFT JOIN", True),
+        ("LEFT JOIN", False),
+        ("JOIN", True),
+        pytest.param("JOIN", False, marks=pytest.mark.nightly),
+    ],
+)
 def test_each_row_gets_the_version_that_was_valid_at_its_time(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, keyed: bool
 ) -> None:
     """Once both watermarks have passed it; the same when a batch is run again, from state that was put together."""
     monkeypatch.setattr("penstock.sql.incremental.state.state_table.MOST_BATCHES", 2)
-    join = Join(spark, tmp_path, JOIN.format(f"{kind} rates", "o.ts"))
+    join = Join(spark, tmp_path, JOIN.format(f"{kind} rates", "o.ts"), keyed=keyed)
     world, given = World(draw=random.Random(7)), Counter[Row]()
     before, late = (0, 0), 0
     for now in [(12, 10), (30, 24), (40, 45)]:
@@ -154,12 +162,15 @@ def test_each_row_gets_the_version_that_was_valid_at_its_time(
         wanted = {row: n for row, n in settled.items() if kind == "LEFT JOIN" or row[1] is not None}
         assert given == Counter(wanted)
     assert late == world.late > 0
-    assert len(list(tmp_path.glob("*/base=*"))) > 1
+    assert keyed or len(list(tmp_path.glob("*/base=*"))) > 1
 
 
-def test_the_end_of_a_version_is_where_the_next_begins(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("keyed", [True, False])
+def test_the_end_of_a_version_is_where_the_next_begins(
+    spark: SparkSession, tmp_path: Path, keyed: bool
+) -> None:
     """Bounds, a tombstone without a time, NULL as key and as time, a delete that a version replaces."""
-    join = Join(spark, tmp_path, JOIN.format("LEFT JOIN rates", "o.ts"))
+    join = Join(spark, tmp_path, JOIN.format("LEFT JOIN rates", "o.ts"), keyed=keyed)
     rates = [
         ("EUR", 1, at(10), AFTER),
         ("EUR", 2, at(20), AFTER),
@@ -202,11 +213,13 @@ def test_a_version_that_ended_is_not_kept(
     assert kept == {"feed_0": 3, "feed_1": 1}
 
 
+@pytest.mark.parametrize("keyed", [True, False])
 def test_a_time_to_live_forgets_keys_and_no_row_that_waits(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, keyed: bool
 ) -> None:
     """It counts by the clock from the last change of a key."""
-    join = Join(spark, tmp_path, JOIN.format("LEFT JOIN rates", "o.ts"), time_to_live_ms=10_000)
+    sql = JOIN.format("LEFT JOIN rates", "o.ts")
+    join = Join(spark, tmp_path, sql, time_to_live_ms=10_000, keyed=keyed)
     join.give([(1, "EUR", at(5)), (2, "USD", at(5))], [("EUR", 1, at(1), AFTER)], (2, 2))
     join.clock += timedelta(seconds=11)
 
@@ -215,9 +228,12 @@ def test_a_time_to_live_forgets_keys_and_no_row_that_waits(
     assert found == Counter([(1, None), (2, 2)])
 
 
-def test_a_table_with_an_end_is_joined_at_once(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_table_with_an_end_is_joined_at_once(
+    spark: SparkSession, tmp_path: Path, keyed: bool
+) -> None:
     """Without watermarks all rows are there; no state is left to wait."""
-    join = Join(spark, tmp_path, JOIN.format("JOIN rates", "o.ts"))
+    join = Join(spark, tmp_path, JOIN.format("JOIN rates", "o.ts"), keyed=keyed)
     frame = join.frame([(1, "EUR", at(5)), (2, "EUR", at(0))], [("EUR", 1, at(5), AFTER)])
     with join.batch(frame) as changes:
         rows = [tuple(row)[:-1] for row in changes.collect()]

@@ -52,7 +52,6 @@ from penstock.sql.incremental.keyed.operator import (
     RunBySpark,
     WatermarkOperator,
 )
-from penstock.sql.incremental.keyed.over import OverFrames, OverTotals
 from penstock.sql.incremental.keyed.recompute import AppendJoin
 from penstock.sql.incremental.keyed.runtime.compaction import StateCompaction
 from penstock.sql.incremental.keyed.runtime.task import (
@@ -144,7 +143,7 @@ def keyed_plan(
         operator = keyed_operator(own, {**arrow, **more}, time_to_live_ms, frozenset(inserts))
         if isinstance(operator, RunBySpark):
             return operator
-        if isinstance(operator, AppendJoin | OverFrames | OverTotals):
+        if isinstance(operator, AppendJoin | WatermarkOperator):
             inserts.add(stage.name)
         operators[stage.name] = operator
     if not operators:
