@@ -24,7 +24,7 @@ FUNCTION_LINES = 60
 DOCSTRING_LINES = 12
 """What a module owns and what not; more belongs into docs."""
 
-MAY_SLEEP = {"connector/kafka/broker/parent_watchdog.py", "connector/kafka/broker/record.py"}
+MAY_SLEEP = {"connector/jvm/parent_watchdog.py", "connector/kafka/broker/record.py"}
 """They watch processes that are not their children, for which systems have no wait."""
 
 CLOCKS = {"sql/clock.py"}

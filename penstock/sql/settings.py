@@ -160,6 +160,9 @@ class ExponentialDelay:
     jitter: float = 0.1
 
 
+STOP_LIMIT_MS = 600_000
+"""What a batch in flight gets to finish in once the end is requested; a second request does not wait."""
+
 RestartStrategy = NoRestart | FixedDelay | ExponentialDelay
 
 DEFAULT_RESTART = ExponentialDelay()

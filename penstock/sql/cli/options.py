@@ -134,6 +134,18 @@ AvailableNowOption = Annotated[
     ),
 ]
 
+StopTimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--stop-timeout",
+        metavar="SECONDS",
+        min=0,
+        envvar="PENSTOCK_STOP_TIMEOUT",
+        help="How long the batch in flight may take after Ctrl-C or SIGTERM; one that takes longer is interrupted, and "
+        "is read again by the next run. Example: `--stop-timeout 60`",
+    ),
+]
+
 FromScratchOption = Annotated[
     bool,
     typer.Option(

@@ -18,7 +18,7 @@ from penstock.sql.errors.spark import translate
 from penstock.sql.jobs.lease import PipelineLease, hold_lease, hold_leases, table_lease
 from penstock.sql.jobs.observation import ObservedJob
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
-from penstock.sql.settings import DEFAULT_RESTART, RestartStrategy
+from penstock.sql.settings import DEFAULT_RESTART, STOP_LIMIT_MS, RestartStrategy
 
 if TYPE_CHECKING:
     from penstock.catalog.definitions.contract import Leases
@@ -154,17 +154,18 @@ def start_job(
     also: tuple[PipelineLease, ...] = (),
     resources: tuple[object, ...] = (),
     on_failure: Callable[[], None] = lambda: None,
+    stop_limit_ms: int = STOP_LIMIT_MS,
 ) -> Job:
     """Acquire the pipeline's lease, prepare the sink and start the query; INSERT .. VALUES is over when this returns.
 
     A `lease` that is held already passes to the job, which releases it at its end; `also` are the others that the
-    query needs. `resources` stay open as long as the job. `on_failure` is called, on the job's own thread, when it has
-    failed permanently. Raises PipelineLockedError when another runner holds the pipeline (of INSERT .. VALUES: the
-    table), InputError when the sink's target or the checkpoint does not fit, RunError when the query cannot be
-    started.
+    query needs. `resources` stay open as long as the job. `on_failure` is called, on the job's own thread, when it
+    has failed permanently. `stop_limit_ms` is what the batch in flight gets at a stop. Raises PipelineLockedError
+    when another runner holds the pipeline (of INSERT .. VALUES: the table), InputError when the sink's target or
+    the checkpoint does not fit, RunError when the query cannot be started.
     """
     clock = clock or SystemClock()
-    settings = SupervisorSettings(trigger=trigger, restarts=restarts)
+    settings = SupervisorSettings(trigger=trigger, restarts=restarts, stop_limit_ms=stop_limit_ms)
     if not query.is_stream:
         with table_lease(leases, query.sink, clock, statement=query.statement_digest) as table:
             supervisor = Supervisor(query, settings=settings, clock=clock, lost_lease=table.lost)
@@ -215,6 +216,7 @@ def start_jobs(
     clock: Clock | None = None,
     held: MutableMapping[str, PipelineLease] | None = None,
     resources: tuple[object, ...] = (),
+    stop_limit_ms: int = STOP_LIMIT_MS,
 ) -> list[Job]:
     """Start the queries of one statement: when one of them fails, the others finish their batch and stop.
 
@@ -240,6 +242,7 @@ def start_jobs(
                 also=tuple(there.pop(name) for name in query.leases[1:] if name in there),
                 resources=resources,
                 on_failure=stop_all,
+                stop_limit_ms=stop_limit_ms,
             )
         except Exception as error:
             stop_all()

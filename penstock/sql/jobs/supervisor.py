@@ -27,7 +27,13 @@ from penstock.sql.jobs.progress import (
 )
 from penstock.sql.jobs.query_start import StoppedBeforeStartError, start_in_turn
 from penstock.sql.observation.pipeline import JobStatus
-from penstock.sql.settings import Failures, RestartStrategy, after_failure, with_jitter
+from penstock.sql.settings import (
+    STOP_LIMIT_MS,
+    Failures,
+    RestartStrategy,
+    after_failure,
+    with_jitter,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,10 +77,6 @@ class OutageWatch:
 POLL_S = 0.1  # how long a look at the query waits for its end: below a micro-batch's floor of some 130 ms
 
 STOP_POLL_MS = 50
-
-STOP_LIMIT_MS = (
-    600_000  # a batch in flight gets ten minutes to finish; a second request to stop does not wait
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import InputError
@@ -15,20 +14,7 @@ from penstock.sql.execution.ddl import define
 from penstock.sql.lineage.build import LineageBuilder
 from penstock.sql.runner.replay import replay
 from penstock.sql.script.files import ScriptFile, read_script
-from penstock.sql.script.project import Project
-
-_ENDING = "*.sql"
-
-
-def project_files(project: Project) -> list[Path]:
-    """List the SQL files of a project, sorted: those below its folder, hidden folders and macros left out."""
-    macros = project.folders.macro_folder
-    return sorted(
-        path
-        for path in project.root.rglob(_ENDING)
-        if not any(part.startswith(".") for part in path.relative_to(project.root).parts)
-        and not path.is_relative_to(macros)
-    )
+from penstock.sql.script.project import Project, project_files
 
 
 def add_files(

@@ -1,6 +1,7 @@
 """The HTTP endpoint that Prometheus scrapes: `/metrics`, on a thread of its own, while `penstock run` runs.
 
 It has counts, names of tables and of splits; no option, no SQL text and no message, so that it needs no log-in.
+`penstock up` serves a registry of its own (`sql/processes/scrape.py`).
 """
 
 from __future__ import annotations
@@ -36,9 +37,16 @@ def metrics_registry(jobs: Callable[[], Sequence[Job]]) -> CollectorRegistry:
 
 @contextmanager
 def serving_metrics(jobs: Callable[[], Sequence[Job]], *, host: str, port: int) -> Iterator[str]:
+    """Answer scrapes of these jobs while the block runs; gives the URL. As `serving_registry`."""
+    with serving_registry(metrics_registry(jobs), host=host, port=port) as url:
+        yield url
+
+
+@contextmanager
+def serving_registry(registry: CollectorRegistry, *, host: str, port: int) -> Iterator[str]:
     """Answer scrapes while the block runs; gives the URL. Port 0 is any that is free. Raises ConfigError."""
     try:
-        server, thread = start_http_server(port, addr=host, registry=metrics_registry(jobs))
+        server, thread = start_http_server(port, addr=host, registry=registry)
     except OSError as error:
         raise ConfigError(
             f"metrics cannot be served at {host}:{port}: {error.strerror or error}",

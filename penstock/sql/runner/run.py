@@ -321,6 +321,7 @@ class ScriptRun:
                 clock=self._clock,
                 held=self._unused_leases,
                 resources=(script,),
+                stop_limit_ms=self._stop.limit_ms,
             )
         except Exception as error:  # noqa: BLE001  whatever it is becomes the statement's error
             return self._done(self._failed(blank, error))

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.sql.settings import STOP_LIMIT_MS
+
 if TYPE_CHECKING:
     from penstock.sql.jobs.job import Job
     from penstock.sql.runner.summary import StatementResult
@@ -31,10 +33,14 @@ def run_mode(*, available_now: bool | None) -> RunMode:
 
 
 class StopRequest:
-    """How often the user requested the end. A signal handler may count it up: it takes no lock."""
+    """How often the user requested the end. A signal handler may count it up: it takes no lock.
 
-    def __init__(self) -> None:
+    `limit_ms` is how long a batch in flight may take after the first request.
+    """
+
+    def __init__(self, limit_ms: int = STOP_LIMIT_MS) -> None:
         self.count = 0
+        self.limit_ms = limit_ms
 
 
 class Listener(Protocol):

@@ -303,6 +303,17 @@ def load_dotenv(start: Path) -> tuple[str, ...]:
     return tuple(key for key in values if sets_options(key) and key not in os.environ)
 
 
+def project_files(project: Project) -> list[Path]:
+    """List the SQL files of a project, sorted: those below its folder, hidden folders and macros left out."""
+    macros = project.folders.macro_folder
+    return sorted(
+        path
+        for path in project.root.rglob("*.sql")
+        if not any(part.startswith(".") for part in path.relative_to(project.root).parts)
+        and not path.is_relative_to(macros)
+    )
+
+
 def read_project(file: Path, *, target: str | None = None) -> Project:
     """Read a project file. Raises ConfigError for bad TOML, unknown keys (with the nearest known) and wrong types."""
     check_own(file)

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -45,12 +45,28 @@ SECURITY_HEADERS = {
 }
 
 
+class PipelineView(Protocol):
+    """The functions of the JSON API, and all that the page asks. May be used on any thread."""
+
+    def pipelines(self) -> list[Document]:
+        """Describe all pipelines by name."""
+
+    def pipeline(self, name: str) -> Document | None:
+        """Describe one pipeline; None where it is not known."""
+
+    def tables(self) -> list[Document]:
+        """Describe the tables and views of the catalog."""
+
+    def table(self, name: str) -> Document | None:
+        """Describe one table or view; None where there is none."""
+
+    def ready(self) -> bool:
+        """Whether each pipeline of the process runs or has ended well."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusView:
-    """The functions of the JSON API: what runs here (`jobs`), and what the catalog and checkpoints tell of the rest.
-
-    The page asks nothing else. May be used on any thread.
-    """
+    """What runs in this process (`jobs`), and what the catalog and checkpoints tell of the rest (`PipelineView`)."""
 
     jobs: Callable[[], Sequence[Job]]
     stored: StoredPipelines
@@ -83,7 +99,7 @@ class StatusView:
         return all(job.status in good for job in self.jobs())
 
 
-def application(view: StatusView) -> Starlette:
+def application(view: PipelineView) -> Starlette:
     """Return the application of a view."""
     return Starlette(
         routes=[*_api(view), *_pages(view)],
@@ -94,7 +110,7 @@ def application(view: StatusView) -> Starlette:
     )
 
 
-def _api(view: StatusView) -> Iterable[Route]:
+def _api(view: PipelineView) -> Iterable[Route]:
     def pipelines(_: Request) -> Response:
         return JSONResponse(view.pipelines())
 
@@ -130,7 +146,7 @@ def _api(view: StatusView) -> Iterable[Route]:
     yield Route("/readyz", ready)
 
 
-def _pages(view: StatusView) -> Iterable[Route | Mount]:
+def _pages(view: PipelineView) -> Iterable[Route | Mount]:
     def pipelines(_: Request) -> Response:
         return HTMLResponse(pages.pipelines_page(view.pipelines()))
 
@@ -164,7 +180,7 @@ def _page(write: Callable[[Document], str], document: Document | None, name: str
     return HTMLResponse(write(document))
 
 
-async def _events(view: StatusView, request: Request) -> AsyncIterator[str]:
+async def _events(view: PipelineView, request: Request) -> AsyncIterator[str]:
     """Send an event with the pipelines that have changed since the last one, until the page is closed."""
     before: dict[str, Document] = {}
     while not await request.is_disconnected():

@@ -14,7 +14,7 @@ from penstock.catalog.errors import ConfigError
 from penstock.sql.ui.application import application
 
 if TYPE_CHECKING:
-    from penstock.sql.ui.application import StatusView
+    from penstock.sql.ui.application import PipelineView
 
 
 HOST = "127.0.0.1"
@@ -23,7 +23,7 @@ STOP_S = 5
 
 
 @contextmanager
-def serving_pages(view: StatusView, *, port: int) -> Iterator[str]:
+def serving_pages(view: PipelineView, *, port: int) -> Iterator[str]:
     """Answer requests while the block runs; gives the URL. Port 0 is any that is free. Raises ConfigError."""
     listening = _listen(port)
     config = uvicorn.Config(

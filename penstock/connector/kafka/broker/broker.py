@@ -9,18 +9,23 @@ import socket
 import subprocess
 import sys
 import time
-import uuid
-from base64 import urlsafe_b64encode
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from penstock.catalog.errors import BrokerUnavailableError, InputError
 from penstock.catalog.secrets.private_folder import make_data_folder
+from penstock.connector.jvm import parent_watchdog
 from penstock.connector.jvm.interrupts import interrupts_deferred
 from penstock.connector.jvm.jars import JarSet, fetch_jars, read_jar_set
 from penstock.connector.jvm.java import find_java
-from penstock.connector.kafka.broker import parent_watchdog, record
+from penstock.connector.kafka.broker import record
+from penstock.connector.kafka.broker.properties import (
+    LOG4J,
+    SETTINGS,
+    cluster_id,
+    properties_text,
+)
 from penstock.connector.kafka.broker.record import (
     HOST,
     BrokerRecord,
@@ -51,43 +56,6 @@ STOP_TIMEOUT_S = 15.0
 
 PORT_ATTEMPTS = 3
 """Times another free port is tried when someone took the first one between finding and using it."""
-
-SETTINGS = {
-    "process.roles": "broker,controller",
-    "node.id": "1",
-    "controller.listener.names": "CONTROLLER",
-    "inter.broker.listener.name": "PLAINTEXT",
-    "num.network.threads": "2",
-    "num.io.threads": "4",
-    "auto.create.topics.enable": "false",
-    "log.retention.ms": "-1",
-    "log.retention.bytes": "-1",
-    "offsets.retention.minutes": "525600",
-    # A killed broker may come back only when its old session is over (default 9 s).
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
-    # Cleaning and offset deletion start early, so that compacted topics compact while one looks.
-    "log.initial.task.delay.ms": "500",
-    "log.cleaner.backoff.ms": "500",
-    "group.initial.rebalance.delay.ms": "0",
-    "offsets.topic.replication.factor": "1",
-    "offsets.topic.num.partitions": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "transaction.state.log.num.partitions": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
-    "share.coordinator.state.topic.num.partitions": "1",
-}
-
-LOG4J = """status = error
-rootLogger.level = info
-rootLogger.appenderRef.out.ref = out
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d %p %m (%c{1})%n%ex
-"""
 
 
 class EmbeddedBroker:
@@ -193,7 +161,13 @@ class EmbeddedBroker:
         java = str(find_java().executable)
         (self.data_dir / "log4j2.properties").write_text(LOG4J, encoding="utf-8")
         properties = self.data_dir / "server.properties"
-        properties.write_text(self._properties(), encoding="utf-8")
+        text = properties_text(
+            self.settings,
+            data=self.data_dir / "data",
+            port=self.port,
+            controller_port=self._controller_port,
+        )
+        properties.write_text(text, encoding="utf-8")
         classpath = os.pathsep.join(str(jar) for jar in broker_jars())
         log4j = f"-Dlog4j2.configurationFile={(self.data_dir / 'log4j2.properties').as_posix()}"
         command = [
@@ -227,18 +201,6 @@ class EmbeddedBroker:
             )
             atexit.register(self.stop)
             write_record(self.data_dir, BrokerRecord(pid=self._process.pid, port=self.port))
-
-    def _properties(self) -> str:
-        """Text of server.properties."""
-        listeners = f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self._controller_port}"
-        settings = {
-            **self.settings,
-            "listeners": listeners,
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port}",
-            "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
-            "log.dirs": (self.data_dir / "data").as_posix(),
-        }
-        return "".join(f"{key}={value}\n" for key, value in settings.items())
 
     def _came_up(self, timeout_s: float) -> bool:
         """Wait for the first answer; False when the process ends or the time is over."""
@@ -284,11 +246,6 @@ class EmbeddedBroker:
         marks = (" ERROR ", " FATAL ", "Exception", "Error")
         named = [line for line in lines if any(mark in line for mark in marks)]
         return (named or lines or ["it wrote no log"])[-1].strip()[:300]
-
-
-def cluster_id() -> str:
-    """A new cluster id in Kafka's spelling (22 characters of URL-safe base64, no leading dash)."""
-    return urlsafe_b64encode(b"\x50" + uuid.uuid4().bytes[1:]).rstrip(b"=").decode()
 
 
 def free_port() -> int:

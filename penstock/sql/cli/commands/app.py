@@ -37,7 +37,7 @@ COLLECTED_AFTER = (100_000, 20, 50)
 """Thresholds of the garbage collector (`gc.set_threshold`), of which Python's own are 700, 10 and 10."""
 
 EXIT_CODES = """Exit status: 0 success; 1 a statement failed while running; 2 the input was wrong and nothing was
-started; 130 interrupted."""
+started; 3 Spark's Java process died; 130 interrupted."""
 
 app = typer.Typer(
     name="penstock",
@@ -82,6 +82,7 @@ def root(
 
 app.command("init")(init.init)
 app.command("run")(run.run)
+app.command("up")(run.up)
 app.command("plan")(plan.plan)
 app.command("validate")(validate.validate)
 app.command("test")(test.run_tests)

@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.errors import InputError
+from penstock.catalog.errors import InputError, PenstockError
 from penstock.sql.check.checkpoint_assignment import name_scripts_here
 from penstock.sql.check.connectivity import check_sources_exist, check_target_folders
 from penstock.sql.check.offline_plan import offline_statement_of
@@ -27,6 +27,7 @@ from penstock.sql.cli.output.progress import (
     summary_lines,
 )
 from penstock.sql.cli.output.report import (
+    EXIT_ENGINE_GONE,
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     OutputFormat,
@@ -41,6 +42,7 @@ from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.clock import SystemClock
 from penstock.sql.errors.render import ErrorFormat, show_failures
+from penstock.sql.errors.spark import EngineGoneError
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.lease import PipelineLease, hold_leases
 from penstock.sql.runner.plan import plan_scripts
@@ -48,6 +50,7 @@ from penstock.sql.runner.replay import queries_of, sample
 from penstock.sql.runner.run import ScriptRun
 from penstock.sql.runner.run_mode import StopRequest, run_mode
 from penstock.sql.runner.summary import StatementResult, StatementStatus, document
+from penstock.sql.settings import STOP_LIMIT_MS
 from penstock.sql.spark_process.jvm import end_jvm
 from penstock.sql.spark_process.spark_session import is_running
 
@@ -79,13 +82,14 @@ class RunOptions:
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
     ui_port: int | None = None
+    stop_limit_ms: int = STOP_LIMIT_MS
 
 
 def run_scripts(options: RunOptions) -> int:
     """Run files and return the exit status. Raises InputErrors before anything is started."""
     script, project = options.script, options.script.project
     files = spark_logs(project, verbose=options.verbose)
-    announce = options.progress is not ProgressMode.NONE
+    announce = options.progress not in {ProgressMode.NONE, ProgressMode.JSON}
 
     launches = not is_running()
 
@@ -93,7 +97,7 @@ def run_scripts(options: RunOptions) -> int:
         return open_spark(script.master, script.spark_conf, files, announce=announce)
 
     context = script.open_context(spark=spark_session)
-    request = StopRequest()
+    request = StopRequest(options.stop_limit_ms)
     with StopSignals(request) as signals:
         checked = script.check(context)
         say_warnings([one for file in checked for one in file.warnings], options.errors)
@@ -120,7 +124,7 @@ def run_scripts(options: RunOptions) -> int:
             signals.listen()
             started = replace(context, spark=lambda: spark)
             status = _run(planned, started, options, request, leases)
-            if status == EXIT_FAILED and files is not None:
+            if status in {EXIT_FAILED, EXIT_ENGINE_GONE} and files is not None:
                 say(f"Spark's log of this run is {files.log}")
             return status
         finally:
@@ -178,9 +182,13 @@ def _run(
     if request.count > 1:
         return EXIT_INTERRUPTED
     if any(result.status is StatementStatus.FAILED for result in results):
-        return EXIT_FAILED
+        return EXIT_ENGINE_GONE if _is_engine_gone(failures) else EXIT_FAILED
     # a stopped endless query has done what was asked of it; one that was to reach an end has not
     return EXIT_INTERRUPTED if run.interrupted else 0
+
+
+def _is_engine_gone(failures: Sequence[PenstockError]) -> bool:
+    return any(isinstance(failure, EngineGoneError) for failure in failures)
 
 
 @contextmanager
@@ -190,9 +198,13 @@ def _metrics(board: JobBoard, options: RunOptions) -> Iterator[None]:
         yield
         return
     from penstock.sql.metrics.endpoint import serving_metrics
+    from penstock.sql.processes.reports import metrics_line
 
     with serving_metrics(board.jobs, host=options.metrics_host, port=options.metrics_port) as url:
-        say(f"metrics: {url}")
+        if options.progress is ProgressMode.JSON:
+            say(metrics_line(url))
+        else:
+            say(f"metrics: {url}")
         yield
 
 

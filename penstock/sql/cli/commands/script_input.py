@@ -137,9 +137,10 @@ def read_input(
     catalog: str | None = None,
     target: str | None = None,
     strict: bool = False,
+    folder: Path | None = None,
 ) -> ScriptInput:
-    """Read files and pairs, and fill in the project's values. Raises ConfigError."""
-    project = find_project(Path.cwd(), target=target)
+    """Read files and pairs, and fill in the values of the project in `folder` (None: here). Raises ConfigError."""
+    project = find_project(folder or Path.cwd(), target=target)
     option_variables = {**read_variables(vars_file), **read_pairs("--var", var)}
     option_settings = read_pairs("--set", settings)
     keep_catalog_key(catalog or project.default_catalog_url)

@@ -1,0 +1,177 @@
+"""The pipelines of a project on the screen: one table on a terminal, a line for each that has changed elsewhere."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from penstock.catalog.masking import masked
+from penstock.sql.cli.output.report import print_lines, say
+from penstock.sql.cli.output.row_text import RowFormat
+from penstock.sql.cli.output.text import count_text, instant_text
+from penstock.sql.clock import Clock, SystemClock
+from penstock.sql.processes.overview import SUMMARY, pipeline_documents
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from penstock.sql.processes.supervisor import ProcessView
+    from penstock.sql.ui.documents import Document
+
+
+REFRESH_PER_SECOND = 4
+
+LOG_INTERVAL_MS = 5_000
+UNCHANGED_INTERVAL_MS = 60_000
+"""A pipeline of which nothing changed has a line again after so long: a silent log could be a dead process."""
+
+JSON_INTERVAL_MS = 1_000
+
+_COLORS = {"failed": "red", "restarting": "yellow", "starting": "yellow", "running": "green"}
+
+Processes = Callable[[], Sequence["ProcessView"]]
+
+
+@contextmanager
+def showing_overview(
+    processes: Processes, output: RowFormat, clock: Clock | None = None
+) -> Iterator[None]:
+    """Show the pipelines while the block runs: on stderr for people, on stdout as a JSON object a line."""
+    clock = clock or SystemClock()
+    if output is RowFormat.JSON:
+        log = OverviewLog(print_lines, _json_line, unchanged_ms=None)
+        with _repeating(processes, log, clock, JSON_INTERVAL_MS):
+            yield
+    elif sys.stderr.isatty():
+        with _live(processes, clock):
+            yield
+    else:
+        log = OverviewLog(
+            lambda lines: say(*lines), _timed_line, unchanged_ms=UNCHANGED_INTERVAL_MS
+        )
+        with _repeating(processes, log, clock, LOG_INTERVAL_MS):
+            yield
+
+
+def overview_table(pipelines: Sequence[Document]) -> Table:
+    """Draw one line a pipeline."""
+    from rich.table import Table
+    from rich.text import Text  # names and messages may hold brackets, which are not markup
+
+    table = Table(box=None, pad_edge=False, header_style="dim", expand=False)
+    table.add_column("pipeline", no_wrap=True, overflow="ellipsis", min_width=8)
+    table.add_column("state", no_wrap=True)
+    for header in ("rows/s", "behind", "restarts"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("", style="dim", overflow="fold")
+    for each in pipelines:
+        status = str(each["status"])
+        table.add_row(
+            Text(str(each["name"])),
+            Text(status, style=_COLORS.get(status, "")),
+            _figure(each, "rows_per_second"),
+            _figure(each, "lag_records"),
+            _figure(each, "restarts"),
+            Text(str(each.get("sentence", ""))),
+        )
+    return table
+
+
+def overview_line(pipeline: Document) -> str:
+    """Return the same as one line for a log."""
+    facts = [str(pipeline["status"])]
+    if "rows_per_second" in pipeline:
+        facts.append(f"{_figure(pipeline, 'rows_per_second')} rows/s")
+    if "lag_records" in pipeline:
+        facts.append(f"{_figure(pipeline, 'lag_records')} behind")
+    if restarts := pipeline.get("restarts"):
+        facts.append(f"{restarts} restart{'' if restarts == 1 else 's'}")
+    return f"{pipeline['name']}: {', '.join(facts)}: {pipeline.get('sentence', '')}".rstrip(": ")
+
+
+def json_lines(processes: Sequence[ProcessView]) -> list[str]:
+    """Return the pipelines as they are at the end, a JSON object each."""
+    now_ms = SystemClock().now_ms()
+    return [_json_line(each, now_ms) for each in pipeline_documents(processes, now_ms)]
+
+
+def _figure(pipeline: Document, field: str) -> str:
+    value = pipeline.get(field)
+    return "-" if value is None else count_text(value)
+
+
+def _json_line(pipeline: Document, _now_ms: int) -> str:
+    return json.dumps(masked({key: pipeline[key] for key in SUMMARY if key in pipeline}))
+
+
+def _timed_line(pipeline: Document, now_ms: int) -> str:
+    return f"{instant_text(now_ms)} {overview_line(pipeline)}"
+
+
+class OverviewLog:
+    """Writes a line for each pipeline that changed; for the others once in `unchanged_ms`, or never."""
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[str]], None],
+        line: Callable[[Document, int], str],
+        *,
+        unchanged_ms: int | None,
+    ) -> None:
+        self._write = write
+        self._line = line
+        self._unchanged_ms = unchanged_ms
+        self._last: dict[str, tuple[str, int]] = {}
+        """By pipeline: what its last line had without the time, and when it was written."""
+
+    def write(self, pipelines: Sequence[Document], now_ms: int) -> None:
+        """Log the pipelines at this time."""
+        lines: list[str] = []
+        for each in pipelines:
+            name, content = str(each["name"]), self._line(each, 0)
+            before, written_ms = self._last.get(name, ("", 0))
+            due = self._unchanged_ms is not None and now_ms - written_ms >= self._unchanged_ms
+            if content != before or due:
+                self._last[name] = (content, now_ms)
+                lines.append(self._line(each, now_ms))
+        if lines:
+            self._write(lines)
+
+
+@contextmanager
+def _repeating(
+    processes: Processes, log: OverviewLog, clock: Clock, interval_ms: int
+) -> Iterator[None]:
+    end = Event()
+
+    def write_until_end() -> None:
+        while not clock.wait(end, interval_ms):
+            now_ms = clock.now_ms()
+            log.write(pipeline_documents(processes(), now_ms), now_ms)
+
+    thread = Thread(target=write_until_end, name="penstock overview", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
+@contextmanager
+def _live(processes: Processes, clock: Clock) -> Iterator[None]:
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(
+        console=Console(stderr=True),
+        get_renderable=lambda: overview_table(pipeline_documents(processes(), clock.now_ms())),
+        refresh_per_second=REFRESH_PER_SECOND,
+        transient=True,
+        redirect_stdout=True,
+    ):
+        yield

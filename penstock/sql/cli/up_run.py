@@ -1,0 +1,159 @@
+"""Runs the pipelines of a project from the command line: check, start their processes, show them. The exit status."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.sql.cli.output.overview import json_lines, showing_overview
+from penstock.sql.cli.output.report import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    print_lines,
+    say,
+)
+from penstock.sql.cli.output.row_text import RowFormat
+from penstock.sql.cli.signals import StopSignals
+from penstock.sql.clock import SystemClock
+from penstock.sql.execution.context import SessionContext
+from penstock.sql.processes.child import ChildProcess, ProcessPlan, child_environment
+from penstock.sql.processes.overview import ProjectView
+from penstock.sql.processes.process_end import ProcessState
+from penstock.sql.processes.project_pipelines import (
+    PipelineFile,
+    define_shared,
+    find_pipelines,
+    refuse_running,
+)
+from penstock.sql.processes.supervisor import ProcessOutput, ProjectSupervisor
+from penstock.sql.runner.run_mode import StopRequest
+from penstock.sql.script.project import Project
+
+REPORT_S = 1
+"""Time between two reports of a pipeline."""
+
+GRACE_S = 30
+"""What a process gets beyond the limit of its batch, once its supervisor has died."""
+
+_PROGRAM = "from penstock.sql.cli.commands.app import main; main()"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """The options of `penstock up`. `open_context` opens the catalog, with the settings of the command.
+
+    `passed_on` are the arguments that each process gets as well. `metrics_port` and `ui_port` None: neither metrics nor
+    the status page are served.
+    """
+
+    project: Project
+    open_context: Callable[[], SessionContext]
+    variables: Mapping[str, Any]
+    strict: bool
+    passed_on: Sequence[str]
+    output: RowFormat
+    metrics_host: str
+    metrics_port: int | None
+    ui_port: int | None
+    stop_limit_ms: int
+
+
+def run_project(options: UpOptions) -> int:
+    """Run the pipelines until all have ended, and return the exit status. Raises InputErrors before any starts."""
+    request = StopRequest(options.stop_limit_ms)
+    with StopSignals(request) as signals:
+        context = options.open_context()
+        found = find_pipelines(options.project, context, options.variables, strict=options.strict)
+        refuse_running(found, context)
+        define_shared(found, context.namespace)
+        for name in found.left_out:
+            say(f"{name} is not run: it has no pipeline")
+        supervisor = ProjectSupervisor(
+            [_plan(file, options) for file in found.files],
+            launch=ChildProcess,
+            output=_output(options.output),
+            clock=SystemClock(),
+            stop=request,
+            stop_limit_ms=options.stop_limit_ms,
+        )
+        signals.listen()
+        with (
+            _metrics(supervisor, options),
+            _status_page(supervisor, options),
+            showing_overview(supervisor.processes, options.output),
+        ):
+            supervisor.run()
+    ended = supervisor.processes()
+    if options.output is RowFormat.JSON:
+        print_lines(json_lines(ended))
+    say(*(f"{each.state:<8}  {each.name}  {each.reason or ''}".rstrip() for each in ended))
+    if request.count > 1:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILED if any(each.state is ProcessState.FAILED for each in ended) else 0
+
+
+def _plan(file: PipelineFile, options: UpOptions) -> ProcessPlan:
+    """Return the process of a file: a `penstock run`."""
+    seconds = options.stop_limit_ms / 1000
+    return ProcessPlan(
+        name=file.name,
+        command=(
+            *(sys.executable, "-c", _PROGRAM, "run", str(file.path), *options.passed_on),
+            *("--progress", "json", "--progress-interval", str(REPORT_S)),
+            *("--metrics-port", "0", "--stop-timeout", str(seconds)),
+        ),
+        folder=options.project.root,
+        environment=child_environment(),
+        pipelines=file.pipelines,
+        restarts=file.restarts,
+        after=file.after,
+        grace_s=seconds + GRACE_S,
+    )
+
+
+def _output(output: RowFormat) -> ProcessOutput:
+    """Return where lines of processes go: what they print onto stdout, unless that is JSON."""
+
+    def printed(name: str, line: str) -> None:
+        if output is RowFormat.JSON:
+            say(f"{name} | {line}")
+        else:
+            print_lines([f"{name} | {line}"])
+
+    return ProcessOutput(printed=printed, logged=lambda name, line: say(f"{name} | {line}"))
+
+
+@contextmanager
+def _metrics(supervisor: ProjectSupervisor, options: UpOptions) -> Iterator[None]:
+    """Serve the metrics of all processes while the block runs, where that was asked for."""
+    if options.metrics_port is None:
+        yield
+        return
+    from penstock.sql.metrics.endpoint import serving_registry
+    from penstock.sql.processes.scrape import project_registry
+
+    registry = project_registry(supervisor.processes, SystemClock())
+    with serving_registry(registry, host=options.metrics_host, port=options.metrics_port) as url:
+        say(f"metrics: {url}")
+        yield
+
+
+@contextmanager
+def _status_page(supervisor: ProjectSupervisor, options: UpOptions) -> Iterator[None]:
+    """Serve the status page while the block runs, where that was asked for."""
+    if options.ui_port is None:
+        yield
+        return
+    from penstock.sql.ui.server import serving_pages
+    from penstock.sql.ui.stored import StoredPipelines
+
+    # names of its own: the page's threads read them
+    context = options.open_context()
+    stored = StoredPipelines(namespace=context.namespace, project=context.project)
+    view = ProjectView(processes=supervisor.processes, stored=stored, clock=SystemClock())
+    with serving_pages(view, port=options.ui_port) as url:
+        say(f"status page: {url}")
+        yield

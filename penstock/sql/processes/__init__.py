@@ -1,0 +1,6 @@
+"""The pipelines of a project as processes of one supervisor, each with a Java process of its own, or all in one.
+
+`project_pipelines.py` finds the files, `child.py` starts their processes and reads what they report (`reports.py`),
+`process_end.py` decides what follows from the end of one, `supervisor.py` keeps them running; `overview.py` describes
+them all, `scrape.py` collects their metrics. Called by `cli/commands`.
+"""

@@ -1,0 +1,110 @@
+"""Documents of all pipelines that a supervisor runs: what their processes report, and what has become of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from penstock.catalog.masking import without_secrets
+from penstock.sql.clock import Clock, duration_text
+from penstock.sql.observation.pipeline import JobStatus
+from penstock.sql.processes.process_end import ProcessState
+from penstock.sql.processes.supervisor import ProcessView
+from penstock.sql.ui.documents import Document, known
+from penstock.sql.ui.stored import StoredPipelines
+
+SUMMARY = (
+    "name", "status", "reason", "sentence", "sink", "runner", "started", "batches", "batch_id", "rows_in", "rows_out",
+    "rows_late", "bad_records", "rows_per_second", "watermark", "lag_records", "last_commit", "restarts",
+)  # fmt: skip
+"""Fields of a pipeline in a list of all."""
+
+_OF_A_RUN = ("rows_per_second", "lag_records")
+"""Fields that mean nothing once the process is gone."""
+
+
+def pipeline_documents(processes: Sequence[ProcessView], now_ms: int) -> list[Document]:
+    """Describe each pipeline, in the order of the processes."""
+    return [one for process in processes for one in _of_process(process, now_ms)]
+
+
+def _of_process(process: ProcessView, now_ms: int) -> list[Document]:
+    names = dict.fromkeys((*process.pipelines, *process.documents)) or {process.name: None}
+    return [_document(process, name, now_ms) for name in names]
+
+
+def _document(process: ProcessView, name: str, now_ms: int) -> Document:
+    reported = process.documents.get(name, {"name": name})
+    restarts = int(reported.get("restarts", 0)) + process.restarts
+    runner = None if process.pid is None else f"process {process.pid}"
+    found = reported | known(restarts=restarts, runner=runner)
+    if process.state is ProcessState.RUNNING and "status" in reported:
+        return found
+    if reported.get("status") in {JobStatus.FINISHED, JobStatus.FAILED, JobStatus.STOPPED}:
+        found = {key: value for key, value in found.items() if key not in _OF_A_RUN}
+        return _without_runner(found) if process.pid is None else found
+    sentence = _sentence(process, now_ms)
+    reason = None if process.reason is None else without_secrets(process.reason)
+    found = {key: value for key, value in found.items() if key not in _OF_A_RUN}
+    found |= known(status=process.state.value, sentence=sentence, reason=reason)
+    return found if process.pid is not None else _without_runner(found)
+
+
+def _without_runner(document: Document) -> Document:
+    return {key: value for key, value in document.items() if key != "runner"}
+
+
+def _sentence(process: ProcessView, now_ms: int) -> str:
+    reason = "" if process.reason is None else without_secrets(process.reason)
+    match process.state:
+        case ProcessState.WAITING:
+            return "waits for its turn to start"
+        case ProcessState.STARTING | ProcessState.RUNNING:
+            return f"starts again: {reason}" if reason else "starts"
+        case ProcessState.RESTARTING:
+            left_ms = max((process.starts_again_ms or now_ms) - now_ms, 0)
+            return f"{reason}; starts again in {duration_text(-(-left_ms // 1000) * 1000)}"
+        case ProcessState.FAILED:
+            return f"failed: {reason}" if reason else "failed"
+        case ProcessState.STOPPED:
+            return "stopped"
+        case ProcessState.FINISHED:
+            return "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectView:
+    """The status page's functions (`sql/ui/application.py`) over processes: theirs, and what is stored of the rest."""
+
+    processes: Callable[[], Sequence[ProcessView]]
+    stored: StoredPipelines
+    clock: Clock
+
+    def pipelines(self) -> list[Document]:
+        """Describe all pipelines by name; of those that run here there is what their processes report."""
+        found = {str(each["name"]): each for each in self.stored.summaries()}
+        for each in self._documents():
+            found[str(each["name"])] = {key: each[key] for key in SUMMARY if key in each}
+        return [found[name] for name in sorted(found)]
+
+    def pipeline(self, name: str) -> Document | None:
+        """Describe one pipeline: what its process reports, with the splits that its checkpoint has; None: unknown."""
+        own = next((each for each in self._documents() if each["name"] == name), None)
+        stored = self.stored.pipeline(name)
+        return stored if own is None else (stored or {}) | own
+
+    def tables(self) -> list[Document]:
+        """Describe the tables and views of the catalog."""
+        return self.stored.tables()
+
+    def table(self, name: str) -> Document | None:
+        """Describe one table or view; None where there is none."""
+        return self.stored.table(name)
+
+    def ready(self) -> bool:
+        """Whether each pipeline runs or has ended well."""
+        good = {JobStatus.RUNNING, JobStatus.FINISHED, JobStatus.STOPPED}
+        return all(each["status"] in good for each in self._documents())
+
+    def _documents(self) -> list[Document]:
+        return pipeline_documents(self.processes(), self.clock.now_ms())

@@ -1,0 +1,53 @@
+"""What a pipeline's process reports: lines of JSON among the others on its stderr, by `--progress json`.
+
+A line with `time`, `name` and `status` is the document of a pipeline (`job_document` of `sql/ui/live.py`),
+`{"metrics": "URL"}` says where its metrics are served. All other lines are log.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.sql.ui.documents import Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineReport:
+    """A pipeline as its process sees it."""
+
+    document: Document
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        return str(self.document["name"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsReport:
+    """Where the process serves its metrics."""
+
+    url: str
+
+
+def metrics_line(url: str) -> str:
+    """Write where metrics are served as one line."""
+    return json.dumps({"metrics": url})
+
+
+def read_report(line: str) -> PipelineReport | MetricsReport | None:
+    """Read a line; None for one that is no report."""
+    if not line.startswith('{"'):
+        return None
+    try:
+        value: Any = json.loads(line)
+    except ValueError:
+        return None
+    match value:
+        case {"time": str(), "name": str(), "status": str()}:
+            return PipelineReport(document={k: v for k, v in value.items() if k != "time"})
+        case {"metrics": str(url)} if len(value) == 1:
+            return MetricsReport(url=url)
+    return None

@@ -1,0 +1,266 @@
+"""Keep the processes of a project's pipelines running: start, restart, stop. One failure stops no other.
+
+The decisions are `process_end.py`'s; this performs them. `run` works on one thread; what it knows may be read from any.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Event, Lock
+from typing import TYPE_CHECKING
+
+from penstock.sql.clock import Clock, duration_text
+from penstock.sql.processes.child import Child, Launch, ProcessPlan
+from penstock.sql.processes.process_end import Ended, ProcessState, after_end
+from penstock.sql.processes.reports import MetricsReport, PipelineReport, read_report
+from penstock.sql.settings import Failures, with_jitter
+from penstock.sql.ui.documents import Document
+
+if TYPE_CHECKING:
+    from penstock.sql.runner.run_mode import StopRequest
+
+
+LOOK_MS = 200
+"""Time between two looks at the processes."""
+
+PASS_ON_MS = 15_000
+"""What a process gets beyond the limit of its batch, and then again after the second request to stop."""
+
+_ERROR = ("error[", "error:")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessView:
+    """A process at an instant. `documents` are the last ones of its pipelines, by name."""
+
+    name: str
+    state: ProcessState
+    pipelines: tuple[str, ...]
+    pid: int | None = None
+    restarts: int = 0
+    reason: str | None = None
+    starts_again_ms: int | None = None
+    metrics_url: str | None = None
+    documents: Mapping[str, Document] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessOutput:
+    """Where lines go, each with the name of its process: what is printed, and what is logged."""
+
+    printed: Callable[[str, str], None]
+    logged: Callable[[str, str], None]
+
+
+class _Reported:
+    """What a process has reported since it was started (`Lines`). Safe to use from any thread."""
+
+    def __init__(self, name: str, output: ProcessOutput) -> None:
+        self._name = name
+        self._output = output
+        self._lock = Lock()
+        self._documents: dict[str, Document] = {}
+        self._metrics_url: str | None = None
+        self._error: str | None = None
+
+    def printed(self, line: str) -> None:
+        self._output.printed(self._name, line)
+
+    def logged(self, line: str) -> None:
+        report = read_report(line)
+        with self._lock:
+            match report:
+                case PipelineReport():
+                    self._documents[report.name] = report.document
+                case MetricsReport():
+                    self._metrics_url = report.url
+                case None if line.lstrip().startswith(_ERROR):
+                    self._error = line.strip()
+        if report is None:
+            self._output.logged(self._name, line)
+
+    @property
+    def error(self) -> str | None:
+        """The last error that it logged."""
+        with self._lock:
+            return self._error
+
+    def add_to(self, view: ProcessView) -> ProcessView:
+        """Add what the process has reported; one that has reported a pipeline runs."""
+        with self._lock:
+            own, url = dict(self._documents), self._metrics_url
+        runs = bool(own) and view.state is ProcessState.STARTING
+        state = ProcessState.RUNNING if runs else view.state
+        return replace(view, state=state, documents={**view.documents, **own}, metrics_url=url)
+
+
+class _Supervised:
+    """A process and those that follow it. Changed by the supervisor's thread alone."""
+
+    def __init__(self, plan: ProcessPlan, output: ProcessOutput) -> None:
+        self.plan = plan
+        self.view = ProcessView(
+            name=plan.name, state=ProcessState.WAITING, pipelines=plan.pipelines
+        )
+        self.reported = _Reported(plan.name, output)
+        self.child: Child | None = None
+        self.failures = Failures()
+        self.began_ms = 0
+        self.stops_sent = 0
+
+    def current(self) -> ProcessView:
+        """Return what is known now; from any thread."""
+        return self.reported.add_to(self.view)
+
+
+class ProjectSupervisor:
+    """Runs processes until each has ended for good. `run` is called once.
+
+    `stop_limit_ms` is how long a batch in flight may take once the end is requested; `stop` counts the requests.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[ProcessPlan],
+        *,
+        launch: Launch,
+        output: ProcessOutput,
+        clock: Clock,
+        stop: StopRequest,
+        stop_limit_ms: int,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._launch = launch
+        self._output = output
+        self._clock = clock
+        self._stop = stop
+        self._stop_limit_ms = stop_limit_ms
+        self._chance = chance
+        self._never = Event()
+        self._stop_since_ms: int | None = None
+        self._processes = [_Supervised(plan, output) for plan in plans]
+
+    def processes(self) -> list[ProcessView]:
+        """Return each process as it is now, in the order of their files; from any thread."""
+        return [each.current() for each in self._processes]
+
+    def run(self) -> None:
+        """Start all, and return once none runs or will run. The processes are ended where this is interrupted."""
+        try:
+            while not all(each.view.state.final for each in self._processes):
+                self._look()
+                self._clock.wait(self._never, LOOK_MS)
+        finally:
+            for each in self._processes:
+                if each.child is not None:
+                    each.child.kill()
+                    each.child.close()
+
+    def _look(self) -> None:
+        if self._stop.count and self._stop_since_ms is None:
+            self._stop_since_ms = self._clock.monotonic_ms()
+        for each in self._processes:
+            if each.child is not None:
+                self._look_at(each, each.child)
+            elif not each.view.state.final:
+                self._start_or_stop(each)
+
+    def _start_or_stop(self, each: _Supervised) -> None:
+        """Start a process whose time has come; one that is not to run any more is stopped."""
+        due_ms = each.view.starts_again_ms
+        if self._stop.count:
+            each.view = replace(each.view, state=ProcessState.STOPPED, starts_again_ms=None)
+        elif due_ms is not None:
+            if self._clock.now_ms() >= due_ms:
+                self._start(each)
+        elif not self._waits(each):
+            self._start(each)
+
+    def _waits(self, each: _Supervised) -> bool:
+        """Return whether a process that this one comes after has not run yet."""
+        return any(
+            other.plan.name in each.plan.after
+            and not other.view.state.final
+            and other.current().state is not ProcessState.RUNNING
+            for other in self._processes
+        )
+
+    def _start(self, each: _Supervised) -> None:
+        again = each.view.starts_again_ms is not None
+        restarts = each.view.restarts + int(again)
+        # what the one before reported stays until this one reports
+        before = each.reported.add_to(each.view).documents if again else {}
+        each.reported = _Reported(each.plan.name, self._output)
+        each.began_ms = self._clock.now_ms()
+        try:
+            each.child = self._launch(each.plan, each.reported)
+        except OSError as error:
+            reason = f"no process could be started: {error.strerror or error}"
+            each.view = replace(each.view, state=ProcessState.FAILED, reason=reason)
+            self._output.logged(each.plan.name, reason)
+            return
+        each.view = replace(
+            each.view,
+            state=ProcessState.STARTING,
+            pid=each.child.pid,
+            restarts=restarts,
+            reason=each.view.reason if again else None,
+            starts_again_ms=None,
+            documents={name: one | {"status": "restarting"} for name, one in before.items()},
+        )
+
+    def _look_at(self, each: _Supervised, child: Child) -> None:
+        status = child.status()
+        if status is None:
+            self._pass_on_stop(each, child)
+            return
+        child.close()
+        each.child = None
+        self._ended(each, status)
+
+    def _ended(self, each: _Supervised, status: int) -> None:
+        now_ms = self._clock.now_ms()
+        view = replace(each.reported.add_to(each.view), pid=None, metrics_url=None)
+        decision = after_end(
+            status,
+            stopping=each.stops_sent > 0,
+            restarts=each.plan.restarts,
+            before=each.failures,
+            ran_ms=now_ms - each.began_ms,
+            error=each.reported.error,
+        )
+        match decision:
+            case Ended(state=state, reason=reason):
+                each.view = replace(view, state=state, reason=reason)
+                if state is ProcessState.FAILED:
+                    self._output.logged(each.plan.name, f"failed for good: {reason}")
+            case _:
+                each.failures = decision.failures
+                delay_ms = with_jitter(
+                    each.plan.restarts, decision.failures.delay_ms, self._chance()
+                )
+                each.view = replace(
+                    view,
+                    state=ProcessState.RESTARTING,
+                    reason=decision.reason,
+                    starts_again_ms=now_ms + delay_ms,
+                )
+                again = f"{decision.reason}; starts again in {duration_text(delay_ms)}"
+                self._output.logged(each.plan.name, again)
+
+    def _pass_on_stop(self, each: _Supervised, child: Child) -> None:
+        """Request the end as often as it was requested here, and once more, then kill, where it takes too long."""
+        if self._stop_since_ms is None:
+            return
+        over_ms = self._clock.monotonic_ms() - self._stop_since_ms - self._stop_limit_ms
+        wanted = min(self._stop.count, 2)
+        if over_ms > PASS_ON_MS:
+            wanted = 2
+        if each.stops_sent < wanted:
+            each.stops_sent += 1
+            child.request_stop()
+        elif over_ms > 2 * PASS_ON_MS:
+            self._output.logged(each.plan.name, "did not stop in time: it is killed")
+            child.kill()

@@ -1,0 +1,132 @@
+"""Documents of pipelines, by what their processes report and by what has become of these."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.clock import SystemClock
+from penstock.sql.processes.overview import ProjectView, pipeline_documents
+from penstock.sql.processes.process_end import ProcessState
+from penstock.sql.processes.supervisor import ProcessView
+from penstock.sql.ui.application import application
+from penstock.sql.ui.stored import StoredPipelines
+
+REPORTED = {
+    "name": "shop/totals",
+    "status": "running",
+    "sentence": "caught up",
+    "rows_per_second": 12.5,
+    "lag_records": 3,
+    "restarts": 1,
+}
+
+
+def view(state: ProcessState, **changes: object) -> ProcessView:
+    """A process with one pipeline that has reported."""
+    values = {
+        "name": "sql/totals.sql",
+        "state": state,
+        "pipelines": ("shop/totals",),
+        "pid": 12,
+        "documents": {"shop/totals": REPORTED},
+    }
+    return ProcessView(**(values | changes))  # type: ignore[arg-type]
+
+
+def test_a_running_pipeline_is_as_its_process_reports_it() -> None:
+    """With the process, and the restarts of both."""
+    (found,) = pipeline_documents([view(ProcessState.RUNNING, restarts=2)], 0)
+
+    assert found == REPORTED | {"runner": "process 12", "restarts": 3}
+
+
+def test_before_the_first_report_it_starts() -> None:
+    """By its name, which is known without Spark; else by that of the file."""
+    named = view(ProcessState.STARTING, documents={})
+    unnamed = view(ProcessState.WAITING, documents={}, pipelines=(), pid=None)
+
+    assert pipeline_documents([named, unnamed], 0) == [
+        {
+            "name": "shop/totals",
+            "restarts": 0,
+            "runner": "process 12",
+            "status": "starting",
+            "sentence": "starts",
+        },
+        {
+            "name": "sql/totals.sql",
+            "restarts": 0,
+            "status": "waiting",
+            "sentence": "waits for its turn to start",
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "sentence"),
+    [
+        (ProcessState.RESTARTING, "restarting", "it died; starts again in 2 s"),
+        (ProcessState.STARTING, "starting", "starts again: it died"),
+        (ProcessState.FAILED, "failed", "failed: it died"),
+        (ProcessState.STOPPED, "stopped", "stopped"),
+        (ProcessState.FINISHED, "finished", "finished"),
+    ],
+)
+def test_a_pipeline_is_not_running_because_it_once_was(
+    state: ProcessState, status: str, sentence: str
+) -> None:
+    """What its dead process said of speed and lag is not shown."""
+    gone = view(state, pid=None, reason="it died", starts_again_ms=5_500)
+    (found,) = pipeline_documents([gone], 4_000)
+
+    assert (found["status"], found["sentence"]) == (status, sentence)
+    assert not {"rows_per_second", "lag_records", "runner"} & found.keys()
+
+
+def test_what_a_pipeline_said_at_its_end_stays() -> None:
+    """It is more than what its process left: one of two pipelines of a file failed."""
+    last = REPORTED | {"status": "failed", "sentence": "failed: no such topic"}
+    ended = view(ProcessState.FAILED, pid=None, documents={"shop/totals": last}, reason="status 1")
+    (found,) = pipeline_documents([ended], 0)
+
+    assert found["sentence"] == "failed: no such topic"
+
+
+@pytest.fixture
+def processes() -> list[ProcessView]:
+    """Those of the page; a test changes them."""
+    return [view(ProcessState.RUNNING)]
+
+
+@pytest.fixture
+def page(tmp_path: Path, processes: list[ProcessView]) -> TestClient:
+    """The status page over them."""
+    namespace = Namespace(SqlCatalog(f"sqlite:///{tmp_path}/catalog.db"))
+    stored = StoredPipelines(namespace=namespace, project=tmp_path)
+    pages = ProjectView(processes=lambda: processes, stored=stored, clock=SystemClock())
+    return TestClient(application(pages), base_url="http://127.0.0.1")
+
+
+def test_the_page_shows_what_processes_report(page: TestClient) -> None:
+    """As of jobs of its own process; a pipeline that nobody knows has no page."""
+    (summary,) = page.get("/api/v1/pipelines").json()
+    whole = page.get("/api/v1/pipelines/shop/totals").json()
+
+    assert summary["rows_per_second"] == 12.5
+    assert whole == summary
+    assert page.get("/api/v1/pipelines/shop/none").status_code == 404
+    assert "caught up" in page.get("/pipelines/shop/totals").text
+
+
+def test_readiness_is_that_of_all(page: TestClient, processes: list[ProcessView]) -> None:
+    """One that has failed or starts again is not ready; health is the supervisor's own."""
+    before = page.get("/readyz").status_code
+    processes.append(view(ProcessState.RESTARTING, pipelines=("b",), documents={}, pid=None))
+
+    assert (before, page.get("/readyz").status_code) == (200, 503)
+    assert page.get("/healthz").status_code == 200

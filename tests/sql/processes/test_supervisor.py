@@ -1,0 +1,216 @@
+"""The supervisor over processes that a test ends: restarts, failures, stops."""
+
+from __future__ import annotations
+
+from penstock.sql.processes.overview import pipeline_documents
+from penstock.sql.processes.process_end import ProcessState
+from penstock.sql.settings import NoRestart
+from tests.sql.processes.scripted_processes import Project
+
+
+def states(project: Project) -> list[ProcessState]:
+    """The states of the processes."""
+    return [each.state for each in project.supervisor.processes()]
+
+
+def test_the_failure_of_one_stops_no_other() -> None:
+    """The other runs until it is done, and both states are known at the end."""
+    project = Project(("a.sql", "b.sql"))
+    seen: list[list[ProcessState]] = []
+    project.run(
+        {
+            1_000: project.end("a.sql", 1),
+            60_000: lambda: seen.append(states(project)),
+            61_000: project.end("b.sql", 0),
+        }
+    )
+
+    assert seen == [[ProcessState.FAILED, ProcessState.STARTING]]
+    assert states(project) == [ProcessState.FAILED, ProcessState.FINISHED]
+    assert len(project.children) == 2
+
+
+def test_one_that_is_killed_starts_again_after_its_delay() -> None:
+    """The second process is another; the delay is the strategy's, and the reason is shown meanwhile."""
+    project = Project(("a.sql",))
+    starts: list[tuple[int, int]] = []
+    waiting: list[str] = []
+
+    def look() -> None:
+        (document,) = pipeline_documents(project.supervisor.processes(), project.clock.ms)
+        waiting.append(f"{document['status']}: {document.get('sentence')}")
+
+    project.run(
+        {
+            600: lambda: project.children[0].report("shop/a", rows_per_second=7.0, restarts=1),
+            1_000: project.end("a.sql", -9),
+            1_400: look,
+            2_000: lambda: starts.append((project.clock.ms, len(project.children))),
+            2_600: lambda: starts.append((project.clock.ms, len(project.children))),
+            2_800: lambda: project.children[1].report("shop/a", restarts=0),
+            3_000: look,
+            4_000: project.end("a.sql", 0),
+        }
+    )
+
+    assert starts == [(2_000, 1), (2_600, 2)]
+    killed = "the process was killed by SIGKILL: was the machine out of memory?"
+    assert waiting[0] == f"restarting: {killed}; starts again in 1 s"
+    assert waiting[1].startswith("running")
+    (view,) = project.supervisor.processes()
+    assert (view.restarts, view.state) == (1, ProcessState.FINISHED)
+    assert project.children[0].closed
+    assert any(killed in line for line in project.log)
+
+
+def test_restarts_have_a_bound() -> None:
+    """After two in a row it has failed for good; each is delayed for longer."""
+    project = Project(("a.sql",))
+
+    def kill() -> None:
+        project.children[-1].ended = -11
+
+    project.run({1_000: kill, 3_000: kill, 7_000: kill})
+
+    (view,) = project.supervisor.processes()
+    assert view.state is ProcessState.FAILED
+    assert len(project.children) == 3
+    assert view.reason == "the process was killed by SIGSEGV; gave up after 2 restarts"
+
+
+def test_a_file_without_restarts_has_none() -> None:
+    """SET 'restart-strategy.type' = 'none' holds for a process that dies, too."""
+    project = Project(("a.sql",), restarts=NoRestart())
+    project.run({1_000: project.end("a.sql", -9)})
+
+    assert states(project) == [ProcessState.FAILED]
+    assert len(project.children) == 1
+
+
+def test_a_request_to_stop_is_passed_on_once() -> None:
+    """Each process gets one, ends, and none starts again."""
+    project = Project(("a.sql", "b.sql"))
+    project.run({1_000: project.request_stop})
+
+    assert [child.stops for child in project.children] == [1, 1]
+    assert states(project) == [ProcessState.STOPPED, ProcessState.STOPPED]
+    assert project.clock.ms < 2_000
+
+
+def test_what_waits_for_its_restart_is_not_started_once_all_is_to_stop() -> None:
+    """It has no process to be asked."""
+    project = Project(("a.sql",))
+    project.run({1_000: project.end("a.sql", -9), 1_600: project.request_stop})
+
+    assert len(project.children) == 1
+    assert states(project) == [ProcessState.STOPPED]
+
+
+def test_a_second_request_is_passed_on_and_a_process_that_hangs_is_killed() -> None:
+    """The third step is no request: it is killed, after the limit of its batch and twice what comes on top."""
+    project = Project(("a.sql",))
+
+    def hang() -> None:
+        project.children[0].stops_by_itself = False
+
+    project.run({400: hang, 1_000: project.request_stop, 5_000: project.request_stop})
+
+    (child,) = project.children
+    assert child.stops == 2
+    assert child.killed
+    assert 60_000 + 30_000 < project.clock.ms < 60_000 + 35_000
+    assert any("did not stop in time" in line for line in project.log)
+
+
+def test_a_batch_that_takes_too_long_gets_a_second_request() -> None:
+    """Without one of the user's: the process stops at once then."""
+    project = Project(("a.sql",))
+
+    def hang() -> None:
+        project.children[0].stops_by_itself = False
+
+    def give_in() -> None:
+        project.children[0].stops_by_itself = True
+
+    project.run({400: hang, 1_000: project.request_stop, 2_000: give_in})
+
+    assert project.children[0].stops == 2
+    assert not project.children[0].killed
+
+
+def test_a_process_that_cannot_be_started_has_failed() -> None:
+    """With the reason of the operating system; the other runs."""
+    project = Project(("a.sql", "b.sql"))
+    project.refuse.add("a.sql")
+    project.run({1_000: project.end("b.sql", 0)})
+
+    first, second = project.supervisor.processes()
+    assert (first.state, first.reason) == (
+        ProcessState.FAILED,
+        "no process could be started: Cannot allocate memory",
+    )
+    assert second.state is ProcessState.FINISHED
+
+
+def test_lines_have_the_name_of_their_process_and_reports_are_no_lines() -> None:
+    """The last error is the reason of a failure."""
+    project = Project(("a.sql",))
+
+    def speak() -> None:
+        lines = project.children[0].lines
+        lines.printed("(1, 2)")
+        lines.logged("starting Spark")
+        lines.logged("error[PEN-8000]: it does not work")
+        project.children[0].report("shop/a")
+
+    project.run({1_000: speak, 2_000: project.end("a.sql", 1)})
+
+    assert project.printed == ["a.sql | (1, 2)"]
+    assert project.log == [
+        "a.sql | starting Spark",
+        "a.sql | error[PEN-8000]: it does not work",
+        "a.sql | failed for good: error[PEN-8000]: it does not work",
+    ]
+
+
+def test_processes_end_with_a_supervisor_that_is_interrupted() -> None:
+    """None is left behind."""
+    project = Project(("a.sql", "b.sql"))
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    try:
+        project.run({1_000: interrupt})
+    except KeyboardInterrupt:
+        interrupted = True
+
+    assert interrupted
+    assert all(child.killed and child.closed for child in project.children)
+
+
+def test_a_process_starts_once_those_before_it_run() -> None:
+    """Or have failed: then it says by itself what it lacks."""
+    after = {"b.sql": ("a.sql",), "d.sql": ("c.sql",)}
+    project = Project(("a.sql", "b.sql", "c.sql", "d.sql"), after=after)
+    seen: list[list[str]] = []
+
+    def look() -> None:
+        seen.append([child.plan.name for child in project.children])
+
+    project.run(
+        {
+            1_000: look,
+            1_200: lambda: project.children[0].report("shop/a"),
+            1_600: look,
+            2_000: project.end("c.sql", 1),
+            2_400: look,
+            5_000: project.request_stop,
+        }
+    )
+
+    assert seen == [
+        ["a.sql", "c.sql"],
+        ["a.sql", "c.sql", "b.sql"],
+        ["a.sql", "c.sql", "b.sql", "d.sql"],
+    ]
