@@ -16,6 +16,7 @@ from penstock.sql.cli.output.report import (
     say,
 )
 from penstock.sql.cli.output.row_text import RowFormat
+from penstock.sql.cli.service_manager import notifying
 from penstock.sql.cli.signals import StopSignals
 from penstock.sql.clock import SystemClock
 from penstock.sql.execution.context import SessionContext
@@ -83,6 +84,7 @@ def run_project(options: UpOptions) -> int:
         with (
             _metrics(supervisor, options),
             _status_page(supervisor, options),
+            notifying(supervisor.processes),
             showing_overview(supervisor.processes, options.output),
         ):
             supervisor.run()

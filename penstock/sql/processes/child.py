@@ -60,6 +60,10 @@ class Child(Protocol):
     def pid(self) -> int:
         """The id of the process."""
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The ids of all processes that are waited for here."""
+
     def status(self) -> int | None:
         """Return the exit status; None while it runs."""
 
@@ -107,6 +111,11 @@ class ChildProcess:
     def pid(self) -> int:
         """The id of the process."""
         return self._process.pid
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The ids of the process and its watchdog."""
+        return (self._process.pid, self._watchdog.pid)
 
     def status(self) -> int | None:
         """Return the exit status; None while it runs."""
@@ -159,6 +168,7 @@ PRIVATE_OPTIONS = (
     "PENSTOCK_DRY_RUN",
     "PENSTOCK_FROM_SCRATCH",
     "PENSTOCK_OUTPUT_FORMAT",
+    "NOTIFY_SOCKET",
 )
 """Options of the supervisor's own, which its processes do not take from the environment."""
 

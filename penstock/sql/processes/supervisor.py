@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.sql.clock import Clock, duration_text
 from penstock.sql.processes.child import Child, Launch, ProcessPlan
+from penstock.sql.processes.orphans import is_first, reap_orphans
 from penstock.sql.processes.process_end import Ended, ProcessState, after_end
 from penstock.sql.processes.reports import MetricsReport, PipelineReport, read_report
 from penstock.sql.settings import Failures, with_jitter
@@ -166,6 +167,12 @@ class ProjectSupervisor:
                 self._look_at(each, each.child)
             elif not each.view.state.final:
                 self._start_or_stop(each)
+        if is_first():
+            reap_orphans(self._own_pids())
+
+    def _own_pids(self) -> set[int]:
+        children = (each.child for each in self._processes if each.child is not None)
+        return {pid for child in children for pid in child.pids}
 
     def _start_or_stop(self, each: _Supervised) -> None:
         """Start a process whose time has come; one that is not to run any more is stopped."""

@@ -53,6 +53,11 @@ class ScriptedChild:
     closed: bool = False
     stops_by_itself: bool = True
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Its id."""
+        return (self.pid,)
+
     def status(self) -> int | None:
         """Return the status, once there is one."""
         return self.ended

@@ -7,7 +7,7 @@ fetches jars and records Spark's classes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -17,6 +17,8 @@ import typer
 from penstock.catalog.errors import ConfigError
 from penstock.sql.cli.options import VerboseOption
 from penstock.sql.cli.output.report import print_lines, reporting, say
+from penstock.sql.cli.service import FOLDER, service_texts
+from penstock.sql.script.project import PROJECT_FILE
 
 _TEMPLATE = "penstock.sql.cli"
 """The package whose folder `project_template` holds the files of a new project."""
@@ -58,16 +60,37 @@ def init(
             show_default=False,
         ),
     ] = None,
+    service: Annotated[
+        bool,
+        typer.Option(
+            "--service",
+            envvar="PENSTOCK_INIT_SERVICE",
+            help="Write a systemd unit and a container file as well. Example: `--service`",
+        ),
+    ] = False,
 ) -> None:
     """Write a project that runs at once: settings, a pipeline, a test. Never overwrites a file.
+
+    With `--service`, also a systemd unit and a container file that run its pipelines by `penstock up`, into `deploy`;
+    where there is a project already, those alone.
 
     Example: `penstock init shop`
     """
     with reporting(context):
-        written = write_project(folder, project_name(folder, name))
-        lines = [f"wrote {path}" for path in written]
+        called = project_name(folder, name)
+        is_there = service and (folder / PROJECT_FILE).is_file()
+        texts = {} if is_there else project_texts(folder, called)
+        if service:
+            texts |= service_texts(folder, called)
+        write_files(folder, texts)
+        lines = [f"wrote {path}" for path in texts]
         enter = [] if folder.resolve() == Path.cwd() else [f"  cd {quote(str(folder))}"]
-        print_lines([*lines, "", "next:", *enter, *(f"  {command}" for command in NEXT)])
+        next_lines = [f"  {command}" for command in (() if is_there else NEXT)]
+        if service:
+            next_lines += [
+                f"  the first lines of {FOLDER}/{called}.service, or {FOLDER}/Dockerfile"
+            ]
+        print_lines([*lines, "", "next:", *enter, *next_lines])
 
 
 def project_name(folder: Path, name: str | None) -> str:
@@ -84,8 +107,19 @@ def project_name(folder: Path, name: str | None) -> str:
 
 
 def write_project(folder: Path, name: str) -> tuple[Path, ...]:
-    """Write all files; returns their paths. Raises ConfigError, and writes nothing, where one of them is there."""
-    texts = {folder / path: _text(source, name) for source, path in FILES}
+    """Write the files of a project; returns their paths. As `write_files`."""
+    texts = project_texts(folder, name)
+    write_files(folder, texts)
+    return tuple(texts)
+
+
+def project_texts(folder: Path, name: str) -> dict[Path, str]:
+    """Return the files of a project by their paths."""
+    return {folder / path: _text(source, name) for source, path in FILES}
+
+
+def write_files(folder: Path, texts: Mapping[Path, str]) -> None:
+    """Write all files. Raises ConfigError, and writes nothing, where one of them is there."""
     there = [path for path in texts if path.exists() or path.is_symlink()]
     if there:
         raise ConfigError(
@@ -104,7 +138,6 @@ def write_project(folder: Path, name: str) -> tuple[Path, ...]:
         for path in written:
             path.unlink(missing_ok=True)
         raise ConfigError(f"{folder} cannot be written: {error.strerror}") from error
-    return tuple(texts)
 
 
 def _text(source: str, name: str) -> str:
