@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from penstock.sql.jobs.split_history import SplitHistory
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics
 from penstock.sql.observation.pipeline import distinct_names
 
@@ -71,6 +72,8 @@ class JobBatches:
 
     `sources` are full names of tables in the order of `BatchMetrics.sources`. `recent` are the last batches, oldest
     first, without their sources. `running_since_ms` is when the batch that runs now was first seen (epoch ms).
+    `alignments` are the alignment group and the drift (ms) that it allows of each source, None of one that has none.
+    `history` is that of the splits.
     """
 
     sources: tuple[str, ...] = ()
@@ -78,6 +81,8 @@ class JobBatches:
     last: BatchMetrics | None = None
     recent: tuple[BatchMetrics, ...] = ()
     running_since_ms: int | None = None
+    alignments: tuple[tuple[str, int] | None, ...] = ()
+    history: SplitHistory = field(default_factory=SplitHistory)
 
     def source_names(self) -> tuple[str, ...]:
         """Name the sources, each once."""

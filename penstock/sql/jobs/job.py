@@ -72,9 +72,16 @@ class JobRunner(Protocol):
 class Job:
     """A job that fills a table: a streaming query, or periodic refreshes. Safe to use from any thread."""
 
-    def __init__(self, supervisor: JobRunner, resources: tuple[object, ...] = ()) -> None:
+    def __init__(
+        self,
+        supervisor: JobRunner,
+        resources: tuple[object, ...] = (),
+        *,
+        lease_expires_ms: Callable[[], int] | None = None,
+    ) -> None:
         self._supervisor = supervisor
         self._resources = resources
+        self._lease_expires_ms = lease_expires_ms
         self._stops_asked = 0
 
     def __repr__(self) -> str:
@@ -105,6 +112,11 @@ class Job:
         """Its progress and its batches now."""
         # in this order: of an ended job the counts are then final
         return ObservedJob(progress=self._supervisor.progress(), batches=self._supervisor.batches())
+
+    @property
+    def lease_expires_ms(self) -> int | None:
+        """When it stops unless its lease is renewed before (epoch ms); None of one without a lease."""
+        return None if self._lease_expires_ms is None else self._lease_expires_ms()
 
     @property
     def sentence(self) -> str:
@@ -196,7 +208,7 @@ def start_job(
 
     supervisor = Supervisor(query, settings=settings, clock=clock, lost_lease=lost, at_end=at_end)
     held.on_stop_request(supervisor.request_stop)
-    job = Job(supervisor, resources)
+    job = Job(supervisor, resources, lease_expires_ms=held.expires_ms)
     held.on_report(lambda: report_of(job.observed, clock.now_ms()))
     try:
         query.prepare()

@@ -80,6 +80,12 @@ class PipelineLease:
                 unconfirmed(self._lease, self._failure) if silent_ms >= HOLDER_TIMEOUT_MS else None
             )
 
+    def expires_ms(self) -> int:
+        """Return when this process stops its work unless the lease is renewed before (epoch ms)."""
+        with self._lock:
+            silent_ms = self._clock.monotonic_ms() - self._renewed_ms
+        return self._clock.now_ms() + HOLDER_TIMEOUT_MS - silent_ms
+
     def check_repeated(self) -> None:
         """Raise StateMismatchError where the same statement was cut off: whether it was committed is unknown here.
 

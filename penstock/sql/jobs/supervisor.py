@@ -26,6 +26,7 @@ from penstock.sql.jobs.progress import (
     rows_per_second,
 )
 from penstock.sql.jobs.query_start import StoppedBeforeStartError, start_in_turn
+from penstock.sql.jobs.split_history import SplitHistory
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.settings import (
     STOP_LIMIT_MS,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from penstock.connector.spark.source.retry import Outage
     from penstock.sql.clock import Clock
     from penstock.sql.jobs.startable_query import StartableQuery
+    from penstock.sql.plan.analysed import TableScan
 
 
 log = logging.getLogger(__name__)
@@ -121,6 +123,7 @@ class Supervisor:
         self._totals = Totals()
         self._counters = BatchCounters()
         self._batch_since_ms: int | None = None
+        self._history = SplitHistory()
         self._restarts = 0
         self._last_error: str | None = None
         self._outages = OutageWatch(query.outage, clock, self._sink)
@@ -163,13 +166,15 @@ class Supervisor:
     def batches(self) -> JobBatches:
         """Return the job's batches in this process."""
         with self._lock:
-            totals, counters = self._totals, self._counters
+            totals, counters, history = self._totals, self._counters, self._history
         return JobBatches(
             sources=tuple(short_name(name) for name in self._query.sources),
             counters=counters,
             last=totals.last,
             recent=totals.recent,
             running_since_ms=None if self.done.is_set() else self._batch_since_ms,
+            alignments=tuple(map(_alignment, self._query.leaves)),
+            history=history,
         )
 
     def start(self) -> None:
@@ -340,6 +345,13 @@ class Supervisor:
             with self._lock:
                 self._totals = self._totals.add(metrics)
                 self._counters = self._counters.add(metrics)
+                self._history = self._history.add(metrics)
+
+
+def _alignment(leaf: TableScan) -> tuple[str, int] | None:
+    return (
+        None if leaf.group is None or leaf.max_drift_ms is None else (leaf.group, leaf.max_drift_ms)
+    )
 
 
 def _ended(query: StreamingQuery, timeout_s: float) -> bool:

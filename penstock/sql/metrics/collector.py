@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.sql.clock import Clock
     from penstock.sql.jobs.job import Job
     from penstock.sql.jobs.progress import JobProgress
+    from penstock.sql.jobs.split_history import SplitHistory
     from penstock.sql.observation.batch_metrics import SourceMetrics
 
 
@@ -70,6 +71,7 @@ class PipelineCollector(Collector):
             _add_status(samples, progress)
             if not progress.status.final:
                 _add_progress(samples, progress)
+                _add_time(samples, f.LEASE, progress, job.lease_expires_ms)
                 if batches is not None:
                     self._add_batches(samples, progress, batches)
         return [metric for metric, used in samples.metrics() if used]
@@ -96,8 +98,11 @@ class PipelineCollector(Collector):
             commit_ms = counters.state_commit_ms.get(number, 0)
             samples.add(f.STATE_COMMIT, job.name, commit_ms / 1000, label)
         if batches.last is not None:
-            for name, source in zip(names, batches.last.sources, strict=False):
+            for number, (name, source) in enumerate(zip(names, batches.last.sources, strict=False)):
                 self._add_source(samples, job, name, source)
+                if source.state is not None:
+                    _add_alignment(samples, job, name, source.state, batches, number)
+                    self._add_history(samples, job, name, source.state, batches.history, number)
 
     def _add_source(
         self, samples: _Samples, job: JobProgress, table: str, source: SourceMetrics
@@ -126,6 +131,48 @@ class PipelineCollector(Collector):
                 for each in SplitPhase:
                     samples.add(f.SPLIT_STATE, job.name, int(each is phase), *labels, each.value)
                 samples.add(f.SPLIT_HOLDS, job.name, int(split.split_id in held), *labels)
+
+    def _add_history(
+        self,
+        samples: _Samples,
+        job: JobProgress,
+        table: str,
+        state: SourceState,
+        history: SplitHistory,
+        number: int,
+    ) -> None:
+        _add_time(samples, f.OLDEST_UNREAD, job, history.oldest_unread_ms(number), table)
+        if len(state.splits) > self._split_limit:
+            return
+        now_ms = self._clock.now_ms()
+        for split in state.splits:
+            for family, phase in (
+                (f.SPLIT_PAUSED, SplitPhase.PAUSED),
+                (f.SPLIT_IDLE, SplitPhase.IDLE),
+            ):
+                spent_ms = history.spent_ms(number, split.split_id, phase, now_ms)
+                samples.add(family, job.name, spent_ms / 1000, table, split.split_id)
+
+
+def _add_alignment(
+    samples: _Samples,
+    job: JobProgress,
+    table: str,
+    state: SourceState,
+    batches: JobBatches,
+    number: int,
+) -> None:
+    alignment = batches.alignments[number] if number < len(batches.alignments) else None
+    if alignment is None:
+        return
+    group, max_drift_ms = alignment
+    samples.add(f.MAX_DRIFT, job.name, max_drift_ms / 1000, table, group)
+    limit_ms, watermark_ms = state.limit_ms, state.watermark_ms
+    if limit_ms is None or watermark_ms is None or max(limit_ms, watermark_ms) >= MAX_WATERMARK_MS:
+        return
+    # the limit is the lowest watermark of the group and what it allows
+    drift_ms = watermark_ms - (limit_ms - max_drift_ms)
+    samples.add(f.DRIFT, job.name, max(0, drift_ms) / 1000, table, group)
 
 
 def _add_status(samples: _Samples, job: JobProgress) -> None:

@@ -90,11 +90,29 @@ LAG = _gauge("lag_records", "Records that are not read yet, over all splits.", "
 LAG_MAX = _gauge(
     "lag_records_max", "Records that are not read yet, of the split with most.", "table"
 )
+OLDEST_UNREAD = _gauge(
+    "oldest_unread_timestamp_seconds",
+    "When the oldest record that is not read yet was first seen; absent where all is read.",
+    "table",
+)
 SPLITS = _gauge("splits", "Number of splits in each state.", "table", "state")
 SPREAD = _gauge(
     "watermark_spread_seconds",
     "From the lowest to the highest watermark of the splits that are not idle.",
     "table",
+)
+DRIFT = _gauge(
+    "alignment_drift_seconds",
+    "How far the table's watermark is ahead of the lowest one of its alignment group.",
+    "table",
+    "group",
+)
+MAX_DRIFT = _gauge(
+    "alignment_max_drift_seconds", "The drift that the alignment group allows.", "table", "group"
+)
+LEASE = _gauge(
+    "lease_expires_timestamp_seconds",
+    "When the pipeline stops unless its lease is renewed in the catalog before.",
 )
 STATE_ROWS = _gauge("state_rows", "Rows that a stateful operator of Spark keeps.", "operator")
 STATE_BYTES = _gauge("state_bytes", "Memory that the state of such an operator takes.", "operator")
@@ -121,9 +139,17 @@ SPLIT_HOLDS = _gauge(
     "split_holds_watermark", "1 where no active split has a lower watermark.", "table", "split"
 )
 
+SPLIT_PAUSED = _counter(
+    "split_paused_seconds", "Time that the alignment group held the split.", "table", "split"
+)
+SPLIT_IDLE = _counter(
+    "split_idle_seconds", "Time that the split was idle, and held no watermark.", "table", "split"
+)
+
 FAMILIES = (
     INFO, STATUS, STARTED, RESTARTS, WAITING, BATCHES, DURATION, PHASES, RUNNING, LAST_COMMIT, ROWS_READ,
-    ROWS_WRITTEN, ROWS_LATE, BAD_RECORDS, WATERMARK, WRITTEN_WATERMARK, LAG, LAG_MAX, SPLITS, SPREAD, STATE_ROWS,
-    STATE_BYTES, STATE_COMMIT, SPLIT_POSITION, SPLIT_END, SPLIT_LAG, SPLIT_WATERMARK, SPLIT_STATE, SPLIT_HOLDS,
+    ROWS_WRITTEN, ROWS_LATE, BAD_RECORDS, WATERMARK, WRITTEN_WATERMARK, LAG, LAG_MAX, OLDEST_UNREAD, SPLITS, SPREAD,
+    DRIFT, MAX_DRIFT, LEASE, STATE_ROWS, STATE_BYTES, STATE_COMMIT, SPLIT_POSITION, SPLIT_END, SPLIT_LAG,
+    SPLIT_WATERMARK, SPLIT_STATE, SPLIT_HOLDS, SPLIT_PAUSED, SPLIT_IDLE,
 )  # fmt: skip
 """All metrics, in the order in which they are exported."""

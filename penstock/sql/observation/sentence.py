@@ -1,7 +1,7 @@
 """The sentence of a pipeline: what it does, or why nothing comes out of it, and what to change.
 
 A pure function of an observation and the clock. Its rules are asked in order, and the first that holds answers: a split
-that is far behind goes before rows that wait for the watermark, as it is their cause.
+that is far behind, and rows that are all late, go before rows that wait for the watermark, which they explain.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ LONG_BATCH_MS = 10_000
 FAR_BEHIND_MS = 600_000
 """A split holds the watermark back that is further behind the next one than this."""
 
+LEAST_SILENCE_MS = 10_000
+"""For how long a split is silent before that is said."""
+
 RECENT = 20
 """The batches with rows that rules about the result look at."""
 
@@ -50,9 +53,9 @@ class SentenceRule(StrEnum):
     SPLIT_BEHIND = "split-behind"
     NO_WATERMARK = "no-watermark"
     PAUSED = "paused"
+    ALL_LATE = "all-late"
     WAITING_ROWS = "waiting-rows"
     NEVER_READ = "never-read"
-    ALL_LATE = "all-late"
     NO_OUTPUT = "no-output"
     FALLS_BEHIND = "falls-behind"
     READING = "reading"
@@ -160,9 +163,11 @@ def _with_lag(
     lag = source.lag_of(split)
     if seen.ends_known and lag:
         return f"{text}; {lag:,} of its records are not read yet", ""
-    silent = ""
-    if split.quiet_since_ms is not None:
-        silent = f"silent for {_whole(now_ms - split.quiet_since_ms)}"
+    since_ms = split.quiet_since_ms
+    if since_ms is None and seen.ends_known:
+        since_ms = seen.last_commit_ms  # a record after that would be a batch
+    silent_ms = 0 if since_ms is None else now_ms - since_ms
+    silent = f"silent for {_whole(silent_ms)}" if silent_ms >= LEAST_SILENCE_MS else ""
     caught_up = "caught up" if seen.ends_known else ""
     facts = ", ".join(filter(None, (caught_up, silent)))
     if not facts:
@@ -191,7 +196,8 @@ def _waiting_rows(seen: PipelineObservation, _: int) -> _Said:
         return None
     held = sorted({name for _, state in _states(seen) for name in holders(state)})
     moves = f"; the next record that moves it must come on {_names(held)}" if held else ""
-    rows = f"{seen.state_rows:,} rows of its state wait for the watermark"
+    waits = "waits" if seen.state_rows == 1 else "wait"
+    rows = f"{_counted(seen.state_rows)} of its state {waits} for the watermark"
     return f"caught up: {rows}, which is at {_instant(min(known))}{moves}", ""
 
 
@@ -228,8 +234,9 @@ def _no_output(seen: PipelineObservation, _: int) -> _Said:
     if not recent or any(batch.rows_out for batch in recent):
         return None
     rows = sum(batch.rows_in for batch in recent)
-    state = f"; {seen.state_rows:,} rows are in its state" if seen.state_rows else ""
-    read = f"{rows:,} rows of the last {_batches(recent)} are read"
+    are = "is" if seen.state_rows == 1 else "are"
+    state = f"; {_counted(seen.state_rows)} {are} in its state" if seen.state_rows else ""
+    read = f"{_counted(rows)} of the last {_batches(recent)} {'is' if rows == 1 else 'are'} read"
     return f"{read}, and the query let none through{state}", ""
 
 
@@ -303,6 +310,10 @@ def _names(split_ids: Sequence[str]) -> str:
     return f"{'split' if len(split_ids) == 1 else 'splits'} {first}{more}"
 
 
+def _counted(rows: int) -> str:
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
+
+
 def _batches(batches: Sequence[BatchMetrics]) -> str:
     return "batch" if len(batches) == 1 else f"{len(batches)} batches"
 
@@ -340,9 +351,9 @@ _RULES: tuple[tuple[SentenceRule, Callable[[PipelineObservation, int], _Said]], 
     (SentenceRule.SPLIT_BEHIND, _split_behind),
     (SentenceRule.NO_WATERMARK, _no_watermark),
     (SentenceRule.PAUSED, _paused),
+    (SentenceRule.ALL_LATE, _all_late),
     (SentenceRule.WAITING_ROWS, _waiting_rows),
     (SentenceRule.NEVER_READ, _never_read),
-    (SentenceRule.ALL_LATE, _all_late),
     (SentenceRule.NO_OUTPUT, _no_output),
     (SentenceRule.FALLS_BEHIND, _falls_behind),
 )

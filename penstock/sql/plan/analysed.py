@@ -30,11 +30,11 @@ class TableScan:
     """A table that a query reads. `columns` come from the source, `computed` are Flink SQL over them.
 
     `rowtime` is set when the query waits for the table's watermark, or the table is aligned by it; `by_splits`: the
-    split runtime reads the table, not the engine. `group` is the table's alignment group. `looked_up`: each batch
-    reads the whole table again, it is no source of the stream. `marked`: operators with state take the rowtime for
-    event time, and drop what is late. `source` is set where no connector has the table. `fields` are the fields read
-    of columns whose rows are not read whole. `fragment` is what reading tasks compute of its rows; `two_phases` is how
-    the aggregation over it runs, if `in_two_phases`.
+    split runtime reads the table, not the engine. `group` is the table's alignment group, `max_drift_ms` its drift.
+    `looked_up`: each batch reads the whole table again, it is no source of the stream. `marked`: operators with
+    state take the rowtime for event time, and drop what is late. `source` is set where no connector has the table.
+    `fields` are the fields read of columns whose rows are not read whole. `fragment` is what reading tasks compute
+    of its rows; `two_phases` is how the aggregation over it runs, if `in_two_phases`.
     """
 
     table: Table
@@ -44,6 +44,7 @@ class TableScan:
     by_splits: bool = True
     bounded: bool = False
     group: str | None = None
+    max_drift_ms: int | None = field(default=None, compare=False)
     looked_up: bool = False
     marked: bool = True
     fields: Mapping[str, Paths] = field(default_factory=dict)

@@ -345,6 +345,7 @@ def _analyse_leaf(
     alignment = source.watermark.alignment if source.kind is SourceKind.SPLITS else None
     followed = by_splits and (stateful or alignment is not None)
     rowtime = rowtime_of(leaf.table) if followed else None
+    aligned = None if rowtime is None else alignment
     return TableScan(
         table=leaf.table,
         columns=columns,
@@ -352,6 +353,7 @@ def _analyse_leaf(
         rowtime=rowtime,
         by_splits=by_splits,
         bounded=source.bounded,
-        group=alignment.group if alignment is not None and rowtime is not None else None,
+        group=None if aligned is None else aligned.group,
+        max_drift_ms=None if aligned is None else aligned.max_drift_ms,
         source=source if isinstance(source, InformationSource) else None,
     )

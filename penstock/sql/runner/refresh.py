@@ -140,7 +140,7 @@ def start_refreshes(
         at_end=held.release,
     )
     held.on_stop_request(refresher.request_stop)
-    job = Job(refresher)
+    job = Job(refresher, lease_expires_ms=held.expires_ms)
     held.on_report(lambda: report_of(job.observed, clock.now_ms()))
     try:
         first.prepare()

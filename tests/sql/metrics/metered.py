@@ -9,6 +9,7 @@ from penstock.connector.source.state import SourceState, SplitState
 from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches
 from penstock.sql.jobs.job import Job
 from penstock.sql.jobs.progress import JobProgress
+from penstock.sql.jobs.split_history import SplitHistory
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics, SourceMetrics
 from penstock.sql.observation.pipeline import JobStatus
 from tests.sql.run.scripted import batch
@@ -33,7 +34,8 @@ SPLITS = (
 
 def source_of(*splits: SplitState, rows_in: int = 30, bad_records: int = 0) -> SourceMetrics:
     """A source whose splits all end at 100."""
-    state = SourceState(splits=splits, watermark_ms=NOON_MS - 60_000)
+    limit_ms = NOON_MS - 30_000
+    state = SourceState(splits=splits, watermark_ms=NOON_MS - 60_000, limit_ms=limit_ms)
     ends = {each.split_id: 100 for each in splits}
     return SourceMetrics(rows_in=rows_in, bad_records=bad_records, state=state, ends=ends)
 
@@ -64,6 +66,7 @@ class MeteredRunner:
     sources: tuple[str, ...] = ("orders",)
     name: str = "shop/totals"
     running_since_ms: int | None = None
+    alignments: tuple[tuple[str, int] | None, ...] = ()
     lag_known: bool = True
     done: Event = field(default_factory=Event)
     error: None = None
@@ -86,15 +89,17 @@ class MeteredRunner:
         )
 
     def batches(self) -> JobBatches:
-        counters = BatchCounters()
+        counters, history = BatchCounters(), SplitHistory()
         for each in self.done_batches:
-            counters = counters.add(each)
+            counters, history = counters.add(each), history.add(each)
         return JobBatches(
             sources=self.sources,
             counters=counters,
             last=self.done_batches[-1] if self.done_batches else None,
             recent=self.done_batches,
             running_since_ms=self.running_since_ms,
+            alignments=self.alignments,
+            history=history,
         )
 
     def request_stop(self, *, now: bool = False) -> None:
@@ -103,4 +108,5 @@ class MeteredRunner:
 
 def job(*batches: BatchMetrics, **changes: object) -> Job:
     """A job that did these batches."""
-    return Job(MeteredRunner(done_batches=batches, **changes))  # type: ignore[arg-type]
+    runner = MeteredRunner(done_batches=batches, **changes)  # type: ignore[arg-type]
+    return Job(runner, lease_expires_ms=lambda: NOON_MS + 20_000)

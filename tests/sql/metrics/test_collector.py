@@ -99,6 +99,39 @@ def test_series_end_with_their_pipeline_but_the_status_of_a_failed_one_stays():
     assert failed["pipeline_status", "failed"] == 1
 
 
+def test_the_drift_of_a_table_is_how_far_it_is_ahead_of_its_group():
+    """The limit is the lowest watermark of the group and what it allows; a table of no group has neither figure."""
+    found = scraped(job(read_batch(7, source_of(*SPLITS)), alignments=(("g", 90_000),)))
+
+    assert found["alignment_drift_seconds", "orders", "g"] == 60
+    assert found["alignment_max_drift_seconds", "orders", "g"] == 90
+    assert not [key for key in scraped(job(read_batch(7, source_of()))) if "alignment" in key[0]]
+
+
+def test_what_splits_have_waited_is_added_up_to_the_scrape():
+    """Of the split that is paused, of the idle one, and of none for what it did not do."""
+    first = read_batch(6, source_of(*SPLITS), committed_at_ms=NOON_MS)
+    found = scraped(job(first, read_batch(7, source_of(*SPLITS), committed_at_ms=NOON_MS + 30_000)))
+
+    assert found["split_paused_seconds_total", "orders", "orders-0"] == 60
+    assert found["split_idle_seconds_total", "orders", "orders-2"] == 60
+    assert found["split_paused_seconds_total", "orders", "orders-1"] == 0
+
+
+def test_unread_records_have_the_time_at_which_they_were_seen_first():
+    """Of a table that is read to its end there is none."""
+    batch = read_batch(7, source_of(*SPLITS), committed_at_ms=NOON_MS)
+    read = read_batch(7, source_of(split(1, 100, NOON_MS)))
+
+    assert scraped(job(batch))["oldest_unread_timestamp_seconds", "orders"] == NOON_MS / 1000 - 0.5
+    assert ("oldest_unread_timestamp_seconds", "orders") not in scraped(job(read))
+
+
+def test_a_lease_tells_until_when_it_holds():
+    """An alert fires before the pipeline stops."""
+    assert scraped(job())["lease_expires_timestamp_seconds",] == NOON_MS / 1000 + 20
+
+
 def test_bad_records_are_by_table_and_those_of_no_known_table_are_not_lost():
     """Three of `orders`, two more that the event gives no table for."""
     batch = read_batch(7, source_of(*SPLITS, bad_records=3), bad_records=5)

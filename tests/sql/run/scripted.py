@@ -157,6 +157,7 @@ class ScriptedInsert:
     starts: list[Any]
     sink: str = "default_catalog.default_database.totals"
     sources: tuple[str, ...] = ("orders",)
+    leaves: tuple[Any, ...] = ()
     bounded: bool = True
     pipeline: str = "job/totals"
     checkpoint: str = "checkpoints/job/totals"

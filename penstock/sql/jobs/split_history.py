@@ -1,0 +1,94 @@
+"""What the batches of a job tell of splits over time: since when records are unread, how long splits were paused.
+
+Built from the states and ends that each batch has, without asking the source: of a record it knows when it was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.sql.observation.batch_metrics import BatchMetrics, SourceMetrics
+from penstock.sql.observation.split_states import SplitPhase, phase_of
+
+MOST_ENDS = 64
+"""Ends of a split that are remembered; above it they are merged in pairs, and records look older by that."""
+
+COUNTED = (SplitPhase.PAUSED, SplitPhase.IDLE)
+"""The states whose time is added up."""
+
+_Split = tuple[int, str]
+"""The number of the source, and the split."""
+
+_Ends = tuple[tuple[int, int], ...]
+"""Times (epoch ms) at which an end was seen first, and these ends, in ascending order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitHistory:
+    """The history up to the batch `last`. `ends` are of splits with unread records, `phase_ms` sums by state."""
+
+    ends: Mapping[_Split, _Ends] = field(default_factory=dict)
+    phase_ms: Mapping[tuple[_Split, SplitPhase], int] = field(default_factory=dict)
+    last: BatchMetrics | None = None
+
+    def add(self, batch: BatchMetrics) -> SplitHistory:
+        """Take a batch into account."""
+        return SplitHistory(
+            ends=dict(
+                found
+                for number, source in enumerate(batch.sources)
+                for found in self._unread(number, source, batch.committed_at_ms - batch.duration_ms)
+            ),
+            phase_ms=self._sums(batch.committed_at_ms),
+            last=batch,
+        )
+
+    def oldest_unread_ms(self, number: int) -> int | None:
+        """Return when the oldest record of a source that is not read yet was first seen; None where all is read."""
+        return min(
+            (ends[0][0] for (of, _), ends in self.ends.items() if of == number), default=None
+        )
+
+    def spent_ms(self, number: int, split_id: str, phase: SplitPhase, now_ms: int) -> int:
+        """Return how long a split has been in a state, up to now."""
+        key = ((number, split_id), phase)
+        return self._sums(now_ms).get(key, 0) if self.last is not None else 0
+
+    def _unread(
+        self, number: int, source: SourceMetrics, seen_ms: int
+    ) -> list[tuple[_Split, _Ends]]:
+        if source.state is None:
+            return []
+        found = []
+        for split in source.state.splits:
+            if lag := source.lag_of(split):
+                key, end = (number, split.split_id), split.end + lag
+                known = tuple(each for each in self.ends.get(key, ()) if each[1] > split.end)
+                if not known or known[-1][1] < end:
+                    known = (*known, (seen_ms, end))
+                found.append((key, _few(known)))
+        return found
+
+    def _sums(self, until_ms: int) -> dict[tuple[_Split, SplitPhase], int]:
+        """Add the time since the last batch to the states that splits had with it."""
+        sums = dict(self.phase_ms)
+        if self.last is None:
+            return sums
+        since_ms = max(0, until_ms - self.last.committed_at_ms)
+        for number, source in enumerate(self.last.sources):
+            for split in () if source.state is None else source.state.splits:
+                phase = phase_of(split, source.lag_of(split))
+                if phase in COUNTED:
+                    key = ((number, split.split_id), phase)
+                    sums[key] = sums.get(key, 0) + since_ms
+        return sums
+
+
+def _few(ends: _Ends) -> _Ends:
+    """Merge ends in pairs where there are too many: the earlier time then holds for the records of both."""
+    if len(ends) <= MOST_ENDS:
+        return ends
+    pairs = zip(ends[::2], ends[1::2], strict=False)
+    merged = tuple((seen_ms, end) for (seen_ms, _), (_, end) in pairs)
+    return merged if len(ends) % 2 == 0 else (*merged, ends[-1])

@@ -1,0 +1,67 @@
+"""Since when records are unread, and how long splits were in a state, over batches."""
+
+from __future__ import annotations
+
+from penstock.connector.source.state import SourceState
+from penstock.sql.jobs.split_history import MOST_ENDS, SplitHistory
+from penstock.sql.observation.batch_metrics import BatchMetrics, SourceMetrics
+from penstock.sql.observation.split_states import SplitPhase
+from tests.sql.metrics.metered import NOON_MS, read_batch, split
+
+
+def read_to(number: int, position: int, end: int, **of_split: object) -> BatchMetrics:
+    """A batch of a second, each a minute after the one before, that reads `orders-0` up to a position."""
+    state = SourceState(splits=(split(0, position, NOON_MS, **of_split),))
+    source = SourceMetrics(state=state, ends={"orders-0": end})
+    at_ms = NOON_MS + number * 60_000
+    return read_batch(number, source, committed_at_ms=at_ms, duration_ms=1_000)
+
+
+def after(*batches: BatchMetrics) -> SplitHistory:
+    """The history of batches."""
+    history = SplitHistory()
+    for batch in batches:
+        history = history.add(batch)
+    return history
+
+
+def seen_in(number: int) -> int:
+    """When the ends of a batch were seen: at its planning."""
+    return NOON_MS + number * 60_000 - 1_000
+
+
+def test_the_oldest_unread_record_was_seen_with_the_first_end_beyond_it() -> None:
+    """Ends that are read drop out; one that stands still keeps its time."""
+    assert after(read_to(0, 10, 10)).oldest_unread_ms(0) is None
+    assert after(read_to(0, 10, 50)).oldest_unread_ms(0) == seen_in(0)
+    assert after(read_to(0, 10, 50), read_to(1, 40, 90)).oldest_unread_ms(0) == seen_in(0)
+    assert after(read_to(0, 10, 50), read_to(1, 60, 90)).oldest_unread_ms(0) == seen_in(1)
+    assert after(read_to(0, 10, 50), read_to(1, 20, 50)).oldest_unread_ms(0) == seen_in(0)
+    assert after(read_to(0, 10, 50), read_to(1, 50, 50)).oldest_unread_ms(0) is None
+    assert after(read_to(0, 10, 50)).oldest_unread_ms(1) is None
+
+
+def test_a_split_that_falls_behind_for_long_keeps_a_bounded_history() -> None:
+    """The oldest time is never lost; others become older than they are, never younger."""
+    count = 10 * MOST_ENDS
+    history = after(*(read_to(n, n, 1_000 + n) for n in range(count)))
+    (ends,) = history.ends.values()
+
+    assert len(ends) <= MOST_ENDS
+    assert history.oldest_unread_ms(0) == seen_in(0)
+    later = history.add(read_to(count, 1_300, 1_000 + count))
+    oldest_ms = later.oldest_unread_ms(0)
+    assert oldest_ms is not None
+    assert oldest_ms <= seen_in(301)
+
+
+def test_the_time_of_a_state_counts_from_the_batch_that_tells_it() -> None:
+    """To the next batch, or until now; other states have none."""
+    history = after(read_to(0, 10, 50, paused="b is behind"), read_to(1, 50, 50))
+    paused = after(read_to(0, 10, 50, paused="b is behind"))
+    now_ms = NOON_MS + 90_000
+
+    assert history.spent_ms(0, "orders-0", SplitPhase.PAUSED, now_ms) == 60_000
+    assert paused.spent_ms(0, "orders-0", SplitPhase.PAUSED, now_ms) == 90_000
+    assert paused.spent_ms(0, "orders-0", SplitPhase.IDLE, now_ms) == 0
+    assert SplitHistory().spent_ms(0, "orders-0", SplitPhase.PAUSED, now_ms) == 0
