@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from penstock.sql.jobs.split_history import SplitHistory
+from penstock.sql.jobs.batch_history import BatchHistory
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics
 from penstock.sql.observation.pipeline import distinct_names
 
@@ -82,7 +82,7 @@ class JobBatches:
     recent: tuple[BatchMetrics, ...] = ()
     running_since_ms: int | None = None
     alignments: tuple[tuple[str, int] | None, ...] = ()
-    history: SplitHistory = field(default_factory=SplitHistory)
+    history: BatchHistory = field(default_factory=BatchHistory)
 
     def source_names(self) -> tuple[str, ...]:
         """Name the sources, each once."""

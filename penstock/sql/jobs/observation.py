@@ -45,6 +45,7 @@ def observe(progress: JobProgress, batches: JobBatches | None) -> PipelineObserv
         seen,
         running_since_ms=batches.running_since_ms,
         batches=batches.recent,
+        lags=batches.history.lags,
         sources=tuple(zip(batches.source_names(), last, strict=False)),
         rows_read=batches.counters.rows_in,
         state_rows=sum(each.rows for each in batches.operators),

@@ -18,6 +18,7 @@ from penstock.connector.contract import Trigger
 from penstock.connector.failpoints import reach
 from penstock.sql.errors.spark import is_permanent, translate
 from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches
+from penstock.sql.jobs.batch_history import BatchHistory
 from penstock.sql.jobs.progress import (
     JobProgress,
     JobState,
@@ -26,7 +27,6 @@ from penstock.sql.jobs.progress import (
     rows_per_second,
 )
 from penstock.sql.jobs.query_start import StoppedBeforeStartError, start_in_turn
-from penstock.sql.jobs.split_history import SplitHistory
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.settings import (
     STOP_LIMIT_MS,
@@ -123,7 +123,7 @@ class Supervisor:
         self._totals = Totals()
         self._counters = BatchCounters()
         self._batch_since_ms: int | None = None
-        self._history = SplitHistory()
+        self._history = BatchHistory()
         self._restarts = 0
         self._last_error: str | None = None
         self._outages = OutageWatch(query.outage, clock, self._sink)

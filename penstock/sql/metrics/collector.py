@@ -28,9 +28,9 @@ from penstock.sql.observation.split_states import SplitPhase, holders, phase_of
 if TYPE_CHECKING:
     from penstock.connector.source.state import SourceState
     from penstock.sql.clock import Clock
+    from penstock.sql.jobs.batch_history import BatchHistory
     from penstock.sql.jobs.job import Job
     from penstock.sql.jobs.progress import JobProgress
-    from penstock.sql.jobs.split_history import SplitHistory
     from penstock.sql.observation.batch_metrics import SourceMetrics
 
 
@@ -138,7 +138,7 @@ class PipelineCollector(Collector):
         job: JobProgress,
         table: str,
         state: SourceState,
-        history: SplitHistory,
+        history: BatchHistory,
         number: int,
     ) -> None:
         _add_time(samples, f.OLDEST_UNREAD, job, history.oldest_unread_ms(number), table)

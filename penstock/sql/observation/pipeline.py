@@ -25,13 +25,22 @@ class JobStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LagSample:
+    """The records that were left behind the ends at a time (epoch ms), and the rows read by then."""
+
+    at_ms: int
+    lag_records: int
+    rows_in: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineObservation:
     """A pipeline at an instant; times are epoch ms, None and empty are not known.
 
-    `error` is the last one, `outage` what does not answer. `sources` are the tables read by name, as of the last batch;
-    `ends_known` tells whether they have lags. `rows_read` are the rows read since the start, by number of source.
-    `batches` are the last ones, oldest first. `state_rows` are those of stateful operators. `running_since_ms` is when
-    the batch that runs now was first seen.
+    `error` is the last one, `outage` what does not answer. `sources` are the tables read by name, as of the last
+    batch; `ends_known` tells whether they have lags. `rows_read` are the rows read since the start, by number of
+    source. `batches` are the last ones, `lags` samples of the lag over a longer time, oldest first. `state_rows`
+    are those of stateful operators. `running_since_ms` is when the batch that runs now was first seen.
     """
 
     status: JobStatus
@@ -42,6 +51,7 @@ class PipelineObservation:
     last_commit_ms: int | None = None
     running_since_ms: int | None = None
     batches: tuple[BatchMetrics, ...] = ()
+    lags: tuple[LagSample, ...] = ()
     sources: tuple[tuple[str, SourceMetrics], ...] = ()
     ends_known: bool = False
     rows_read: Mapping[int, int] = field(default_factory=dict)

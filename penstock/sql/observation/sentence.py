@@ -39,7 +39,7 @@ RECENT = 20
 """The batches with rows that rules about the result look at."""
 
 TREND_MS, LEAST_TREND_MS = 900_000, 60_000
-"""The time over which a lag has to grow, and what is enough where fewer batches are known."""
+"""The time over which a lag has to grow, and what is enough where less is known."""
 
 
 class SentenceRule(StrEnum):
@@ -241,17 +241,18 @@ def _no_output(seen: PipelineObservation, _: int) -> _Said:
 
 
 def _falls_behind(seen: PipelineObservation, _: int) -> _Said:
-    if not seen.batches:
+    if not seen.lags:
         return None
-    last = seen.batches[-1]
-    recent = [b for b in seen.batches if b.committed_at_ms >= last.committed_at_ms - TREND_MS]
+    last = seen.lags[-1]
+    recent = [sample for sample in seen.lags if sample.at_ms >= last.at_ms - TREND_MS]
     first, middle = recent[0], recent[len(recent) // 2]
-    took_ms = last.committed_at_ms - first.committed_at_ms
+    took_ms = last.at_ms - first.at_ms
     if took_ms < LEAST_TREND_MS or not first.lag_records < middle.lag_records < last.lag_records:
         return None
-    rows = sum(batch.rows_in for batch in recent[1:]) * 1000 // took_ms
+    rows = (last.rows_in - first.rows_in) * 1000 // took_ms
     grew = f"from {first.lag_records:,} to {last.lag_records:,} records in {_whole(took_ms)}"
-    return f"falls behind: the lag grew {grew}, at {rows:,} rows/s read{_slowest(recent)}", ""
+    slowest = _slowest(seen.batches[-RECENT:])
+    return f"falls behind: the lag grew {grew}, at {rows:,} rows/s read{slowest}", ""
 
 
 def _slowest(batches: Sequence[BatchMetrics]) -> str:

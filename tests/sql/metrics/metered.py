@@ -7,9 +7,9 @@ from threading import Event
 
 from penstock.connector.source.state import SourceState, SplitState
 from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches
+from penstock.sql.jobs.batch_history import BatchHistory
 from penstock.sql.jobs.job import Job
 from penstock.sql.jobs.progress import JobProgress
-from penstock.sql.jobs.split_history import SplitHistory
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics, SourceMetrics
 from penstock.sql.observation.pipeline import JobStatus
 from tests.sql.run.scripted import batch
@@ -89,7 +89,7 @@ class MeteredRunner:
         )
 
     def batches(self) -> JobBatches:
-        counters, history = BatchCounters(), SplitHistory()
+        counters, history = BatchCounters(), BatchHistory()
         for each in self.done_batches:
             counters, history = counters.add(each), history.add(each)
         return JobBatches(

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, SplitState
 from penstock.sql.observation.batch_metrics import BatchMetrics, SourceMetrics
-from penstock.sql.observation.pipeline import JobStatus, PipelineObservation
+from penstock.sql.observation.pipeline import JobStatus, LagSample, PipelineObservation
 from penstock.sql.observation.sentence import SentenceRule, sentence_of
 from tests.sql.metrics.metered import NOON_MS, job, read_batch, source_of, split
 
@@ -203,16 +203,16 @@ def test_late_rows_are_the_reason_where_all_are() -> None:
     assert said(seen(table(READ), batches=silent((7, 30))))[0] is SentenceRule.NO_OUTPUT
 
 
-def lagging(*lags: int, every_ms: int = 60_000) -> tuple[BatchMetrics, ...]:
-    """Batches with these lags."""
+def lagging(*lags: int, every_ms: int = 60_000) -> tuple[LagSample, ...]:
+    """Samples of these lags; between two of them, sixty thousand rows are read."""
     return tuple(
-        replace(read_batch(n), lag_records=lag, committed_at_ms=NOON_MS + n * every_ms)
+        LagSample(at_ms=NOON_MS + n * every_ms, lag_records=lag, rows_in=60_000 * n)
         for n, lag in enumerate(lags)
     )
 
 
 @pytest.mark.parametrize(
-    ("batches", "falls"),
+    ("lags", "falls"),
     [
         (lagging(10, 20, 30), True),
         (lagging(10, 20, 20), False),
@@ -223,14 +223,14 @@ def lagging(*lags: int, every_ms: int = 60_000) -> tuple[BatchMetrics, ...]:
     ],
 )
 def test_a_lag_that_grows_is_told_with_the_slowest_phase(
-    batches: tuple[BatchMetrics, ...], falls: bool
+    lags: tuple[LagSample, ...], falls: bool
 ) -> None:
     """Over a minute at least."""
-    rule, text = said(seen(table(READ, end=200), batches=batches))
+    rule, text = said(seen(table(READ, end=200), lags=lags))
 
     assert (rule is SentenceRule.FALLS_BEHIND) is falls
     if falls:
-        assert "from 10 to 30 records in 2 min" in text
+        assert "from 10 to 30 records in 2 min, at 1,000 rows/s read" in text
         assert text.endswith("addBatch takes 60 % of a batch")
     else:
         assert text == "reads: 100 records behind"

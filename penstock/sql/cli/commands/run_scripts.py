@@ -5,6 +5,7 @@ The deepest level of `penstock validate` stops at rows of every query on the scr
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -169,6 +170,7 @@ def _run(
     with (
         shown,
         _metrics(board, options),
+        _pushed_metrics(board),
         _status_page(board, context, options),
         redirect_stdout(sys.stderr if as_json else sys.stdout),
     ):
@@ -205,6 +207,18 @@ def _metrics(board: JobBoard, options: RunOptions) -> Iterator[None]:
             say(metrics_line(url))
         else:
             say(f"metrics: {url}")
+        yield
+
+
+@contextmanager
+def _pushed_metrics(board: JobBoard) -> Iterator[None]:
+    """Push the metrics while the block runs, where OpenTelemetry's variables ask for that."""
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        yield
+        return
+    from penstock.sql.metrics.otel import pushing_metrics
+
+    with pushing_metrics(board.jobs):
         yield
 
 

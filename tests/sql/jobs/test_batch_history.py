@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.connector.source.state import SourceState
-from penstock.sql.jobs.split_history import MOST_ENDS, SplitHistory
+from penstock.sql.jobs.batch_history import MOST_ENDS, BatchHistory
 from penstock.sql.observation.batch_metrics import BatchMetrics, SourceMetrics
 from penstock.sql.observation.split_states import SplitPhase
 from tests.sql.metrics.metered import NOON_MS, read_batch, split
@@ -17,9 +17,9 @@ def read_to(number: int, position: int, end: int, **of_split: object) -> BatchMe
     return read_batch(number, source, committed_at_ms=at_ms, duration_ms=1_000)
 
 
-def after(*batches: BatchMetrics) -> SplitHistory:
+def after(*batches: BatchMetrics) -> BatchHistory:
     """The history of batches."""
-    history = SplitHistory()
+    history = BatchHistory()
     for batch in batches:
         history = history.add(batch)
     return history
@@ -55,6 +55,23 @@ def test_a_split_that_falls_behind_for_long_keeps_a_bounded_history() -> None:
     assert oldest_ms <= seen_in(301)
 
 
+def test_the_lag_is_sampled_over_a_longer_time_than_batches_are_kept() -> None:
+    """Twenty batches a second are a sample every five; the newest is that of the last batch."""
+    history = BatchHistory()
+    for n in range(1_000):
+        batch = read_batch(n, committed_at_ms=NOON_MS + n * 50, lag_records=n)
+        history = history.add(batch)
+    times = [sample.at_ms - NOON_MS for sample in history.lags]
+
+    assert times[:3] == [0, 4_950, 9_900]
+    assert times[-1] == 999 * 50
+    assert len(times) == 12
+    assert history.lags[-1].lag_records == 999
+    assert history.lags[-1].rows_in == 30 * 1_000
+    hour = after(*(read_batch(n, committed_at_ms=NOON_MS + n * 10_000) for n in range(360)))
+    assert hour.lags[-1].at_ms - hour.lags[0].at_ms > 900_000
+
+
 def test_the_time_of_a_state_counts_from_the_batch_that_tells_it() -> None:
     """To the next batch, or until now; other states have none."""
     history = after(read_to(0, 10, 50, paused="b is behind"), read_to(1, 50, 50))
@@ -64,4 +81,4 @@ def test_the_time_of_a_state_counts_from_the_batch_that_tells_it() -> None:
     assert history.spent_ms(0, "orders-0", SplitPhase.PAUSED, now_ms) == 60_000
     assert paused.spent_ms(0, "orders-0", SplitPhase.PAUSED, now_ms) == 90_000
     assert paused.spent_ms(0, "orders-0", SplitPhase.IDLE, now_ms) == 0
-    assert SplitHistory().spent_ms(0, "orders-0", SplitPhase.PAUSED, now_ms) == 0
+    assert BatchHistory().spent_ms(0, "orders-0", SplitPhase.PAUSED, now_ms) == 0

@@ -1,4 +1,4 @@
-"""What the batches of a job tell of splits over time: since when records are unread, how long splits were paused.
+"""What the batches of a job tell over time: since when records are unread, how long splits were paused, the lag.
 
 Built from the states and ends that each batch has, without asking the source: of a record it knows when it was seen.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.sql.observation.batch_metrics import BatchMetrics, SourceMetrics
+from penstock.sql.observation.pipeline import LagSample
 from penstock.sql.observation.split_states import SplitPhase, phase_of
 
 MOST_ENDS = 64
@@ -16,6 +17,12 @@ MOST_ENDS = 64
 
 COUNTED = (SplitPhase.PAUSED, SplitPhase.IDLE)
 """The states whose time is added up."""
+
+SAMPLE_MS = 5_000
+"""Samples of the lag are so far apart, but for the newest one."""
+
+MOST_SAMPLES = 190
+"""Samples that are kept: of a quarter of an hour, and some."""
 
 _Split = tuple[int, str]
 """The number of the source, and the split."""
@@ -25,22 +32,27 @@ _Ends = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitHistory:
-    """The history up to the batch `last`. `ends` are of splits with unread records, `phase_ms` sums by state."""
+class BatchHistory:
+    """The history up to the batch `last`. `ends` are of splits with unread records, `phase_ms` sums by state.
+
+    `lags` are samples of the lag, oldest first, which reach further back than the batches that are kept.
+    """
 
     ends: Mapping[_Split, _Ends] = field(default_factory=dict)
     phase_ms: Mapping[tuple[_Split, SplitPhase], int] = field(default_factory=dict)
+    lags: tuple[LagSample, ...] = ()
     last: BatchMetrics | None = None
 
-    def add(self, batch: BatchMetrics) -> SplitHistory:
+    def add(self, batch: BatchMetrics) -> BatchHistory:
         """Take a batch into account."""
-        return SplitHistory(
+        return BatchHistory(
             ends=dict(
                 found
                 for number, source in enumerate(batch.sources)
                 for found in self._unread(number, source, batch.committed_at_ms - batch.duration_ms)
             ),
             phase_ms=self._sums(batch.committed_at_ms),
+            lags=self._lags(batch),
             last=batch,
         )
 
@@ -54,6 +66,14 @@ class SplitHistory:
         """Return how long a split has been in a state, up to now."""
         key = ((number, split_id), phase)
         return self._sums(now_ms).get(key, 0) if self.last is not None else 0
+
+    def _lags(self, batch: BatchMetrics) -> tuple[LagSample, ...]:
+        """Add the lag with this batch: in place of the newest sample while that is near the one before it."""
+        rows = (self.lags[-1].rows_in if self.lags else 0) + batch.rows_in
+        at_ms = batch.committed_at_ms
+        sample = LagSample(at_ms=at_ms, lag_records=batch.lag_records, rows_in=rows)
+        near = len(self.lags) > 1 and at_ms - self.lags[-2].at_ms < SAMPLE_MS
+        return (*(self.lags[:-1] if near else self.lags), sample)[-MOST_SAMPLES:]
 
     def _unread(
         self, number: int, source: SourceMetrics, seen_ms: int
