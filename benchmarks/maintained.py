@@ -27,10 +27,11 @@ from benchmarks.cpu import resident_bytes
 from benchmarks.machine import describe_machine, machine
 from penstock.sql.checkpoint.directory import batch_time_ms
 from penstock.sql.dialect.flink.dialect import Flink
+from penstock.sql.incremental.describe import FOLDER
 from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
 from penstock.sql.incremental.keyed.operator import RunBySpark
 from penstock.sql.incremental.keyed.runtime.run import KeyedRun, keyed_plan
-from penstock.sql.incremental.operators.query import FOLDER, IncrementalRun
+from penstock.sql.incremental.operators.query import IncrementalRun
 from penstock.sql.incremental.stages import (
     INPUT_INDEX,
     INPUT_TIME,

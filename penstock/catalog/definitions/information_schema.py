@@ -138,6 +138,11 @@ _TABLES: dict[str, tuple[str, _Columns]] = {
             ("committed_batch", t.BigIntType(), "the last batch that is done"),
             ("last_batch_time", _TIME, "when the offsets of last_batch were written"),
             ("watermark", _TIME, "the watermark of last_batch, the lowest of its tables"),
+            (
+                "stages_run_by",
+                _TEXT,
+                "keyed operators or spark; NULL without stages that keep state",
+            ),
             ("problem", _TEXT, "what is wrong with a damaged one"),
         ),
     ),

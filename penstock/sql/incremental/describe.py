@@ -23,6 +23,9 @@ from penstock.sql.incremental.stages import (
     WindowAggregate,
 )
 
+FOLDER = "maintained"
+"""Folder in the checkpoint of the states of stages that Spark runs."""
+
 
 def state_of(maintained: IncrementalQuery) -> tuple[str, ...]:
     """Return what must not change between two starts from one checkpoint: every stage up to the last one with state.

@@ -14,6 +14,8 @@ from penstock.connector.source.state import SourceState
 from penstock.connector.urls import is_url
 from penstock.sql.checkpoint.identity import read_identity
 from penstock.sql.checkpoint.reader import OFFSETS, LocalFiles, SavedCheckpoint, read_checkpoint
+from penstock.sql.incremental.describe import FOLDER as RECOMPUTED
+from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
 from penstock.sql.incremental.keyed.files.manifest import (
     OperatorStateSize,
     newest_manifest,
@@ -24,16 +26,23 @@ from penstock.sql.settings import CHECKPOINT_DIR
 
 _ASIDE = ".set-aside-"
 
+_RUNNERS = ((KEYED, "keyed operators"), (RECOMPUTED, "spark"))
+"""The folders of the states of stages, by what runs them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStatus:
-    """The content of a checkpoint: batches from 0, times in epoch ms. `problem` where it is DAMAGED."""
+    """The content of a checkpoint: batches from 0, times in epoch ms. `problem` where it is DAMAGED.
+
+    `stages_run_by`: "keyed operators" or "spark", None for a query without stages that keep state.
+    """
 
     status: str
     planned: int | None = None
     committed: int | None = None
     planned_ms: int | None = None
     watermark_ms: int | None = None
+    stages_run_by: str | None = None
     problem: str | None = None
 
 
@@ -60,6 +69,7 @@ class CheckpointFolder:
             committed=saved.committed,
             planned_ms=files.written_ms(f"{OFFSETS}/{saved.planned}"),
             watermark_ms=_watermark(saved),
+            stages_run_by=next((by for folder, by in _RUNNERS if files.names(folder)), None),
         )
 
     def operator_states(self) -> Sequence[OperatorStateSize]:

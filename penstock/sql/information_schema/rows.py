@@ -267,6 +267,7 @@ def _checkpoint(folder: CheckpointFolder) -> Row:
         found.committed,
         _time(found.planned_ms),
         _time(found.watermark_ms),
+        found.stages_run_by,
         found.problem,
     )
 

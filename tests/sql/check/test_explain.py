@@ -221,18 +221,20 @@ def test_an_updating_query_is_told_with_the_stages_that_keep_it() -> None:
         "EXPLAIN SELECT n, COUNT(*) AS c FROM (SELECT url, COUNT(*) AS n FROM clicks GROUP BY url) GROUP BY n"
     )
 
-    assert text.splitlines()[:9] == [
+    assert text.splitlines()[:11] == [
         "SELECT",
         "  Aggregate by n: COUNT(*) [stage group_1] [I,UB,UA,D]",
         "  - key: n",
         "  - state: COUNT(*)",
         "  - bound: none",
+        "  - run by a keyed operator",
         "    Aggregate by url: COUNT(*) [stage group_0] [I,UB,UA,D]",
         "    - key: url",
         "    - state: COUNT(*)",
         "    - bound: none",
+        "    - run by a keyed operator",
     ]
-    assert text.splitlines()[9] == "      Scan clicks (kafka) [spark, feed_0] [I]"
+    assert text.splitlines()[11] == "      Scan clicks (kafka) [spark, feed_0] [I]"
 
 
 def test_a_temporal_join_is_told_with_the_watermark_that_bounds_it() -> None:

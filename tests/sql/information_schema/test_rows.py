@@ -190,10 +190,26 @@ def test_checkpoints_of_the_project_say_where_they_are(names: Namespace, project
         "committed_batch": 1,
         "last_batch_time": datetime(2023, 11, 14, 22, 15, tzinfo=UTC),
         "watermark": datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC),
+        "stages_run_by": None,
         "problem": None,
     }
     assert broken["status"] == "DAMAGED"
     assert "penstock-query.json" in broken["problem"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "by"), [("keyed/manifests", "keyed operators"), ("maintained/state", "spark")]
+)
+def test_checkpoints_tell_what_runs_their_stages(
+    names: Namespace, project: Path, folder: str, by: str
+) -> None:
+    """By the states that are in them."""
+    place = project / ".penstock" / "checkpoints" / "job" / "copies"
+    checkpoint(place, batches=1, watermark_ms=0)
+    (place / folder).mkdir(parents=True)
+
+    (copies,) = rows(names, project, "checkpoints")
+    assert copies["stages_run_by"] == by
 
 
 def test_states_of_operators_tell_their_size_and_the_largest_bucket(

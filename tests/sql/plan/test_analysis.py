@@ -130,6 +130,7 @@ def test_an_updating_query_with_a_time_to_live_is_maintained(tmp_path: Path) -> 
         "- key: k",
         "- state: COUNT(*)",
         "- bound: table.exec.state.ttl, 3600 s after the last change",
+        "- run by a keyed operator",
         "Scan events (kafka) [spark, feed_0] [I]",
         "- columns: k",
         "- watermark: ts AS ts (not followed: nothing waits for it)",

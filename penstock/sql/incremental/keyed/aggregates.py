@@ -61,7 +61,20 @@ def sum_type(kind: pa.DataType) -> pa.DataType:
         return pa.int64()
     if at.is_decimal128(kind) and kind.precision + _ADDED_DIGITS <= MOST_DIGITS:
         return pa.decimal128(kind.precision + _ADDED_DIGITS, kind.scale)
-    raise UntranslatableError(f"a sum of values of the type {kind}")
+    raise UntranslatableError(f"a sum of values of the type {kind}", _sum_hint(kind))
+
+
+def _sum_hint(kind: pa.DataType) -> str | None:
+    if at.is_floating(kind):
+        return (
+            "CAST the summed value to a DECIMAL"
+            if at.is_float64(kind)
+            else "CAST the summed value to DOUBLE"
+        )
+    if at.is_decimal128(kind):
+        most = MOST_DIGITS - _ADDED_DIGITS
+        return f"CAST the summed value to a DECIMAL of {most} digits, as DECIMAL({most}, {min(kind.scale, most)})"
+    return None
 
 
 def _sum(call: AggregateCall) -> SqlValue:
@@ -78,7 +91,9 @@ def _sum_of_doubles(call: AggregateCall) -> str:
     elif call.order:
         order = call.order
     else:
-        raise unknown(call.node)
+        # their order decides on the last digit
+        hint = "CAST the value to a DECIMAL" if isinstance(call.node, exp.Sum) else None
+        raise UntranslatableError(to_text(call.node), hint)
     value = normalized(call.value.sql, call.kind) if call.word else call.value.sql
     listed = f"list({call.word}{value} ORDER BY {order if not call.word else value})"
     there = f"FILTER (WHERE {call.value.sql} IS NOT NULL)"
@@ -92,7 +107,8 @@ def _average(call: AggregateCall) -> SqlValue:
         count = f"COUNT({call.word}{call.value.sql}){call.condition}"
         return SqlValue(f"({_sum_of_doubles(call)} / nullif({count}, 0))", call.kind)
     if not at.is_integer(call.kind) or number_kind(call.argument) not in INTEGERS:
-        raise unknown(call.node)
+        hint = None if "OVER" in call.condition else "CAST the value to DOUBLE"
+        raise UntranslatableError(to_text(call.node), hint)
     total = f"SUM({call.word}CAST({call.value.sql} AS DECIMAL(38, 0))){call.condition}"
     count = f"nullif(COUNT({call.word}{call.value.sql}){call.condition}, 0)"
     if at.is_int64(call.kind):

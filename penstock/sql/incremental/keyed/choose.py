@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
 
+from penstock.connector.changelog import ChangelogMode
 from penstock.sql.incremental.keyed.aggregates import sum_type
 from penstock.sql.incremental.keyed.choose_event_time import over_operator, temporal_join_operator
 from penstock.sql.incremental.keyed.normalize import NormalizeUpserts
-from penstock.sql.incremental.keyed.operator import KeyedLayout, KeyedOperator, RunBySpark
+from penstock.sql.incremental.keyed.operator import (
+    KeyedLayout,
+    KeyedOperator,
+    RunBySpark,
+    WatermarkOperator,
+)
 from penstock.sql.incremental.keyed.recompute import (
     ALL,
     NEW,
@@ -28,11 +34,12 @@ from penstock.sql.incremental.keyed.statement import (
     translate_over,
     translate_query,
 )
-from penstock.sql.incremental.keyed.tables import UntranslatableError, type_name
+from penstock.sql.incremental.keyed.tables import OpenTypeError, UntranslatableError, check_stored
 from penstock.sql.incremental.stages import (
     COUNT,
     Calc,
     ChangelogNormalize,
+    IncrementalQuery,
     InputState,
     Measure,
     OverAggregate,
@@ -73,14 +80,14 @@ def keyed_operator(
             case _:
                 return RunBySpark(reason=f"{stage.mechanism.named} that waits for a watermark")
     except UntranslatableError as error:
-        return RunBySpark(reason=str(error))
+        is_open = isinstance(error, OpenTypeError)
+        return RunBySpark(reason=str(error), hint=error.hint, is_open=is_open)
 
 
 def _normalize(
     stage: ChangelogNormalize, schema: pa.Schema, time_to_live_ms: int
 ) -> NormalizeUpserts:
-    for of in schema:
-        type_name(of.type)
+    check_stored(schema)
     layout = KeyedLayout(
         dims=tuple(schema),
         values=(pa.field(COUNT, pa.int64()),),
@@ -158,8 +165,7 @@ def _append_join(stage: RecomputeOperator, schemas: Mapping[str, pa.Schema]) -> 
 
 
 def _input(one: StageInput, schema: pa.Schema, time_to_live_ms: int, *, by_row: bool) -> KeyedInput:
-    for of in schema:
-        type_name(of.type)
+    check_stored(schema)
     count = pa.field(COUNT, pa.int64())
     ttl_ms = time_to_live_ms if one.time_to_live_ms is None else one.time_to_live_ms
     measures: list[str] = []
@@ -196,7 +202,7 @@ def _check_keys(inputs: Sequence[KeyedInput]) -> None:
     """Raise UntranslatableError where keys that are compared go to different buckets, as their types differ."""
     first, *others = [one.layout.key_types for one in inputs]
     if any(other != first for other in others):
-        raise UntranslatableError("keys of different types")
+        raise UntranslatableError("keys of different types", "CAST both sides to one type")
 
 
 def _side(
@@ -229,6 +235,72 @@ def _result_dims(
     if stage.inputs[0].keeps is not InputState.RESULT:
         return ()
     return tuple(f"c{names.index(name)}" for name in one.layout.names)
+
+
+# --- all stages of a query ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenOperators:
+    """What runs the stages of a query with state, by their names.
+
+    `computed` are, by stage, the columns that Spark adds to the changes of its inputs, and `read` the columns of such
+    an input by stage and input. `steps` are the stages in their order: those that run in one task together, at the
+    place of the last of them; none where Spark runs a stage, as it then runs all.
+    """
+
+    found: Mapping[str, KeyedOperator | RunBySpark]
+    computed: Mapping[str, AddedColumns]
+    read: Mapping[tuple[str, str], pa.Schema]
+    steps: tuple[tuple[Stage, ...], ...]
+
+    @property
+    def operators(self) -> dict[str, KeyedOperator]:
+        """The keyed operators."""
+        return {name: of for name, of in self.found.items() if not isinstance(of, RunBySpark)}
+
+    @property
+    def by_spark(self) -> dict[str, RunBySpark]:
+        """The stages without one, with the reason; first those that no start of the query gives one."""
+        found = [(name, of) for name, of in self.found.items() if isinstance(of, RunBySpark)]
+        return dict(sorted(found, key=lambda one: one[1].is_open))
+
+
+def choose_operators(
+    maintained: IncrementalQuery,
+    schemas: Mapping[str, pa.Schema],
+    time_to_live_ms: int,
+    with_added: Callable[[str, Sequence[AddedColumn]], pa.Schema],
+) -> ChosenOperators:
+    """Give each stage but a Calc its operator, or the reason why Spark runs it.
+
+    `schemas` and `time_to_live_ms` as in `keyed_operator`, for all relations of the query; `with_added` returns the
+    columns of a relation to which some are added. Of types that are not known yet the plan says so; a run has them.
+    """
+    found: dict[str, KeyedOperator | RunBySpark] = {}
+    computed: dict[str, AddedColumns] = {}
+    read: dict[tuple[str, str], pa.Schema] = {}
+    inserts = {feed.name for feed in maintained.feeds if feed.changes is ChangelogMode.INSERT_ONLY}
+    for stage in maintained.stages:
+        if isinstance(stage, Calc):
+            if inserts.issuperset(stage.inputs):
+                inserts.add(stage.name)
+            continue
+        own, computed[stage.name] = with_computed(stage, schemas)
+        more = {name: with_added(name, added) for name, added in computed[stage.name].items()}
+        read |= {(stage.name, name): columns for name, columns in more.items()}
+        operator = keyed_operator(own, {**schemas, **more}, time_to_live_ms, frozenset(inserts))
+        if isinstance(operator, AppendJoin | WatermarkOperator):
+            inserts.add(stage.name)
+        found[stage.name] = operator
+    operators = {name: of for name, of in found.items() if not isinstance(of, RunBySpark)}
+    together = operators.keys() == found.keys()
+    return ChosenOperators(
+        found=found,
+        computed=computed,
+        read=read,
+        steps=task_steps(maintained.stages, operators, computed) if together else (),
+    )
 
 
 # --- stages that run in one task ---

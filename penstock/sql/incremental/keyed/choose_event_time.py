@@ -22,7 +22,7 @@ from penstock.sql.incremental.keyed.statement import (
     translate_over,
     translate_query,
 )
-from penstock.sql.incremental.keyed.tables import UntranslatableError, is_nested, type_name
+from penstock.sql.incremental.keyed.tables import UntranslatableError, check_stored, is_nested
 from penstock.sql.incremental.keyed.temporal_join import VALID, JoinVersions, VersionedTable
 from penstock.sql.incremental.stages import (
     INGESTION_ORDER,
@@ -55,10 +55,16 @@ def over_operator(
                 time_to_live_ms=time_to_live_ms,
             )
         case RangeState() if not stage.waits_for:
-            raise UntranslatableError("an interval of rows that do not wait for a watermark")
+            raise UntranslatableError(
+                "an interval of rows that do not wait for a watermark",
+                "order by a column that is a rowtime: a table with WATERMARK FOR",
+            )
         case RowsState() | UnboundedState() if stage.waits_for and time_to_live_ms:
             # it counts from the arrival of a row, and rows are kept from their release on
-            raise UntranslatableError("the state TTL of rows that wait for a watermark")
+            raise UntranslatableError(
+                "the state TTL of rows that wait for a watermark",
+                "run it without table.exec.state.ttl: the rows of its frames then stay",
+            )
         case RangeState() | RowsState() | UnboundedState():
             ends = isinstance(stage.frame_state, RangeState)
             return OverFrames(
@@ -85,7 +91,7 @@ def temporal_join_operator(
         time_to_live_ms=time_to_live_ms,
     )
     if rows.layout.key_types != versions.layout.key_types:
-        raise UntranslatableError("keys of different types")
+        raise UntranslatableError("keys of different types", "CAST both sides to one type")
     if not isinstance(stage.query, exp.Select):
         raise UntranslatableError(f"the query {to_text(stage.query)}")
     numbered = stage.query.select(exp.column(INGESTION_ORDER, stage.rows, quoted=True))
@@ -104,8 +110,7 @@ def temporal_join_operator(
 
 def _stored(schema: pa.Schema, time: str | None) -> tuple[pa.Field, ...]:
     """Return the columns of a relation that is kept by the column `time`."""
-    for of in schema:
-        type_name(of.type)
+    check_stored(schema)
     if time is not None and not pa.types.is_timestamp(schema.field(time).type):
         raise UntranslatableError(f"the rowtime {time}")
     return tuple(schema)

@@ -140,6 +140,12 @@ class WatermarkOperator(KeyedOperator, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBySpark:
-    """A stage has no keyed operator, because of `reason`: a noun phrase, with the expression or the type."""
+    """A stage has no keyed operator, because of `reason`: a noun phrase, with the expression or the type.
+
+    `hint` says what to write instead; None: nothing is known to help. `is_open`: the reason is a type that only the
+    start of the query tells.
+    """
 
     reason: str
+    hint: str | None = None
+    is_open: bool = False

@@ -87,7 +87,9 @@ def _set_operation(node: exp.SetOperation, tables: Mapping[str, TableColumns]) -
     left, right = (translate_query(side, tables) for side in (node.left, node.right))
     pairs = list(zip(left.columns, right.columns, strict=True))
     if any(one[1] != two[1] or one[1] is None for one, two in pairs):
-        raise UntranslatableError(f"{node.key.upper()} of columns of different types")
+        raise UntranslatableError(
+            f"{node.key.upper()} of columns of different types", "CAST both sides to one type"
+        )
     word = _SETS[type(node)] + ("" if node.args.get("distinct") else " ALL")
     return Statement(sql=f"({left.sql}) {word} ({right.sql})", columns=left.columns)
 
@@ -437,7 +439,9 @@ class _Block:
         if not is_nested(value.type):
             return f"{value.sql} {direction} NULLS {nulls}"
         if not at.is_struct(value.type) or any(is_nested(of.type) for of in value.type):
-            raise unknown(part)
+            # of ties all columns of a relation decide
+            hint = "leave out the columns that are not needed, or read their parts as columns below"
+            raise UntranslatableError(f"the order of {to_text(part.this)}, {value.type}", hint)
         # Spark orders rows by their fields, of which NULL is the least
         fields = [
             f"struct_extract({value.sql}, {text_literal(of.name)}) {direction} NULLS {'LAST' if desc else 'FIRST'}"

@@ -55,7 +55,22 @@ def fetched(connection: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
 
 
 class UntranslatableError(Exception):
-    """An expression or a type outside the set; the text says which, and is shown as the reason. Stays in `keyed`."""
+    """An expression or a type outside the set; the text says which, and is shown as the reason.
+
+    `hint`: what to write instead. Raised and caught where stages are planned, and no further.
+    """
+
+    def __init__(self, reason: str, hint: str | None = None) -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
+class OpenTypeError(UntranslatableError):
+    """A type that is not known before the query starts: that of NULL stands for it."""
+
+
+_STORED = "leave the column out, or read its parts, or a text of it, as columns of their own in a subquery below"
+_TAKE_PARTS = "read its fields as columns of their own in a subquery below, or leave it out"
 
 
 # --- types ---
@@ -87,10 +102,21 @@ def type_name(kind: pa.DataType) -> str:
         return "TIMESTAMP"
     if is_nested(kind):
         return _nested_name(kind)
+    if at.is_null(kind):
+        raise OpenTypeError("a type")
     name = _NAMES.get(kind)
     if name is None:
-        raise UntranslatableError(f"values of the type {kind}")
+        raise UntranslatableError(f"values of the type {kind}", _STORED)
     return name
+
+
+def check_stored(schema: pa.Schema) -> None:
+    """Raise UntranslatableError for a column that cannot be stored, OpenTypeError for one whose type is not known."""
+    for of in schema:
+        try:
+            type_name(of.type)
+        except OpenTypeError:
+            raise OpenTypeError(f"the type of column {of.name}") from None
 
 
 def is_nested(kind: pa.DataType) -> bool:
@@ -102,7 +128,7 @@ def _nested_name(kind: pa.DataType) -> str:
     inside = [kind.value_type] if at.is_list(kind) else [of.type for of in kind]
     if any(at.is_floating(one) or (at.is_timestamp(one) and one.tz) for one in inside):
         # there are two zeros in it, or a time whose zone DuckDB does not keep
-        raise UntranslatableError(f"values of the type {kind}")
+        raise UntranslatableError(f"values of the type {kind}", _TAKE_PARTS)
     if at.is_list(kind):
         return f"{type_name(kind.value_type)}[]"
     fields = ", ".join(f"{quoted_name(of.name)} {type_name(of.type)}" for of in kind)

@@ -30,6 +30,8 @@ MOST_DIGITS = 38
 _WHOLE_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 """Digits of whole numbers as decimals, by the bits of their type."""
 
+_BELOW = "compute it in a subquery that this one reads, or in a query around it"
+
 _INT_LIMIT, _BIGINT_LIMIT = 2**31, 2**63
 
 
@@ -156,7 +158,7 @@ def _named_function(node: exp.Anonymous) -> exp.Expr:
 
 
 def _outside(node: exp.Expr) -> UntranslatableError:
-    return UntranslatableError(f"the expression {to_text(node)}")
+    return UntranslatableError(f"the expression {to_text(node)}", _BELOW)
 
 
 def _both(node: exp.Expr, find: Find) -> list[SqlValue]:

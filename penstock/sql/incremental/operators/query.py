@@ -50,9 +50,6 @@ from penstock.sql.incremental.state.event_time_buffer import version_layout
 from penstock.sql.incremental.state.schemas import empty, last_relation, layout_of, schemas_of
 from penstock.sql.incremental.state.state_table import StateLayout, StateTable, columns_of
 
-FOLDER = "maintained"
-"""Name of the folder in the checkpoint."""
-
 _SETTINGS = {
     # Spark turns it off for queries with state; these are batch jobs all the same
     "spark.sql.adaptive.enabled": "true",

@@ -15,11 +15,13 @@ from penstock.sql.dialect.rewrites.unfold_grouping_sets import described_sets
 from penstock.sql.incremental.stages import (
     ChangelogNormalize,
     RecomputeOperator,
+    Stage,
     TemporalJoin,
     WindowAggregate,
 )
 from penstock.sql.plan.explain.operators import Detail, operator_words
 from penstock.sql.plan.explain.scans import ExplainedScan, explain_scan
+from penstock.sql.plan.explain.stage_runs import StageRun, stage_runs
 from penstock.sql.plan.explain.stages import (
     OperatorState,
     StageNames,
@@ -58,6 +60,7 @@ class ExplainedOperator:
     `line` is the operator with its expressions, `runs` where it runs. `stage` is the name of the stage that gives its
     rows, or, where Spark runs it, of the input of stages that it is. `changes` are the kinds of its rows. `key` is
     None where no columns are known to identify a row. `scan` is how a table is read, and `number` that of the table.
+    `stage_runs` say what runs the stages of an operator with state.
     """
 
     operator: str
@@ -73,6 +76,7 @@ class ExplainedOperator:
     number: int | None = None
     span: Span | None = None
     inputs: tuple[ExplainedOperator, ...] = ()
+    stage_runs: tuple[StageRun, ...] = ()
 
     def walk(self) -> Iterator[ExplainedOperator]:
         """Iterate over the operator and those below it."""
@@ -101,6 +105,7 @@ class ExplainedOperator:
             "state": None
             if state is None
             else {"keeps": state.keeps, "bound": state.bound, "by": _plain(state.by)},
+            "stage_runs": [run.document for run in self.stage_runs],
             "watermark": None if watermark is None else dict(watermark),
             "span": None
             if self.span is None
@@ -140,6 +145,7 @@ def explain_query(
             n: leaf.table.identifier.name for n, leaf in leaves.items() if leaf.rowtime is not None
         },
         grouped=frozenset(n for n, leaf in leaves.items() if leaf.grouped is not None),
+        runs=stage_runs(query, state_ttl_ms),
         ttl=state_ttl_ms,
         streams=not query.bounded,
     )
@@ -175,6 +181,7 @@ class _Builder:
     scans: Mapping[int, ExplainedScan]
     watermarks: Mapping[int, str]
     grouped: frozenset[int]
+    runs: Mapping[str, StageRun]
     ttl: int
     streams: bool
 
@@ -197,6 +204,7 @@ class _Builder:
             state=self._state(node, path),
             span=node.logical.span,
             inputs=children,
+            stage_runs=self._stage_runs(node, path),
         )
         match node.logical:
             case nodes.Scan():
@@ -249,8 +257,18 @@ class _Builder:
             return state_in_spark(node, self.watermarks) if self.streams else None
         if isinstance(node.logical, nodes.Scan):
             return None
+        return state_of_stages(self._stages(node, path), self.ttl)
+
+    def _stages(self, node: PhysicalNode, path: tuple[int, ...]) -> list[Stage]:
         below = [self.names.name((*path, number)) for number in range(len(node.inputs))]
-        return state_of_stages(self.names.stages_of(path, below), self.ttl)
+        return self.names.stages_of(path, below)
+
+    def _stage_runs(self, node: PhysicalNode, path: tuple[int, ...]) -> tuple[StageRun, ...]:
+        """Tell what runs the stages of an operator that keep state."""
+        if node.engine is not Engine.INCREMENTAL or isinstance(node.logical, nodes.Scan):
+            return ()
+        names = (stage.name for stage in self._stages(node, path))
+        return tuple(self.runs[name] for name in names if name in self.runs)
 
     def _scan(
         self, found: ExplainedOperator, node: nodes.Scan, path: tuple[int, ...]
@@ -278,6 +296,7 @@ class _Builder:
             changes=flink_letters(ChangelogMode.ALL),
             key=stage.key,
             state=state_of_stages([stage], self.ttl),
+            stage_runs=(self.runs[stage.name],),
             inputs=(replace(table, stage=stage.input),),
         )
 

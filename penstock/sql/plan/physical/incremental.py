@@ -27,10 +27,11 @@ from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.sql.checkpoint.directory import batch_time_ms, batch_watermarks
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.checkpoint.watermarks import Watermarks
+from penstock.sql.incremental.describe import FOLDER
 from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
 from penstock.sql.incremental.keyed.operator import RunBySpark
 from penstock.sql.incremental.keyed.runtime.run import KeyedRun, keyed_plan
-from penstock.sql.incremental.operators.query import FOLDER, IncrementalRun
+from penstock.sql.incremental.operators.query import IncrementalRun
 from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
 from penstock.sql.incremental.state.schemas import empty_changes
 from penstock.sql.plan.analysed import AnalysedQuery
@@ -129,7 +130,10 @@ class IncrementalInsert:
                     f"run by them because of {plan.reason}",
                     hint="; or ".join(START_OVER_HINTS),
                 )
-            log.info("%s: several jobs a batch, as Spark computes %s", self.sink, plan.reason)
+            instead = "" if plan.hint is None else f"; instead: {plan.hint}"
+            log.info(
+                "%s: several jobs a batch, as Spark computes %s%s", self.sink, plan.reason, instead
+            )
             return IncrementalRun(self.maintained, recomputed, self.state_ttl_ms)
         if list_names(spark, recomputed):
             log.info("%s: several jobs a batch, as the checkpoint began so", self.sink)

@@ -32,10 +32,8 @@ from penstock.sql.dialect import to_spark_query
 from penstock.sql.incremental.keyed.choose import (
     AddedColumn,
     AddedColumns,
-    keyed_operator,
+    choose_operators,
     outer_inputs,
-    task_steps,
-    with_computed,
 )
 from penstock.sql.incremental.keyed.files.manifest import (
     BucketId,
@@ -52,7 +50,6 @@ from penstock.sql.incremental.keyed.operator import (
     RunBySpark,
     WatermarkOperator,
 )
-from penstock.sql.incremental.keyed.recompute import AppendJoin
 from penstock.sql.incremental.keyed.runtime.compaction import StateCompaction
 from penstock.sql.incremental.keyed.runtime.task import (
     BUCKET,
@@ -125,35 +122,21 @@ def keyed_plan(
     """
     schemas = schemas_of(spark, maintained, schema)
     arrow = {name: to_arrow_schema(found, timezone="UTC") for name, found in schemas.items()}
-    operators: dict[str, KeyedOperator] = {}
-    computed: dict[str, AddedColumns] = {}
-    read: dict[tuple[str, str], pa.Schema] = {}
-    inserts = {feed.name for feed in maintained.feeds if feed.changes is ChangelogMode.INSERT_ONLY}
-    for stage in maintained.stages:
-        if isinstance(stage, Calc):
-            if inserts.issuperset(stage.inputs):
-                inserts.add(stage.name)
-            continue
-        own, computed[stage.name] = with_computed(stage, arrow)
-        more = {
-            name: plain_columns(_with_columns(empty(spark, schemas[name]), columns))
-            for name, columns in computed[stage.name].items()
-        }
-        read |= {(stage.name, name): columns for name, columns in more.items()}
-        operator = keyed_operator(own, {**arrow, **more}, time_to_live_ms, frozenset(inserts))
-        if isinstance(operator, RunBySpark):
-            return operator
-        if isinstance(operator, AppendJoin | WatermarkOperator):
-            inserts.add(stage.name)
-        operators[stage.name] = operator
-    if not operators:
+
+    def with_added(name: str, columns: Sequence[AddedColumn]) -> pa.Schema:
+        return plain_columns(_with_columns(empty(spark, schemas[name]), columns))
+
+    chosen = choose_operators(maintained, arrow, time_to_live_ms, with_added)
+    if chosen.by_spark:
+        return next(iter(chosen.by_spark.values()))
+    if not chosen.operators:
         return RunBySpark(reason="a query without state")
     return KeyedPlan(
-        steps=task_steps(maintained.stages, operators, computed),
-        operators=operators,
+        steps=chosen.steps,
+        operators=chosen.operators,
         schemas=schemas,
-        computed=computed,
-        read=read,
+        computed=chosen.computed,
+        read=chosen.read,
     )
 
 

@@ -39,6 +39,7 @@ SELECT k, n FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) WHERE n > 1
 --         - key: k
 --         - state: COUNT(*)
 --         - bound: table.exec.state.ttl, 3600 s after the last change
+--         - run by a keyed operator
 --           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k), kinds, aggregate
 --   reads:

@@ -35,6 +35,7 @@ SELECT k, 1 / (COUNT(*) - 1) AS s FROM events GROUP BY k HAVING COUNT(*) > 1
 --     - key: k
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, s), key (k), kinds, aggregate
 --   reads:

@@ -21,6 +21,7 @@ SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
 --     - key: none
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (__column0), key unknown, kinds, aggregate
 --   reads:
@@ -48,6 +49,7 @@ SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
 --     - grouping sets: (k), (); each row counts in every one
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (COALESCE(k, 'a')), key unknown, kinds, aggregate
 --   reads:
@@ -76,6 +78,7 @@ SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
 --     - grouping sets: (k), (); each row counts in every one
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key unknown, kinds, aggregate
 --   reads:
@@ -103,6 +106,7 @@ SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key (k), kinds, aggregate
 --   reads:
@@ -129,6 +133,7 @@ SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: none
+--     - run by Spark, several jobs a batch, as it computes ARRAY_AGG(DISTINCT `x`)
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key (k), kinds, aggregate
 --   reads:

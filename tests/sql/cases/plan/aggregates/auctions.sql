@@ -159,6 +159,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: auction
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
@@ -208,6 +209,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: auction
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
@@ -234,6 +236,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: none
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (c), key unknown, kinds, aggregate
 --   reads:
@@ -283,6 +286,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: region
 --     - state: SUM(amount)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, c), key (region), kinds, aggregate
 --   reads:
@@ -309,6 +313,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: region
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, c), key (region), kinds, aggregate
 --   reads:
@@ -343,10 +348,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: region
 --     - state: SUM(amount)
 --     - bound: none
+--     - run by a keyed operator
 --       ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --       - key: id
 --       - state: the last row of each key
 --       - bound: none
+--       - run by a keyed operator
 --         Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region, c), key (region), kinds, aggregate
 --   reads:
@@ -383,10 +390,12 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: c
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
 --       - key: auction
 --       - state: COUNT(*)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (c, n), key (c), kinds, aggregate
 --   reads:
@@ -452,6 +461,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --         - key: auction
 --         - state: COUNT(*)
 --         - bound: table.exec.state.ttl, 3600 s after the last change
+--         - run by a keyed operator
 --           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
@@ -478,6 +488,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     Distinct [stage distinct_0] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project auction [spark, feed_0] [I]
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction), key (auction), distinct rows
@@ -554,6 +565,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: k
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, c), key (k), kinds, aggregate
 --   reads:
@@ -606,6 +618,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - grouping sets: (k, id), (k), (); each row counts in every one
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id, c, g), key (k, id, g), kinds, aggregate
 --   reads:
@@ -634,6 +647,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - grouping sets: (k, id), (k), (); each row counts in every one
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id, c), key unknown, kinds, aggregate
 --   reads:
@@ -740,6 +754,8 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: region
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by Spark, several jobs a batch, as it computes the expression CAST(`price` AS DECIMAL(10, 2))
+--     - instead: compute it in a subquery that this one reads, or in a query around it
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, c), key (region), kinds, aggregate
 --   reads:
@@ -789,6 +805,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: region
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, c), key (region), kinds, aggregate
 --   reads:
@@ -846,6 +863,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --           - key: auction
 --           - state: COUNT(*)
 --           - bound: table.exec.state.ttl, 3600 s after the last change
+--           - run by a keyed operator
 --             Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
@@ -873,11 +891,13 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: category
 --     - state: AVG(Q.final)
 --     - bound: none
+--     - run by a keyed operator
 --       SubqueryAlias Q [stage group_0] [I,D]
 --         Aggregate by A.id, A.category: MAX(B.price) [stage group_0] [I,D]
 --         - key: none
 --         - state: its rows
 --         - bound: none
+--         - run by a keyed operator
 --           Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
 --             Join INNER; bounded by an interval [spark] [I]
 --             - state: rows of both sides that may still match
@@ -921,11 +941,13 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: c
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project c [stage group_0] [I,D]
 --         Aggregate by auction: COUNT(*) [stage group_0] [I,D]
 --         - key: none
 --         - state: COUNT(*)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (c), key (c), kinds, distinct rows
 --   reads:
@@ -954,6 +976,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: region
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project region [spark, feed_0] [I,UB,UA,D]
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region), key (region), kinds, distinct rows
@@ -1008,6 +1031,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       - key: auction
 --       - state: COUNT(*)
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
@@ -1057,6 +1081,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: none: one row in all
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (c), key (), kinds, aggregate
 --   reads:
@@ -1098,6 +1123,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: none: one row in all
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (__column0, __column1), key (), kinds, aggregate
 --   reads:
@@ -1116,6 +1142,8 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: auction
 --     - state: its rows
 --     - bound: none
+--     - run by Spark, several jobs a batch, as it computes the expression CAST(`price` AS DECIMAL(10, 2))
+--     - instead: compute it in a subquery that this one reads, or in a query around it
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, __column1), key (auction), kinds, aggregate
 --   reads:
@@ -1186,6 +1214,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: a1
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       SubqueryAlias b (a1, a2, a3, a4, a5) [spark, feed_0] [I]
 --         Scan bid (kafka) [spark] [I]
 --   flow: all, columns (a1, __column1), key (a1), kinds, aggregate
@@ -1204,6 +1233,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     Distinct [stage distinct_0] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project a1 [spark, feed_0] [I]
 --         SubqueryAlias b (a1, a2, a3, a4, a5) [spark, feed_0] [I]
 --           Scan bid (kafka) [spark] [I]
@@ -1223,6 +1253,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     Distinct [stage distinct_0] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project id, id [spark, feed_0] [I]
 --         Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (id, id__2), key (id, id__2), distinct rows
@@ -1271,6 +1302,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --         - key: auction
 --         - state: COUNT(*)
 --         - bound: table.exec.state.ttl, 3600 s after the last change
+--         - run by a keyed operator
 --           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, q), key (auction), kinds, aggregate
 --   reads:
@@ -1310,6 +1342,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: none
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator or by Spark: the start decides, by the type of column a
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (a, c), key unknown, kinds, aggregate
 --   reads:

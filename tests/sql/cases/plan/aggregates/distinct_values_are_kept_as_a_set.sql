@@ -49,6 +49,7 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
 --   reads:
@@ -90,6 +91,7 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
 --   reads:
@@ -131,6 +133,7 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
 --   reads:
@@ -172,6 +175,7 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
 --   reads:
@@ -213,6 +217,7 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
 --   reads:

@@ -36,6 +36,7 @@ SELECT region, GROUPING(region) AS g, SUM(amount) AS s FROM cdc GROUP BY ROLLUP 
 --     - grouping sets: (region), (); each row counts in every one
 --     - state: SUM(amount)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, g, s), key (region, g), kinds, aggregate
 --   reads:

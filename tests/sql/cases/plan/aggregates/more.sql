@@ -86,6 +86,7 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --           - key: auction
 --           - state: COUNT(*)
 --           - bound: table.exec.state.ttl, 3600 s after the last change
+--           - run by a keyed operator
 --             Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
@@ -109,11 +110,13 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     - key: c
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       SubqueryAlias busy [stage group_0] [I,UB,UA,D]
 --         Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
 --         - key: auction
 --         - state: COUNT(*)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (c, n), key (c), kinds, aggregate
 --   reads:
@@ -173,6 +176,7 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     - key: auction
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, a, h, d), key (auction), kinds, aggregate
 --   reads:
@@ -199,9 +203,11 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     - key: category
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Join INNER on b.auction = a.id [stage join_0] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS b (kafka) [spark, feed_0] [I]
 --         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (category, m), key (category), kinds, aggregate
@@ -243,9 +249,11 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     - key: name
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Join INNER on b.auction = d.id [stage join_0] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS b (kafka) [spark, feed_0] [I]
 --         Scan dim AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (name, n), key (name), kinds, aggregate
@@ -351,6 +359,7 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --       - key: auction
 --       - state: COUNT(*)
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
@@ -400,6 +409,8 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     - key: region
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by Spark, several jobs a batch, as it computes the expression CAST(`price` AS DECIMAL(10, 2))
+--     - instead: compute it in a subquery that this one reads, or in a query around it
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, s, a), key (region), kinds, aggregate
 --   reads:
@@ -449,6 +460,7 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     - key: none: one row in all
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (name, n), key (), constants (name), kinds, aggregate
 --   reads:
@@ -490,6 +502,7 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     - key: region
 --     - state: SUM(amount)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, s), key (region), kinds, aggregate
 --   reads:
@@ -541,6 +554,7 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     - key: r
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (r, n), key (r), kinds, aggregate
 --   reads:

@@ -52,6 +52,7 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --     - grouping sets: (k, x), (k), (x), (); each row counts in every one
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, x, g), key (k, x, g), kinds, aggregate
 --   reads:
@@ -97,6 +98,7 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --     - grouping sets: (k, x), (k), (x), (); each row counts in every one
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (x, k, a, b), key (k, x, a, b), kinds, aggregate
 --   reads:
@@ -142,6 +144,7 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --     - grouping sets: (), (); each row counts in every one
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, g), key (k, g), kinds, aggregate
 --   reads:
@@ -186,6 +189,7 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --     - key: k, x
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, x), key (k, x), kinds, aggregate
 --   reads:
@@ -230,6 +234,7 @@ SELECT 1 AS one, GROUPING(1) AS g FROM events GROUP BY ROLLUP (1)
 --     - grouping sets: (1), (); each row counts in every one
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (one, g), key (g), kinds, aggregate
 --   reads:

@@ -35,6 +35,7 @@ SELECT k, COUNT(*) AS n FROM events GROUP BY k
 --     - key: k
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k), kinds, aggregate
 --   reads:

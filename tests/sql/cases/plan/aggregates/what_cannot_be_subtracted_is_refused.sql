@@ -15,6 +15,7 @@ SELECT region, ARRAY_AGG(amount) FROM cdc GROUP BY region
 --     - key: region
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1), key (region), kinds, aggregate
 --   reads:
@@ -41,6 +42,7 @@ SELECT region, ARRAY_AGG(amount) FROM cdc GROUP BY region
 --     - key: region
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1), key (region), kinds, aggregate
 --   reads:
@@ -67,6 +69,7 @@ SELECT region, ARRAY_AGG(amount) FROM cdc GROUP BY region
 --     - key: region
 --     - state: its rows
 --     - bound: none
+--     - run by Spark, several jobs a batch, as it computes ARRAY_AGG(`amount`)
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1), key (region), kinds, aggregate
 --   reads:

@@ -45,6 +45,7 @@ SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
 --     - key: region
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, v), key (region), kinds, aggregate
 --   reads:
@@ -86,6 +87,7 @@ SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
 --     - key: region
 --     - state: COUNT(amount)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, v), key (region), kinds, aggregate
 --   reads:
@@ -127,6 +129,7 @@ SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
 --     - key: region
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, v), key (region), kinds, aggregate
 --   reads:
@@ -168,6 +171,7 @@ SELECT region, SUM(amount) AS v FROM cdc GROUP BY region
 --     - key: region
 --     - state: SUM(amount)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, v), key (region), kinds, aggregate
 --   reads:

@@ -10,6 +10,7 @@ SELECT k, x FROM events GROUP BY GROUPING SETS ((k, x), (k, x), x, ())
 --     - grouping sets: (k, x), (k, x), (x), (); each row counts in every one
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, x), key unknown, kinds, aggregate
 --   reads:

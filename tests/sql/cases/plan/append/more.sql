@@ -230,6 +230,7 @@ SELECT 1 FROM nowhere
 --     - grouping sets: (name), (name), (); each row counts in every one
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Scan dim (delta) [spark, feed_0] [I]
 --   flow: all, columns (name, n, g), key unknown, kinds, aggregate
 --   reads:

@@ -61,6 +61,7 @@ SELECT auction, (SELECT MAX(id) FROM shop) AS m FROM bid
 --       - key: id
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Project auction [spark, feed_1] [I]
 --           Scan bid (kafka) [spark] [I]

@@ -41,6 +41,7 @@ WITH a AS (SELECT id, amount FROM cdc), b AS (SELECT id, SUM(amount) AS s FROM a
 --           - key: id
 --           - state: SUM(amount)
 --           - bound: table.exec.state.ttl, 3600 s after the last change
+--           - run by a keyed operator
 --             SubqueryAlias a [spark, feed_0] [I,UB,UA,D]
 --               Project id, amount [spark, feed_0] [I,UB,UA,D]
 --                 Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]

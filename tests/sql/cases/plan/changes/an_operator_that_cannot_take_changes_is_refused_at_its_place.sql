@@ -40,10 +40,12 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --     - key: n
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
 --       - key: k
 --       - state: COUNT(*)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (n, __column1), key (n), kinds, aggregate
 --   reads:
@@ -72,10 +74,12 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --     - key: x
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       TopN ROW_NUMBER() <= 1 of each k, order by ts [stage ranks_0] [I,UB,UA,D]
 --       - key: k
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (x, __column1), key (x), kinds, aggregate
 --   reads:
@@ -104,10 +108,12 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --     - key: x
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       TopN ROW_NUMBER() <= 1 of each k, order by ts [stage ranks_0] [I,UB,UA,D]
 --       - key: k
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (x, __column1), key (x), kinds, aggregate
 --   reads:
@@ -128,10 +134,12 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --     - key: region
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --       - key: id
 --       - state: the last row of each key
 --       - bound: none
+--       - run by a keyed operator
 --         Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region, __column1), key (region), kinds, aggregate
 --   reads:
@@ -160,9 +168,11 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --     - key: k
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator, in one task with join_0
 --       Join INNER on e.k = c.code [stage join_0] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator, in one task with group_1
 --         Scan events AS e (kafka) [spark, feed_0] [I]
 --         Scan countries AS c (delta) [spark, feed_1] [I]
 --   flow: all, columns (k, __column1), key (k), kinds, aggregate
@@ -232,6 +242,7 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --       - key: id
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Project id [spark, feed_1] [I]
 --           Scan events (kafka) [spark] [I]
@@ -262,6 +273,7 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --     - key: id
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project id [spark, feed_0] [I,UB,UA,D]
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --       Project id [spark, feed_1] [I]
@@ -299,6 +311,7 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
@@ -327,6 +340,7 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --     Over SUM(x) OVER (ORDER BY ts) [stage over_0] [I]
 --     - state: SUM(x), and rows until the watermark has passed their ts
 --     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (id, __column1), key unknown, OVER aggregation
 --   reads:
@@ -347,11 +361,13 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --       - key: k
 --       - state: COUNT(*)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --       Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
 --       - key: k
 --       - state: COUNT(*)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key unknown, kinds, aggregate
 --   reads:

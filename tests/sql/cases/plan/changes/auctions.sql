@@ -77,6 +77,7 @@ SELECT * EXCEPT(id) FROM cdc
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, amount), key (id), kinds
 --   reads:
@@ -106,6 +107,7 @@ SELECT * EXCEPT(id) FROM cdc
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (amount), key unknown, kinds
 --   reads:

@@ -90,6 +90,7 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 --       - key: id
 --       - state: the last row of each key
 --       - bound: none
+--       - run by a keyed operator
 --         Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (one, region), key unknown, constants (one), kinds
 --   reads:
@@ -257,6 +258,7 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 --             - key: id
 --             - state: the last row of each key
 --             - bound: none
+--             - run by a keyed operator
 --               Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (i), key (i), kinds
 --   reads:

@@ -28,6 +28,7 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Scan events AS e (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -59,11 +60,13 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 --       - key: id
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id), key (id), kinds, join
 --   reads:
@@ -96,6 +99,7 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan countries AS d (delta) [spark, feed_1] [I]
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -127,6 +131,7 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 --       - key: none
 --       - state: the rows of both sides (FULL join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Scan countries AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -159,6 +164,7 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, v), key unknown, kinds
 --   reads:
@@ -187,10 +193,12 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS c (upsert-kafka) [spark, feed_0] [I,UA,D]
 --         Scan notes AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -224,11 +232,13 @@ SELECT t.k FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) AS t JOIN count
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator, in one task with group_0
 --         SubqueryAlias t [stage group_0] [I,UB,UA,D]
 --           Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
 --           - key: k
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator, in one task with join_1
 --             Scan events (kafka) [spark, feed_0] [I]
 --         Scan countries AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (k), key unknown, kinds, join

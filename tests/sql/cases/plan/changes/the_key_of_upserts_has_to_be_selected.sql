@@ -10,6 +10,7 @@ SELECT region FROM latest
 --       - key: id
 --       - state: the last row of each key
 --       - bound: none
+--       - run by a keyed operator
 --         Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region), key unknown, kinds
 --   reads:

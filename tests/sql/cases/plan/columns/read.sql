@@ -320,6 +320,7 @@ SELECT 1 AS one FROM stock
 --       - key: lot
 --       - state: the last row of each key
 --       - bound: none
+--       - run by a keyed operator
 --         Scan stock (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (lot, amount), key (lot), kinds
 --   reads:
@@ -373,10 +374,12 @@ SELECT 1 AS one FROM stock
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         ChangelogNormalize by lot [stage normalize_0] [I,UB,UA,D]
 --         - key: lot
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan stock AS s (upsert-kafka) [spark, feed_0] [I,UA,D]
 --         Scan shelves AS h (delta) [spark, feed_1] [I]
 --   flow: all, columns (lot, shelf, amount, who, shelf__2, room, keeper), key unknown, kinds, join
@@ -429,10 +432,12 @@ SELECT 1 AS one FROM stock
 --         - key: none
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           ChangelogNormalize by lot [stage normalize_0] [I,UB,UA,D]
 --           - key: lot
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan stock AS s (upsert-kafka) [spark, feed_0] [I,UA,D]
 --           Scan shelves AS h (delta) [spark, feed_1] [I]
 --   flow: all, columns (lot, room), key unknown, kinds, join
@@ -484,6 +489,7 @@ SELECT 1 AS one FROM stock
 --     - key: page
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan visits (kafka) [spark, feed_0] [I]
 --   flow: all, columns (page, n), key (page), kinds, aggregate
 --   reads:
@@ -550,6 +556,7 @@ SELECT 1 AS one FROM stock
 --       - key: item, n
 --       - state: the 2 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id, item, price, note, ts, twice, n), key (item, n), kinds, Top-N
 --   reads:
@@ -607,6 +614,7 @@ SELECT 1 AS one FROM stock
 --       - key: none
 --       - state: the 2 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (item, price), key unknown, kinds, Top-N
 --   reads:
@@ -647,6 +655,7 @@ SELECT 1 AS one FROM stock
 --       - key: none
 --       - state: the 2 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (item, price), key unknown, kinds, Top-N
 --   reads:
@@ -664,6 +673,7 @@ SELECT 1 AS one FROM stock
 --     Distinct [stage distinct_0] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project visit.page [spark, feed_0] [I]
 --         Scan visits (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (page), key (page), distinct rows
@@ -720,6 +730,7 @@ SELECT 1 AS one FROM stock
 --       TemporalJoin INNER on b.item = v.item, as of b.ts [stage temporal_0] [I]
 --       - state: rows until the watermark has passed their ts; of versions the versions after it, and the last one before it
 --       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--       - run by a keyed operator
 --         Scan bids AS b (kafka) [spark, feed_1] [I]
 --         Scan versions AS v (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: insert-only, columns (id, hue), key unknown, temporal join
@@ -765,6 +776,7 @@ SELECT 1 AS one FROM stock
 --     - key: none: one row in all
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (n), key (), kinds, aggregate
 --   reads:
@@ -798,6 +810,7 @@ SELECT 1 AS one FROM stock
 --       - key: lot
 --       - state: the last row of each key
 --       - bound: none
+--       - run by a keyed operator
 --         Scan stock (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (one), key unknown, constants (one), kinds
 --   reads:

@@ -478,6 +478,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     Distinct [stage distinct_0] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project category [spark, feed_0] [I]
 --         Scan auctions (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (category), key (category), distinct rows
@@ -566,6 +567,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     Union DISTINCT [stage distinct_1] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator or by Spark: the start decides, by the type of column id
 --       Project id [spark, feed_0] [I]
 --         Scan people (delta) [spark] [I]
 --       Project 1 [spark, feed_1] [I]
@@ -590,6 +592,8 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - key: id
 --     - state: the rows of both sides
 --     - bound: none
+--     - run by Spark, several jobs a batch, as it computes INTERSECT of columns of different types
+--     - instead: CAST both sides to one type
 --       Project id [spark, feed_0] [I]
 --         Scan people (delta) [spark] [I]
 --       Project 1 [spark, feed_1] [I]
@@ -620,6 +624,8 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - key: none
 --     - state: the rows of both sides
 --     - bound: none
+--     - run by Spark, several jobs a batch, as it computes INTERSECT of columns of different types
+--     - instead: CAST both sides to one type
 --       Project id [spark, feed_0] [I]
 --         Scan people (delta) [spark] [I]
 --       Project 1 [spark, feed_1] [I]
@@ -650,6 +656,8 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - key: id
 --     - state: the rows of both sides
 --     - bound: none
+--     - run by Spark, several jobs a batch, as it computes EXCEPT of columns of different types
+--     - instead: CAST both sides to one type
 --       Project id [spark, feed_0] [I]
 --         Scan people (delta) [spark] [I]
 --       Project 1 [spark, feed_1] [I]
@@ -680,6 +688,8 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - key: none
 --     - state: the rows of both sides
 --     - bound: none
+--     - run by Spark, several jobs a batch, as it computes EXCEPT of columns of different types
+--     - instead: CAST both sides to one type
 --       Project id [spark, feed_0] [I]
 --         Scan people (delta) [spark] [I]
 --       Project 1 [spark, feed_1] [I]
@@ -723,6 +733,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       Join SEMI on id = __inner.`1` [stage join_0] [I]
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan people (delta) [spark, feed_0] [I]
 --         Project 1 AS `1` [spark, feed_1] [I]
 --           Values [spark] [I]
@@ -745,6 +756,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       Join SEMI on p.id = __inner.id [stage join_0] [I]
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan people AS p (delta) [spark, feed_0] [I]
 --         Project q.id [spark, feed_1] [I]
 --           Scan people AS q (delta), as above [spark] [I]
@@ -800,6 +812,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - key: auction
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bids, best), key (auction), kinds, aggregate
 --   reads:
@@ -838,6 +851,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - key: none: one row in all
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan people (delta) [spark, feed_0] [I]
 --   flow: all, columns (n), key (), kinds, aggregate
 --   reads:
@@ -881,6 +895,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - key: auction
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction), kinds, aggregate
 --   reads:
@@ -924,6 +939,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - key: auction
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction), kinds, aggregate
 --   reads:
@@ -977,6 +993,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - key: none: one row in all
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan people (delta) [spark, feed_0] [I]
 --   flow: all, columns (names), key (), kinds, aggregate
 --   reads:
@@ -1021,6 +1038,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - grouping sets: (auction), (channel), (); each row counts in every one
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, channel, g, n), key (auction, channel, g), kinds, aggregate
 --   reads:
@@ -1041,6 +1059,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - grouping sets: (auction, channel), (auction), (); each row counts in every one
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, channel, n), key unknown, kinds, aggregate
 --   reads:
@@ -1069,6 +1088,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - grouping sets: (channel), (); each row counts in every one
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, channel, n), key unknown, kinds, aggregate
 --   reads:
@@ -1097,6 +1117,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - grouping sets: (), (channel), (); each row counts in every one
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, g, i, twice, least), key unknown, kinds, aggregate
 --   reads:
@@ -1139,6 +1160,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     Over SUM(price) OVER (PARTITION BY auction ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) [stage over_0] [I]
 --     - state: rows of the last 3600 s, and rows until the watermark has passed their ts
 --     - bound: the watermark of its table
+--     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, s), key unknown, OVER aggregation
 --   reads:
@@ -1157,6 +1179,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     Over COUNT(*) OVER w, AVG(price) OVER w [stage over_0] [I]
 --     - state: the last 9 rows, and rows until the watermark has passed their ts
 --     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--     - run by Spark, several jobs a batch, as it computes AVG(`price`)
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, n, mean), key unknown, OVER aggregation
 --   reads:
@@ -1175,6 +1198,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     Over SUM(price) OVER w, MAX(price) OVER w [stage over_0] [I]
 --     - state: MAX(price), SUM(price), and rows until the watermark has passed their ts
 --     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, s, best), key unknown, OVER aggregation
 --   reads:
@@ -1193,6 +1217,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     Over COUNT(*) OVER (PARTITION BY auction ORDER BY pt ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) [stage over_0] [I]
 --     - state: the last 9 rows
 --     - bound: what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, n), key unknown, OVER aggregation
 --   reads:
@@ -1211,6 +1236,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     Over ROW_NUMBER() OVER (PARTITION BY auction ORDER BY ts) [stage over_0] [I]
 --     - state: ROW_NUMBER(), and rows until the watermark has passed their ts
 --     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, n), key unknown, OVER aggregation
 --   reads:
@@ -1229,6 +1255,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     Over LAG(price, 1) OVER (PARTITION BY auction ORDER BY ts) [stage over_0] [I]
 --     - state: the last row, and rows until the watermark has passed their ts
 --     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, last), key unknown, OVER aggregation
 --   reads:
@@ -1247,10 +1274,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     Aggregate by window_start, window_end: MAX(s) [stage windows_4] [I]
 --     - state: rows until the watermark has passed their window
 --     - bound: the watermark of its table
+--     - run by Spark, several jobs a batch, as it computes an aggregation that waits for a watermark
 --       WindowAssign TUMBLE ts, size 1 min [stage rows_3] [I]
 --         Over SUM(price) OVER (PARTITION BY auction ORDER BY ts) [stage over_0] [I]
 --         - state: SUM(price), and rows until the watermark has passed their ts
 --         - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--         - run by Spark, as windows_4 is
 --           Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (window_start, most), key unknown, aggregate
 --   reads:
@@ -1351,6 +1380,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       - key: auction, rn
 --       - state: the 3 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price, rn), key (auction, rn), kinds, Top-N
 --   reads:
@@ -1412,6 +1442,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       - key: auction
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price), key (auction), kinds, Top-N
 --   reads:
@@ -1447,6 +1478,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       TopN ROW_NUMBER() <= 1 of each auction, order by pt [stage ranks_0] [I]
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, price), key (auction), Top-N
 --   reads:
@@ -1490,6 +1522,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       - key: auction
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price), key (auction), kinds, Top-N
 --   reads:
@@ -1525,10 +1558,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - key: n
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
 --       - key: auction
 --       - state: COUNT(*)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (n, auctions), key (n), kinds, aggregate
 --   reads:
@@ -1829,6 +1864,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       - key: window_start, window_end, rn
 --       - state: the 3 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         WindowAssign TUMBLE ts, size 10 min [spark, feed_0] [I]
 --           Scan bids (kafka) [spark] [I]
 --   flow: all, columns (auction, price, rn), key unknown, kinds, Top-N
@@ -1858,6 +1894,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       - key: window_start, window_end, rn
 --       - state: the 3 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         WindowAssign TUMBLE ts, size 10 min [spark, feed_0] [I]
 --           Scan bids (kafka) [spark] [I]
 --   flow: all, columns (auction, price, rn), key unknown, kinds, Top-N
@@ -1879,6 +1916,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       - key: window_start, window_end, auction
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         WindowAssign TUMBLE ts, size 10 min [spark, feed_0] [I]
 --           Scan bids (kafka) [spark] [I]
 --   flow: all, columns (auction, price), key unknown, kinds, Top-N
@@ -1908,6 +1946,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       - key: window_start, window_end, auction
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         WindowAssign TUMBLE ts, size 10 min [spark, feed_0] [I]
 --           Scan bids (kafka) [spark] [I]
 --   flow: all, columns (auction, price), key unknown, kinds, Top-N
@@ -2089,6 +2128,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       Join INNER on b.auction = a.id [stage join_0] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bids AS b (kafka) [spark, feed_0] [I]
 --         Scan auctions AS a (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (auction, seller), key unknown, join
@@ -2120,6 +2160,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan people AS p (delta) [spark, feed_0] [I]
 --         Scan people AS q (delta), as above [spark, feed_0] [I]
 --   flow: all, columns (name, since), key unknown, kinds, join
@@ -2151,6 +2192,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       - key: none
 --       - state: the rows of both sides (RIGHT join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan people AS p (delta) [spark, feed_0] [I]
 --         Scan people AS q (delta), as above [spark, feed_0] [I]
 --   flow: all, columns (name, since), key unknown, kinds, join
@@ -2182,6 +2224,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       - key: none
 --       - state: the rows of both sides (FULL join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan people AS p (delta) [spark, feed_0] [I]
 --         Scan people AS q (delta), as above [spark, feed_0] [I]
 --   flow: all, columns (name, since), key unknown, kinds, join
@@ -2241,6 +2284,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       Join INNER using id [stage join_1] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan people AS p (delta) [spark, feed_0] [I]
 --         Scan people AS q (delta), as above [spark, feed_0] [I]
 --   flow: insert-only, columns (name), key unknown, join
@@ -2297,6 +2341,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       TemporalJoin LEFT on b.auction = r.auction, as of b.ts [stage temporal_0] [I]
 --       - state: rows until the watermark has passed their ts; of r the versions after it, and the last one before it
 --       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--       - run by a keyed operator
 --         Scan bids AS b (kafka) [spark, feed_1] [I]
 --         SubqueryAlias r [spark, feed_0] [I,UB,UA,D]
 --           Project auction, reserve, ts [spark, feed_0] [I,UB,UA,D]
@@ -2522,6 +2567,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       Join INNER on p.id = q.id [stage join_1] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan people AS p (delta) [spark, feed_0] [I]
 --         Scan people AS q (delta), as above [spark, feed_0] [I]
 --   flow: insert-only, columns (name), key unknown, join
@@ -2544,6 +2590,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       Join INNER on p.id = q.id [stage join_1] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan people AS p (delta) [spark, feed_0] [I]
 --         Scan people AS q (delta), as above [spark, feed_0] [I]
 --   flow: insert-only, columns (name), key unknown, join
@@ -2566,6 +2613,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       Join INNER on p.id = q.id [stage join_1] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan people AS p (delta) [spark, feed_0] [I]
 --         Scan people AS q (delta), as above [spark, feed_0] [I]
 --   flow: insert-only, columns (name), key unknown, join
@@ -2588,6 +2636,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - key: auction
 --     - state: COUNT(*)
 --     - bound: STATE_TTL, 86400 s after the last change
+--     - run by a keyed operator
 --       Scan bids AS b (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction), kinds, aggregate
 --   reads:
@@ -2644,6 +2693,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --       Join INNER on p.id = q.id [stage join_1] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan people AS p (delta) [spark, feed_0] [I]
 --         Scan people AS q (delta), as above [spark, feed_0] [I]
 --   flow: insert-only, columns (id), key unknown, join

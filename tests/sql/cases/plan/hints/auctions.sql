@@ -12,6 +12,7 @@ SELECT /*+ STATE_TTL('nowm'='1h') */ k FROM nowm
 --     - key: k
 --     - state: COUNT(*)
 --     - bound: STATE_TTL, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, c), key (k), kinds, aggregate
 --   reads:

@@ -22,6 +22,7 @@ SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, 
 --     - key: auction
 --     - state: COUNT(*)
 --     - bound: STATE_TTL, 86400 s after the last change
+--     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
@@ -56,6 +57,7 @@ SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, 
 --       Join INNER on b.auction = a.id [stage join_0] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: of the left side STATE_TTL, 86400 s after the last change; of the right side STATE_TTL, 172800 s after the last change
+--       - run by a keyed operator
 --         Scan bid AS b (kafka) [spark, feed_0] [I]
 --         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (auction), key unknown, join
@@ -91,6 +93,7 @@ SELECT /*+ STATE_TTL('w' = '1 d') */ COUNT(*) AS c FROM TABLE(TUMBLE(TABLE bid, 
 --       Join INNER on a.auction = b.bidder [stage join_0] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS a (kafka) [spark, feed_0] [I]
 --         Scan bid AS b (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (auction), key unknown, join

@@ -10,6 +10,7 @@ SELECT a.id FROM events AS a  JOIN events AS b ON a.id = b.id AND a.ts > a.ts - 
 --       Join INNER on a.id = b.id AND a.x < b.x [stage join_1] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events AS a (kafka) [spark, feed_0] [I]
 --         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: insert-only, columns (id), key unknown, join
@@ -32,6 +33,7 @@ SELECT a.id FROM events AS a  JOIN events AS b ON a.id = b.id AND a.ts > a.ts - 
 --       Join INNER on a.id = b.id AND a.ts > a.ts - INTERVAL '1' HOUR [stage join_1] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events AS a (kafka) [spark, feed_0] [I]
 --         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: insert-only, columns (id), key unknown, join

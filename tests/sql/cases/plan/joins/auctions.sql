@@ -101,6 +101,7 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       Join INNER on b.auction = a.id [stage join_0] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS b (kafka) [spark, feed_0] [I]
 --         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (auction, seller), key unknown, join
@@ -124,6 +125,7 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS b (kafka) [spark, feed_0] [I]
 --         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction, seller), key unknown, kinds, join
@@ -230,11 +232,13 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       - key: id
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS b (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, region), key (id), kinds, join
 --   reads:
@@ -335,10 +339,12 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS a (upsert-kafka) [spark, feed_0] [I,UA,D]
 --         Scan dim AS b (delta) [spark, feed_1] [I]
 --   flow: all, columns (id, name), key unknown, kinds, join
@@ -364,10 +370,12 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS a (upsert-kafka) [spark, feed_0] [I,UA,D]
 --         Scan dim AS b (delta) [spark, feed_1] [I]
 --   flow: all, columns (id, name), key unknown, kinds, join
@@ -418,6 +426,7 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS a (kafka) [spark, feed_0] [I]
 --         Scan dim AS b (delta) [spark, feed_1] [I]
 --   flow: all, columns (auction, name), key unknown, kinds, join
@@ -448,6 +457,7 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       Join SEMI on id = __inner.id [stage join_0] [I]
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan orders (kafka) [spark, feed_0] [I]
 --         Project id [spark, feed_1] [I]
 --           Scan nowm (kafka) [spark] [I]
@@ -478,6 +488,7 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       Join SEMI on o.id = __inner.id [stage join_0] [I]
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan orders AS o (kafka) [spark, feed_0] [I]
 --         Project n.id [spark, feed_1] [I]
 --           Scan nowm AS n (kafka) [spark] [I]
@@ -562,6 +573,7 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       Join SEMI on b.auction = __inner.id AND b.dateTime BETWEEN __inner.dateTime AND __inner.expires [stage join_0] [I]
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS b (kafka) [spark, feed_0] [I]
 --         Project a.id, a.dateTime, a.expires [spark, feed_1] [I]
 --           Scan auction AS a (kafka) [spark] [I]
@@ -585,6 +597,7 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --     - key: seller
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Project b.auction, a.seller [spark, feed_0] [I]
 --         Join INNER on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires; bounded by an interval [spark] [I]
 --         - state: rows of both sides that may still match
@@ -626,9 +639,11 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --     - key: seller
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Join INNER on b.auction = a.id [stage join_0] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS b (kafka) [spark, feed_0] [I]
 --         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (seller, __column1), key (seller), kinds, aggregate
@@ -669,17 +684,20 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       - key: auction, auction__2
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias a [stage group_0] [I,UB,UA,D]
 --           Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
 --           - key: auction
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan bid (kafka) [spark, feed_0] [I]
 --         SubqueryAlias b [stage rows_1] [I,UB,UA,D]
 --           Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
 --           - key: auction
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan bid (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (auction), key unknown, kinds, join
 --   reads:
@@ -784,10 +802,12 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --     - key: name
 --     - state: SUM(a.amount)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Join INNER on a.id = d.id [stage join_0] [I,D]
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Scan dim AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (name, __column1), key (name), kinds, aggregate
@@ -811,14 +831,17 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --     - key: name
 --     - state: SUM(a.amount)
 --     - bound: none
+--     - run by a keyed operator
 --       Join INNER on a.id = d.id [stage join_1] [I,D]
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS a (upsert-kafka) [spark, feed_0] [I,UA,D]
 --         Scan dim AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (name, __column1), key (name), kinds, aggregate
@@ -861,6 +884,7 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Scan bid AS b (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id, auction), key unknown, kinds, join
@@ -907,11 +931,13 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       - key: id
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS b (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, region, amount, price, arr, id__2, region__2, amount__2), key (id), kinds, join
 --   reads:
@@ -975,6 +1001,7 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --     - key: region
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Unnest UNNEST(arr) AS t (x) [stage rows_0] [I,UB,UA,D]
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1), key (region), kinds, aggregate

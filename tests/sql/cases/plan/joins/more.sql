@@ -65,9 +65,11 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         Join INNER on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires [stage join_0] [I]
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan bid AS b (kafka) [spark, feed_0] [I]
 --           Scan auction AS a (kafka) [spark, feed_1] [I]
 --         Scan person AS p (kafka) [spark, feed_2] [I]
@@ -109,6 +111,7 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       Join INNER using id [stage join_0] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan orders (kafka) [spark, feed_0] [I]
 --         Scan nowm (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (id), key unknown, join
@@ -130,10 +133,12 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --     Distinct [stage distinct_2] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project id [stage rows_1] [I]
 --         Join INNER using id [stage join_0] [I]
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan orders (kafka) [spark, feed_0] [I]
 --           Scan nowm (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (id), key (id), distinct rows
@@ -168,6 +173,7 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       - key: none
 --       - state: the rows of both sides (RIGHT join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS b (kafka) [spark, feed_0] [I]
 --         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction, seller), key unknown, kinds, join
@@ -199,6 +205,7 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       - key: none
 --       - state: the rows of both sides (FULL join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS b (kafka) [spark, feed_0] [I]
 --         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction, seller), key unknown, kinds, join
@@ -303,11 +310,13 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       - key: none
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan orders (kafka) [spark, feed_0] [I]
 --         Aggregate by k: MAX(id) [stage group_0] [I,D]
 --         - key: none
 --         - state: its rows
 --         - bound: none
+--         - run by a keyed operator
 --           Scan nowm (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id), key unknown, kinds, join
 --   reads:
@@ -339,6 +348,7 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       - key: id
 --       - state: the rows of both sides (ANTI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Project n.id, n.x [spark, feed_1] [I]
 --           Scan nowm AS n (kafka) [spark] [I]
@@ -371,9 +381,11 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       - key: none
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Join SEMI on id = __inner.id AND o.currency = __inner.k [stage join_1] [I]
 --         - state: the rows of both sides (SEMI join)
 --         - bound: none
+--         - run by a keyed operator
 --           Filter currency = 'x' [stage rows_0] [I]
 --             Scan orders AS o (kafka) [spark, feed_0] [I]
 --           Project id, k [spark, feed_1] [I]
@@ -457,11 +469,13 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS b (kafka) [spark, feed_1] [I]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS l (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (auction, region), key unknown, kinds, join
 --   reads:
@@ -494,11 +508,13 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS b (kafka) [spark, feed_1] [I]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS l (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (auction, region), key unknown, kinds, join
 --   reads:
@@ -531,11 +547,13 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator, in one task with group_0
 --         SubqueryAlias t [stage group_0] [I,UB,UA,D]
 --           Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
 --           - key: auction
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator, in one task with join_1
 --             Scan bid (kafka) [spark, feed_0] [I]
 --         Scan dim AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (auction, name), key unknown, kinds, join
@@ -569,6 +587,7 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --         Join INNER on d.a = a.id [stage join_1] [I]
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           SubqueryAlias d (a, p) [spark, feed_0] [I]
 --             Project auction, price [spark] [I]
 --               Filter price > 100 [spark] [I]

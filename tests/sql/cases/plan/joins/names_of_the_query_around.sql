@@ -27,6 +27,7 @@ SELECT id FROM cdc WHERE EXISTS (SELECT auction, COUNT(*) FROM bid WHERE auction
 --       - key: id
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Project auction [spark, feed_1] [I]
 --           Scan bid (kafka) [spark] [I]
@@ -51,10 +52,12 @@ SELECT id FROM cdc WHERE EXISTS (SELECT auction, COUNT(*) FROM bid WHERE auction
 --       - key: none
 --       - state: the rows of both sides (ANTI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Join INNER on c.id = n.id [stage join_0] [I,D]
 --         - key: none
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --           Scan nowm AS n (kafka) [spark, feed_1] [I]
 --         Project auction, channel [spark, feed_2] [I]
@@ -84,6 +87,7 @@ SELECT id FROM cdc WHERE EXISTS (SELECT auction, COUNT(*) FROM bid WHERE auction
 --       - key: id
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Project auction, price [spark, feed_1] [I]
 --           Scan bid (kafka) [spark] [I]
@@ -108,10 +112,12 @@ SELECT id FROM cdc WHERE EXISTS (SELECT auction, COUNT(*) FROM bid WHERE auction
 --       - key: id
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator, in one task with join_0
 --         Join SEMI on cdc.amount = __inner.twice [stage join_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the rows of both sides (SEMI join)
 --         - bound: none
+--         - run by a keyed operator, in one task with join_1
 --           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --           Project twice [spark, feed_1] [I]
 --             SubqueryAlias b [spark] [I]
@@ -145,6 +151,7 @@ SELECT id FROM cdc WHERE EXISTS (SELECT auction, COUNT(*) FROM bid WHERE auction
 --       - key: id
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Project a [spark, feed_1] [I]
 --           SubqueryAlias b [spark] [I]
@@ -171,6 +178,7 @@ SELECT id FROM cdc WHERE EXISTS (SELECT auction, COUNT(*) FROM bid WHERE auction
 --       - key: id
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Project l.region [stage rows_1] [I,UB,UA,D]
 --           Filter amount = 1 [stage rows_1] [I,UB,UA,D]
@@ -178,6 +186,7 @@ SELECT id FROM cdc WHERE EXISTS (SELECT auction, COUNT(*) FROM bid WHERE auction
 --             - key: id
 --             - state: the last row of each key
 --             - bound: none
+--             - run by a keyed operator
 --               Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id), key (id), kinds, join
 --   reads:

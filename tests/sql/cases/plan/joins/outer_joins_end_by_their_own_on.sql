@@ -47,6 +47,7 @@ SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND a.ts BETWE
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events AS a (kafka) [spark, feed_0] [I]
 --         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -70,6 +71,7 @@ SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND a.ts BETWE
 --       - key: none
 --       - state: the rows of both sides (FULL join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events AS a (kafka) [spark, feed_0] [I]
 --         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -93,9 +95,11 @@ SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND a.ts BETWE
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         Join INNER on a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR [stage join_1] [I]
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan events AS a (kafka) [spark, feed_0] [I]
 --           Scan events AS b (kafka), as above [spark, feed_0] [I]
 --         Scan events AS c (kafka), as above [spark, feed_0] [I]
@@ -123,6 +127,7 @@ SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND a.ts BETWE
 --         - key: none
 --         - state: the rows of both sides (LEFT join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan events AS a (kafka) [spark, feed_0] [I]
 --           Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -154,6 +159,8 @@ SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND a.ts BETWE
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by Spark, several jobs a batch, as it computes the expression `feed_0`.`ts` - INTERVAL '1' MONTH
+--       - instead: compute it in a subquery that this one reads, or in a query around it
 --         Scan events AS a (kafka) [spark, feed_0] [I]
 --         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -177,6 +184,8 @@ SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND a.ts BETWE
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by Spark, several jobs a batch, as it computes the expression `feed_0`.`ts` >= CAST(`rows_0`.`ts` AS DATE)
+--       - instead: compute it in a subquery that this one reads, or in a query around it
 --         Scan events AS a (kafka) [spark, feed_0] [I]
 --         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -200,6 +209,8 @@ SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND a.ts BETWE
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by Spark, several jobs a batch, as it computes the expression CAST(`feed_0`.`ts` AS STRING)
+--       - instead: compute it in a subquery that this one reads, or in a query around it
 --         Scan events AS a (kafka) [spark, feed_0] [I]
 --         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -223,6 +234,8 @@ SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND a.ts BETWE
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by Spark, several jobs a batch, as it computes the expression CAST(`feed_0`.`ts` AS TIMESTAMP(3))
+--       - instead: compute it in a subquery that this one reads, or in a query around it
 --         Scan events AS a (kafka) [spark, feed_0] [I]
 --         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, join

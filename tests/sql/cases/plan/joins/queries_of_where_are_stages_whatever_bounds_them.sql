@@ -10,6 +10,7 @@ SELECT b.auction FROM bid AS b WHERE NOT EXISTS (SELECT 1 FROM auction AS a WHER
 --       Join SEMI on b.auction = __inner.id AND __inner.dateTime BETWEEN b.dateTime - INTERVAL '1' HOUR AND b.dateTime [stage join_0] [I]
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS b (kafka) [spark, feed_0] [I]
 --         Project a.id, a.dateTime [spark, feed_1] [I]
 --           Scan auction AS a (kafka) [spark] [I]
@@ -34,6 +35,7 @@ SELECT b.auction FROM bid AS b WHERE NOT EXISTS (SELECT 1 FROM auction AS a WHER
 --       - key: none
 --       - state: the rows of both sides (ANTI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid AS b (kafka) [spark, feed_0] [I]
 --         Project a.id, a.dateTime [spark, feed_1] [I]
 --           Scan auction AS a (kafka) [spark] [I]

@@ -12,22 +12,26 @@ SELECT 'all' AS name, a.n, b.n AS m FROM (SELECT COUNT(*) AS n FROM events) AS a
 --     - key: k, other
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project a.k, b.k AS other [stage rows_3] [I,D]
 --         Join FULL on a.k = b.k [stage join_2] [I,D]
 --         - key: none
 --         - state: the rows of both sides (FULL join)
 --         - bound: none
+--         - run by a keyed operator, in one task with group_1, group_0
 --           SubqueryAlias a [stage group_0] [I,UB,UA,D]
 --             Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
 --             - key: k
 --             - state: COUNT(*)
 --             - bound: none
+--             - run by a keyed operator, in one task with group_1, join_2
 --               Scan events (kafka) [spark, feed_0] [I]
 --           SubqueryAlias b [stage group_1] [I,UB,UA,D]
 --             Aggregate by k: COUNT(*) [stage group_1] [I,UB,UA,D]
 --             - key: k
 --             - state: COUNT(*)
 --             - bound: none
+--             - run by a keyed operator, in one task with group_0, join_2
 --               Scan later (kafka) [spark, feed_1] [I]
 --   flow: all, columns (k, other), key (k, other), kinds, distinct rows
 --   reads:
@@ -65,17 +69,20 @@ SELECT 'all' AS name, a.n, b.n AS m FROM (SELECT COUNT(*) AS n FROM events) AS a
 --       - key: none: one row in all
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias a [stage group_0] [I,D]
 --           Aggregate: COUNT(*) [stage group_0] [I,D]
 --           - key: none: one row in all
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan events (kafka) [spark, feed_0] [I]
 --         SubqueryAlias b [stage group_1] [I,D]
 --           Aggregate: COUNT(*) [stage group_1] [I,D]
 --           - key: none: one row in all
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan later (kafka) [spark, feed_1] [I]
 --   flow: all, columns (name, n, m), key (), constants (name), kinds, join
 --   reads:

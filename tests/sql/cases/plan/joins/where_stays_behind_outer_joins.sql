@@ -16,15 +16,18 @@ SELECT a.id FROM nowm AS e RIGHT JOIN cdc AS a ON e.id = a.id JOIN latest AS b O
 --         - key: none
 --         - state: the rows of both sides (RIGHT join)
 --         - bound: none
+--         - run by a keyed operator
 --           Join INNER on a.region = b.region [stage join_1] [I,UB,UA,D]
 --           - key: id, id__2
 --           - state: the rows of both sides (INNER join)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
 --             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --             - key: id
 --             - state: the last row of each key
 --             - bound: none
+--             - run by a keyed operator
 --               Scan latest AS b (upsert-kafka) [spark, feed_1] [I,UA,D]
 --           Scan nowm AS e (kafka) [spark, feed_2] [I]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -55,15 +58,18 @@ SELECT a.id FROM nowm AS e RIGHT JOIN cdc AS a ON e.id = a.id JOIN latest AS b O
 --         - key: none
 --         - state: the rows of both sides (FULL join)
 --         - bound: none
+--         - run by a keyed operator
 --           Join INNER on a.region = b.region [stage join_1] [I,UB,UA,D]
 --           - key: id, id__2
 --           - state: the rows of both sides (INNER join)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
 --             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --             - key: id
 --             - state: the last row of each key
 --             - bound: none
+--             - run by a keyed operator
 --               Scan latest AS b (upsert-kafka) [spark, feed_1] [I,UA,D]
 --           Scan nowm AS e (kafka) [spark, feed_2] [I]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -94,15 +100,18 @@ SELECT a.id FROM nowm AS e RIGHT JOIN cdc AS a ON e.id = a.id JOIN latest AS b O
 --         - key: none
 --         - state: the rows of both sides (LEFT join)
 --         - bound: none
+--         - run by a keyed operator
 --           Join INNER on a.region = b.region [stage join_1] [I,UB,UA,D]
 --           - key: id, id__2
 --           - state: the rows of both sides (INNER join)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
 --             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --             - key: id
 --             - state: the last row of each key
 --             - bound: none
+--             - run by a keyed operator
 --               Scan latest AS b (upsert-kafka) [spark, feed_1] [I,UA,D]
 --           Scan nowm AS e (kafka) [spark, feed_2] [I]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -133,16 +142,19 @@ SELECT a.id FROM nowm AS e RIGHT JOIN cdc AS a ON e.id = a.id JOIN latest AS b O
 --         - key: none
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           Join RIGHT on e.id = a.id [stage join_1] [I,D]
 --           - key: none
 --           - state: the rows of both sides (RIGHT join)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan nowm AS e (kafka) [spark, feed_2] [I]
 --             Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
 --           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest AS b (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id), key unknown, kinds, join
 --   reads:

@@ -176,6 +176,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --         Join INNER on A.seller = P.id [stage join_0] [I]
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan auction AS A (kafka) [spark, feed_0] [I]
 --           Scan person AS P (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (name, city, state, id), key unknown, join
@@ -216,11 +217,13 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     - key: category
 --     - state: AVG(Q.final)
 --     - bound: none
+--     - run by a keyed operator
 --       SubqueryAlias Q [stage group_0] [I,D]
 --         Aggregate by A.id, A.category: MAX(B.price) [stage group_0] [I,D]
 --         - key: none
 --         - state: its rows
 --         - bound: none
+--         - run by a keyed operator
 --           Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
 --             Join INNER; bounded by an interval [spark] [I]
 --             - state: rows of both sides that may still match
@@ -467,6 +470,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       - key: id
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
 --           Join INNER; bounded by an interval [spark] [I]
 --           - state: rows of both sides that may still match
@@ -529,6 +533,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       - key: id
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
 --           Join INNER; bounded by an interval [spark] [I]
 --           - state: rows of both sides that may still match
@@ -698,6 +703,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     - key: day
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (day, total_bids, rank1_bids, total_bidders, rank1_bidders, total_auctions), key (day), kinds, aggregate
 --   reads:
@@ -761,6 +767,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     - key: auction, day
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, day, total_bids, min_price, max_price, avg_price, sum_price), key (auction, day), kinds, aggregate
 --   reads:
@@ -826,6 +833,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       - key: bidder, auction
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime), key (bidder, auction), kinds, Top-N
 --   reads:
@@ -907,6 +915,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       - key: auction, rank_number
 --       - state: the 10 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime, rank_number), key (auction, rank_number), kinds, Top-N
 --   reads:
@@ -964,6 +973,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --         Join INNER on B.auction = A.id [stage join_0] [I]
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan bid AS B (kafka) [spark, feed_0] [I]
 --           Scan auction AS A (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (auction, bidder, price, channel, dateTime, seller, category), key unknown, join
@@ -1052,10 +1062,12 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     - key: c
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
 --       - key: auction
 --       - state: COUNT(*)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (c, n), key (c), kinds, aggregate
 --   reads:

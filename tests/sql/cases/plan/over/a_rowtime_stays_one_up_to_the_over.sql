@@ -15,6 +15,7 @@ SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_
 --     Over SUM(amount) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) [stage over_0] [I]
 --     - state: the last 3 rows, and rows until the watermark has passed their ts
 --     - bound: the lowest watermark of its 2 tables; what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       SubqueryAlias o [spark, feed_0] [I]
 --         Union ALL [spark] [I]
 --           Project id, amount, ts [spark] [I]
@@ -39,10 +40,12 @@ SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_
 --     Over SUM(amount) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) [stage over_3] [I]
 --     - state: the last 3 rows, and rows until the watermark has passed their ts
 --     - bound: the lowest watermark of its 2 tables; what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Project o.*, r.rate [stage rows_2] [I]
 --         TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
 --         - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
 --         - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--         - run by a keyed operator
 --           Scan orders AS o (kafka) [spark, feed_1] [I]
 --           Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
@@ -70,9 +73,11 @@ SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_
 --     Over SUM(amount) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) [stage over_2] [I]
 --     - state: the last 3 rows, and rows until the watermark has passed their ts
 --     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Over COUNT(*) OVER (ORDER BY ts) [stage over_0] [I]
 --       - state: COUNT(*), and rows until the watermark has passed their ts
 --       - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       - run by a keyed operator
 --         Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
@@ -95,6 +100,7 @@ SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_
 --     Over SUM(amount) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) [stage over_0] [I]
 --     - state: the last 3 rows, and rows until the watermark has passed their ts
 --     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Project window_time AS ts, amount [spark, feed_0] [I]
 --         WindowAssign TUMBLE ts, size 1 min [spark] [I]
 --           Scan orders (kafka) [spark] [I]
@@ -115,6 +121,7 @@ SELECT SUM(amount) OVER (ORDER BY ts ROWS 3 PRECEDING) AS s FROM (SELECT window_
 --     Over SUM(amount) OVER (ORDER BY ts ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) [stage over_0] [I]
 --     - state: the last 3 rows
 --     - bound: what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Aggregate by window_start, window_end, window_time: SUM(amount) [spark, feed_0] [I]
 --       - state: groups of open windows
 --       - bound: the watermark of orders

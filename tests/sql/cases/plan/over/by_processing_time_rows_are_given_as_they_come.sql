@@ -17,6 +17,7 @@ SELECT SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDI
 --     Over SUM(amount) OVER (ORDER BY pt) [stage over_0] [I]
 --     - state: SUM(amount)
 --     - bound: what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
@@ -35,6 +36,8 @@ SELECT SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDI
 --     Over SUM(amount) OVER (ORDER BY pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) [stage over_0] [I]
 --     - state: rows of the last 1 s
 --     - bound: the time of the rows
+--     - run by Spark, several jobs a batch, as it computes an interval of rows that do not wait for a watermark
+--     - instead: order by a column that is a rowtime: a table with WATERMARK FOR
 --       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
@@ -53,6 +56,7 @@ SELECT SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDI
 --     Over SUM(amount) OVER (ORDER BY PROCTIME()) [stage over_0] [I]
 --     - state: SUM(amount)
 --     - bound: what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
@@ -71,6 +75,8 @@ SELECT SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDI
 --     Over SUM(amount) OVER (ORDER BY PROCTIME() RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) [stage over_0] [I]
 --     - state: rows of the last 1 s
 --     - bound: the time of the rows
+--     - run by Spark, several jobs a batch, as it computes an interval of rows that do not wait for a watermark
+--     - instead: order by a column that is a rowtime: a table with WATERMARK FOR
 --       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
@@ -89,6 +95,7 @@ SELECT SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDI
 --     Over SUM(amount) OVER (ORDER BY o.pt) [stage over_0] [I]
 --     - state: SUM(amount)
 --     - bound: what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:
@@ -107,6 +114,8 @@ SELECT SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDI
 --     Over SUM(amount) OVER (ORDER BY o.pt RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW) [stage over_0] [I]
 --     - state: rows of the last 1 s
 --     - bound: the time of the rows
+--     - run by Spark, several jobs a batch, as it computes an interval of rows that do not wait for a watermark
+--     - instead: order by a column that is a rowtime: a table with WATERMARK FOR
 --       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (s), key unknown, OVER aggregation
 --   reads:

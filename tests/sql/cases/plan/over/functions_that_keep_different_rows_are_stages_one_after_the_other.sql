@@ -7,6 +7,7 @@ SELECT MAX(amount) OVER w, LAG(id, 3) OVER w, LAG(id) OVER w FROM orders WINDOW 
 --     Over MAX(amount) OVER w, LAG(id, 3) OVER w, LAG(id) OVER w [stage over_1] [I]
 --     - state: rows of the last 3600 s, and rows until the watermark has passed their ts; the last 3 rows, and rows until the watermark has passed their ts
 --     - bound: the watermark of its table; the watermark of its table; what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (__column0, __column1, __column2), key unknown, OVER aggregation
 --   reads:

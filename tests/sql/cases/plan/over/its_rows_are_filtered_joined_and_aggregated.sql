@@ -9,10 +9,12 @@ SELECT n, MAX(id) AS m FROM (SELECT id, COUNT(*) OVER (PARTITION BY currency ORD
 --     - key: n
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Filter n > 2 [stage rows_2] [I]
 --         Over COUNT(*) OVER (PARTITION BY currency ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) [stage over_0] [I]
 --         - state: rows of the last 3600 s, and rows until the watermark has passed their ts
 --         - bound: the watermark of its table
+--         - run by a keyed operator
 --           Scan orders (kafka) [spark, feed_0] [I]
 --   flow: all, columns (n, m), key (n), kinds, aggregate
 --   reads:

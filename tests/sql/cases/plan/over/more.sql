@@ -21,6 +21,7 @@ SELECT id FROM orders WHERE COUNT(*) OVER (ORDER BY ts) > 1
 --     Over COUNT(*) OVER (PARTITION BY currency ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW), LAG(id) OVER (PARTITION BY currency ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) [stage over_0] [I]
 --     - state: the last 2 rows, and rows until the watermark has passed their ts
 --     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (id, c, l), key unknown, OVER aggregation
 --   reads:
@@ -41,6 +42,7 @@ SELECT id FROM orders WHERE COUNT(*) OVER (ORDER BY ts) > 1
 --         Over SUM(id) OVER (PARTITION BY currency ORDER BY ts) [stage over_0] [I]
 --         - state: SUM(id), and rows until the watermark has passed their ts
 --         - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--         - run by a keyed operator
 --           Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (id), key unknown, OVER aggregation
 --   reads:
@@ -61,9 +63,11 @@ SELECT id FROM orders WHERE COUNT(*) OVER (ORDER BY ts) > 1
 --     - key: s
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Over SUM(id) OVER (PARTITION BY currency ORDER BY ts) [stage over_0] [I]
 --       - state: SUM(id), and rows until the watermark has passed their ts
 --       - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--       - run by a keyed operator
 --         Scan orders (kafka) [spark, feed_0] [I]
 --   flow: all, columns (s, n), key (s), kinds, aggregate
 --   reads:
@@ -110,10 +114,12 @@ SELECT id FROM orders WHERE COUNT(*) OVER (ORDER BY ts) > 1
 --       Join INNER on o.id = n.id [stage join_2] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias o [stage rows_1] [I]
 --           Over COUNT(*) OVER (ORDER BY ts) [stage over_0] [I]
 --           - state: COUNT(*), and rows until the watermark has passed their ts
 --           - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--           - run by a keyed operator
 --             Scan orders (kafka) [spark, feed_0] [I]
 --         Scan nowm AS n (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (id), key unknown, join

@@ -7,6 +7,7 @@ SELECT SUM(amount) OVER (v ROWS 2 PRECEDING), MIN(amount) OVER (PARTITION BY o.c
 --     Over SUM(amount) OVER (v ROWS BETWEEN 2 PRECEDING AND CURRENT ROW), MIN(amount) OVER (PARTITION BY o.currency ORDER BY o.ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) [stage over_0] [I]
 --     - state: the last 2 rows, and rows until the watermark has passed their ts
 --     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (__column0, __column1), key unknown, OVER aggregation
 --   reads:

@@ -7,6 +7,7 @@ SELECT id, SUM(amount) OVER (PARTITION BY currency ORDER BY ts RANGE BETWEEN INT
 --     Over SUM(amount) OVER (PARTITION BY currency ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) [stage over_0] [I]
 --     - state: rows of the last 3600 s, and rows until the watermark has passed their ts
 --     - bound: the watermark of its table
+--     - run by a keyed operator
 --       Filter amount > 1 [spark, feed_0] [I]
 --         Scan orders (kafka) [spark] [I]
 --   flow: insert-only, columns (id, twice), key unknown, OVER aggregation

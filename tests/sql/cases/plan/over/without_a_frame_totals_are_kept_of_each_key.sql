@@ -7,6 +7,7 @@ SELECT COUNT(*) FILTER (WHERE amount > 3) OVER w AS few, AVG(amount) OVER w AS m
 --     Over COUNT(*) FILTER(WHERE amount > 3) OVER w, AVG(amount) OVER w, SUM(amount) OVER w, ROW_NUMBER() OVER w [stage over_0] [I]
 --     - state: AVG(amount), COUNT(*) FILTER(WHERE amount > 3), ROW_NUMBER(), SUM(amount), and rows until the watermark has passed their ts
 --     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Scan orders AS o (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (few, mean, total, n), key unknown, OVER aggregation
 --   reads:

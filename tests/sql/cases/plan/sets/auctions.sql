@@ -54,6 +54,7 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --     Union DISTINCT [stage distinct_1] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project id [spark, feed_0] [I]
 --         Scan orders (kafka) [spark] [I]
 --       Project id [spark, feed_1] [I]
@@ -79,6 +80,7 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --     - key: id
 --     - state: the rows of both sides
 --     - bound: none
+--     - run by a keyed operator
 --       Project id [spark, feed_0] [I]
 --         Scan orders (kafka) [spark] [I]
 --       Project id [spark, feed_1] [I]
@@ -111,11 +113,13 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --       - key: currency
 --       - state: COUNT(*)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan orders (kafka) [spark, feed_0] [I]
 --       Aggregate by k: COUNT(*) [stage group_1] [I,UB,UA,D]
 --       - key: k
 --       - state: COUNT(*)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan nowm (kafka) [spark, feed_1] [I]
 --   flow: all, columns (currency, c), key unknown, kinds, aggregate
 --   reads:
@@ -148,6 +152,7 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --       - key: currency
 --       - state: COUNT(*)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan orders (kafka) [spark, feed_0] [I]
 --       Project k, id [spark, feed_1] [I]
 --         Scan nowm (kafka) [spark] [I]
@@ -180,6 +185,7 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --       - key: currency
 --       - state: COUNT(*)
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan orders (kafka) [spark, feed_0] [I]
 --       Project k, id [spark, feed_1] [I]
 --         Scan nowm (kafka) [spark] [I]
@@ -228,6 +234,7 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --       Project id [stage rows_2] [I,UB,UA,D]
 --         Filter amount > 3 [stage rows_2] [I,UB,UA,D]
@@ -235,6 +242,7 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka), as above [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
@@ -272,6 +280,7 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
@@ -301,6 +310,7 @@ SELECT id FROM cdc UNION ALL SELECT id FROM cdc WHERE amount>3
 --     - key: none
 --     - state: the rows of both sides
 --     - bound: none
+--     - run by a keyed operator
 --       Project id [spark, feed_0] [I]
 --         Scan orders (kafka) [spark] [I]
 --       Project id [spark, feed_1] [I]

@@ -58,6 +58,7 @@ SELECT id FROM nowm UNION ALL SELECT id FROM auction LIMIT 2
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
 --       Project x [spark, feed_2] [I]
 --         SubqueryAlias v (x) [spark] [I]
@@ -128,6 +129,7 @@ SELECT id FROM nowm UNION ALL SELECT id FROM auction LIMIT 2
 --     Over COUNT(*) OVER (PARTITION BY k ORDER BY pt) [stage over_0] [I]
 --     - state: COUNT(*)
 --     - bound: what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Unnest UNNEST(ARRAY[1, 2]) AS u (u) [spark, feed_0] [I]
 --         Scan nowm AS n (kafka) [spark] [I]
 --   flow: insert-only, columns (id, k, x, d, pt, c), key unknown, OVER aggregation

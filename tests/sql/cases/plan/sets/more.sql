@@ -65,12 +65,14 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --       Project amount, id [stage rows_1] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, amount), key unknown, kinds
 --   reads:
@@ -117,12 +119,14 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --     - key: auction
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project auction [stage rows_1] [I,UB,UA,D]
 --         SubqueryAlias busy [stage rows_1] [I,UB,UA,D]
 --           Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
 --           - key: auction
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan bid (kafka) [spark, feed_0] [I]
 --       Project id [spark, feed_1] [I]
 --         Scan orders (kafka) [spark] [I]
@@ -162,6 +166,7 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --           - key: auction
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan bid (kafka) [spark, feed_0] [I]
 --       Project id, amount [spark, feed_1] [I,UB,UA,D]
 --         Scan cdc (kafka) [spark, feed_1] [I,UB,UA,D]
@@ -189,6 +194,7 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --     - key: id
 --     - state: the rows of both sides
 --     - bound: none
+--     - run by a keyed operator
 --       Project id [spark, feed_0] [I,UB,UA,D]
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --       Project id [spark, feed_1] [I]
@@ -220,6 +226,7 @@ SELECT id FROM cdc UNION ALL SELECT * FROM LATERAL TABLE(STRING_SPLIT('a', ','))
 --     - key: none
 --     - state: the rows of both sides
 --     - bound: none
+--     - run by a keyed operator
 --       Project id [spark, feed_0] [I,UB,UA,D]
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --       Project id [spark, feed_1] [I]

@@ -65,6 +65,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --       Project id, amount [stage rows_2] [I,UB,UA,D]
 --         Filter id >= 10 [stage rows_2] [I,UB,UA,D]
@@ -72,6 +73,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, amount), key unknown, kinds
 --   reads:
@@ -96,6 +98,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --       Project id, amount [stage rows_2] [I,UB,UA,D]
 --         Filter id > 10 [stage rows_2] [I,UB,UA,D]
@@ -103,6 +106,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, amount), key unknown, kinds
 --   reads:
@@ -128,6 +132,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --             - key: id
 --             - state: the last row of each key
 --             - bound: none
+--             - run by a keyed operator
 --               Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --         Project id, amount [stage rows_2] [I,UB,UA,D]
 --           Filter id >= 5 [stage rows_2] [I,UB,UA,D]
@@ -135,6 +140,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --             - key: id
 --             - state: the last row of each key
 --             - bound: none
+--             - run by a keyed operator
 --               Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --       Project id, amount [stage rows_4] [I,UB,UA,D]
 --         Filter id = 7 [stage rows_4] [I,UB,UA,D]
@@ -142,6 +148,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, amount), key unknown, kinds
 --   reads:
@@ -168,6 +175,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --       Project id, amount [stage rows_2] [I,UB,UA,D]
 --         Filter id >= 10 [stage rows_2] [I,UB,UA,D]
@@ -175,6 +183,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, amount), key unknown, kinds
 --   reads:
@@ -199,6 +208,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --       Project id, region [stage rows_2] [I,UB,UA,D]
 --         Filter region = 'b' [stage rows_2] [I,UB,UA,D]
@@ -206,6 +216,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, region), key unknown, kinds
 --   reads:
@@ -233,6 +244,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, amount), key unknown, kinds
 --   reads:
@@ -260,6 +272,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --       Project id, amount [stage rows_2] [I,UB,UA,D]
 --         Filter id >= 10 [stage rows_2] [I,UB,UA,D]
@@ -267,6 +280,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, amount), key unknown, kinds
 --   reads:
@@ -291,6 +305,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --       Project id, amount [stage rows_2] [I,UB,UA,D]
 --         Filter id = '01' [stage rows_2] [I,UB,UA,D]
@@ -298,6 +313,7 @@ SELECT id, amount FROM latest WHERE id = '1' UNION ALL SELECT id, amount FROM la
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, amount), key unknown, kinds
 --   reads:

@@ -28,12 +28,14 @@ SELECT -1 AS part, id FROM latest UNION ALL SELECT 1, id FROM latest
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --       Project id, amount [stage rows_1] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id, amount), key unknown, kinds
 --   reads:
@@ -55,6 +57,7 @@ SELECT -1 AS part, id FROM latest UNION ALL SELECT 1, id FROM latest
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --       Project auction, price [spark, feed_1] [I]
 --         Scan bid (kafka) [spark] [I]
@@ -79,6 +82,7 @@ SELECT -1 AS part, id FROM latest UNION ALL SELECT 1, id FROM latest
 --       - key: auction
 --       - state: COUNT(*)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --       Project id, x [spark, feed_1] [I]
 --         Scan nowm (kafka) [spark] [I]
@@ -134,12 +138,14 @@ SELECT -1 AS part, id FROM latest UNION ALL SELECT 1, id FROM latest
 --             - key: id
 --             - state: the last row of each key
 --             - bound: none
+--             - run by a keyed operator
 --               Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --           Project 2, id, amount [stage rows_2] [I,UB,UA,D]
 --             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --             - key: id
 --             - state: the last row of each key
 --             - bound: none
+--             - run by a keyed operator
 --               Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (id), key unknown, kinds
 --   reads:
@@ -165,18 +171,21 @@ SELECT -1 AS part, id FROM latest UNION ALL SELECT 1, id FROM latest
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --         Project 'b', id [stage rows_2] [I,UB,UA,D]
 --           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --       Project 'b', id [stage rows_2] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (part, id), key unknown, kinds
 --   reads:
@@ -201,12 +210,14 @@ SELECT -1 AS part, id FROM latest UNION ALL SELECT 1, id FROM latest
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --       Project 01, id [stage rows_2] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (part, id), key unknown, kinds
 --   reads:
@@ -230,12 +241,14 @@ SELECT -1 AS part, id FROM latest UNION ALL SELECT 1, id FROM latest
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --       Project 'a ', id [stage rows_2] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka), as above [spark, feed_0] [I,UA,D]
 --   flow: all, columns (part, id), key unknown, kinds
 --   reads:

@@ -38,6 +38,7 @@ SELECT id, amount FROM cdc
 --     - key: k
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k), kinds, aggregate
 --   reads:

@@ -45,6 +45,7 @@ SELECT id, amount FROM cdc
 --     - key: k
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k), kinds, aggregate
 --   reads:
@@ -63,6 +64,7 @@ SELECT id, amount FROM cdc
 --     - key: none
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key unknown, kinds, aggregate
 --   reads:
@@ -112,6 +114,7 @@ SELECT id, amount FROM cdc
 --     - key: none: one row in all
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (n, m), key (), kinds, aggregate
 --   reads:

@@ -9,10 +9,12 @@ SELECT n, COUNT(*) AS c FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) GR
 --     - key: n
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
 --       - key: k
 --       - state: COUNT(*)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (n, c), key (n), kinds, aggregate
 --   reads:

@@ -33,6 +33,7 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --     - key: k
 --     - state: COUNT(*)
 --     - bound: STATE_TTL, 86400 s after the last change
+--     - run by a keyed operator
 --       Scan events AS e (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key (k), kinds, aggregate
 --   reads:
@@ -84,6 +85,7 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --     - key: k
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events AS e (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key (k), kinds, aggregate
 --   reads:
@@ -101,6 +103,7 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --     Distinct [stage distinct_0] [I]
 --     - state: how many rows there are
 --     - bound: STATE_TTL, 2 s after the last change
+--     - run by a keyed operator
 --       Project k [spark, feed_0] [I]
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (k), key (k), distinct rows
@@ -119,6 +122,7 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --     Distinct [stage distinct_0] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project k [spark, feed_0] [I]
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (k), key (k), distinct rows
@@ -138,6 +142,7 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --       Join INNER on a.id = b.x [stage join_1] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: of the left side STATE_TTL, 1 s after the last change; of the right side none
+--       - run by a keyed operator
 --         Scan events AS a (kafka) [spark, feed_0] [I]
 --         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: insert-only, columns (k), key unknown, join
@@ -160,6 +165,7 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --       Join INNER on a.id = b.x [stage join_1] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events AS a (kafka) [spark, feed_0] [I]
 --         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: insert-only, columns (k), key unknown, join
@@ -182,14 +188,17 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --     - key: id
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Join INNER on b.id = c.id [stage join_1] [I,D]
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: of the left side none; of the right side STATE_TTL, 3 s after the last change
+--       - run by a keyed operator
 --         Join INNER on a.id = b.id [stage join_0] [I,D]
 --         - key: none
 --         - state: the rows of both sides (INNER join)
 --         - bound: of the left side none; of the right side STATE_TTL, 1 s after the last change
+--         - run by a keyed operator
 --           Scan events AS a (kafka) [spark, feed_1] [I]
 --           Scan cdc AS b (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Scan cdc AS c (kafka), as above [spark, feed_0] [I,UB,UA,D]
@@ -226,14 +235,17 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --     - key: id
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Join INNER on b.id = c.id [stage join_1] [I,D]
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Join INNER on a.id = b.id [stage join_0] [I,D]
 --         - key: none
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan events AS a (kafka) [spark, feed_1] [I]
 --           Scan cdc AS b (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Scan cdc AS c (kafka), as above [spark, feed_0] [I,UB,UA,D]
@@ -271,17 +283,20 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --       - key: region, region__2
 --       - state: the rows of both sides (INNER join)
 --       - bound: of the left side none; of the right side STATE_TTL, 4 s after the last change
+--       - run by a keyed operator
 --         SubqueryAlias x [stage group_0] [I,UB,UA,D]
 --           Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
 --           - key: region
 --           - state: COUNT(*)
 --           - bound: STATE_TTL, 3 s after the last change
+--           - run by a keyed operator
 --             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         SubqueryAlias y [stage rows_1] [I,UB,UA,D]
 --           Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
 --           - key: region
 --           - state: COUNT(*)
 --           - bound: STATE_TTL, 3 s after the last change
+--           - run by a keyed operator
 --             Scan cdc (kafka), as above [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (n), key unknown, kinds, join
 --   reads:
@@ -314,17 +329,20 @@ WITH q AS (SELECT  region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT  x.n F
 --       - key: region, region__2
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias x [stage group_0] [I,UB,UA,D]
 --           Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
 --           - key: region
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         SubqueryAlias y [stage rows_1] [I,UB,UA,D]
 --           Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
 --           - key: region
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan cdc (kafka), as above [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (n), key unknown, kinds, join
 --   reads:

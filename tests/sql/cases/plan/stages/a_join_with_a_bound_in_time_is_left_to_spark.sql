@@ -9,6 +9,7 @@ SELECT k, COUNT(*) AS n FROM (SELECT a.k FROM events AS a JOIN events AS b ON a.
 --     - key: k
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Project a.k [spark, feed_0] [I]
 --         Join INNER on a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE; bounded by an interval [spark] [I]
 --         - state: rows of both sides that may still match

@@ -10,17 +10,20 @@ WITH r AS (SELECT region, COUNT(*) AS n FROM cdc GROUP BY region) SELECT a.regio
 --       - key: region, region__2
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias a [stage group_0] [I,UB,UA,D]
 --           Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
 --           - key: region
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         SubqueryAlias b [stage rows_1] [I,UB,UA,D]
 --           Aggregate by region: COUNT(*) [stage group_0] [I,UB,UA,D]
 --           - key: region
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan cdc (kafka), as above [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, other), key (region, other), kinds, join
 --   reads:

@@ -9,12 +9,14 @@ SELECT p, SUM(s) AS s FROM (SELECT region, SUM(amount) AS s FROM cdc GROUP BY re
 --     - key: p
 --     - state: SUM(s)
 --     - bound: none
+--     - run by a keyed operator or by Spark: the start decides, by the type of column p
 --       Unnest LATERAL TABLE(PARTS(region)) AS t (p) [stage rows_1] [I,UB,UA,D]
 --         SubqueryAlias r [stage rows_1] [I,UB,UA,D]
 --           Aggregate by region: SUM(amount) [stage group_0] [I,UB,UA,D]
 --           - key: region
 --           - state: SUM(amount)
 --           - bound: none
+--           - run by a keyed operator or by Spark, as group_2 is
 --             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (p, s), key (p), kinds, aggregate
 --   reads:

@@ -10,6 +10,7 @@ SELECT a.id, b.id AS other FROM cdc AS a JOIN cdc AS b ON a.region = b.region
 --       - key: id, id__2
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Scan cdc AS b (kafka), as above [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, other), key (id, other), kinds, join

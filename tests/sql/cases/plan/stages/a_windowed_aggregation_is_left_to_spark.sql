@@ -9,6 +9,7 @@ SELECT n, COUNT(*) AS c FROM (SELECT window_start, window_end, k, COUNT(*) AS n 
 --     - key: n
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Aggregate by window_start, window_end, k: COUNT(*) [spark, feed_0] [I]
 --       - state: groups of open windows
 --       - bound: the watermark of events

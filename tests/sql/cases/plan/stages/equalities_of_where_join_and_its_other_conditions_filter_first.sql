@@ -11,11 +11,13 @@ SELECT c.id, l.amount FROM cdc c, latest l WHERE c.id = l.id AND c.amount > 3
 --         - key: id
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, amount), key (id), kinds, join
 --   reads:

@@ -10,10 +10,12 @@ SELECT id FROM latest AS l WHERE NOT EXISTS (SELECT 1 FROM cdc WHERE cdc.id = l.
 --       - key: id
 --       - state: the rows of both sides (ANTI join)
 --       - bound: none
+--       - run by a keyed operator
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS l (upsert-kafka) [spark, feed_0] [I,UA,D]
 --         Project cdc.id, cdc.amount [spark, feed_1] [I,UB,UA,D]
 --           Scan cdc (kafka) [spark, feed_1] [I,UB,UA,D]

@@ -39,6 +39,7 @@ SELECT k, 1 AS g, COUNT(*) AS n FROM events GROUP BY ROLLUP (k)
 --     - grouping sets: (k), (); each row counts in every one
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, g, n), key (k, g), kinds, aggregate
 --   reads:
@@ -59,6 +60,7 @@ SELECT k, 1 AS g, COUNT(*) AS n FROM events GROUP BY ROLLUP (k)
 --     - grouping sets: (k), (); each row counts in every one
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, g, n), key unknown, constants (g), kinds, aggregate
 --   reads:

@@ -77,11 +77,13 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - key: c
 --     - state: COUNT(*), SUM(m)
 --     - bound: none
+--     - run by a keyed operator
 --       SubqueryAlias r [stage group_0] [I,UB,UA,D]
 --         Aggregate by region: MAX(amount), COUNT(*) [stage group_0] [I,UB,UA,D]
 --         - key: region
 --         - state: its rows
 --         - bound: none
+--         - run by a keyed operator
 --           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (c, __column1, __column2), key (c), kinds, aggregate
 --   reads:
@@ -111,6 +113,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - grouping sets: (region, amount % 3), (amount % 3), (); each row counts in every one
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, amount % 3, GROUPING(region), __column3, __column4), key unknown, kinds, aggregate
 --   reads:
@@ -139,6 +142,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - key: region
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1, __column2, __column3), key (region), kinds, aggregate
 --   reads:
@@ -169,6 +173,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --         - key: id
 --         - state: its rows
 --         - bound: none
+--         - run by a keyed operator
 --           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, id), key (id), kinds, Top-N
 --   reads:
@@ -197,11 +202,13 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       - key: none
 --       - state: the rows of both sides (FULL join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, region, amount), key unknown, kinds, join
 --   reads:
@@ -235,10 +242,12 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --         - key: id
 --         - state: its rows
 --         - bound: none
+--         - run by a keyed operator
 --           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region, id, n), key (id), kinds, Top-N
 --   reads:
@@ -271,6 +280,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --           - key: none
 --           - state: the 2 best rows
 --           - bound: none
+--           - run by a keyed operator
 --             Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, Top-N
 --   reads:
@@ -301,6 +311,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --           - key: none
 --           - state: the 2 best rows
 --           - bound: none
+--           - run by a keyed operator
 --             Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, Top-N
 --   reads:
@@ -321,6 +332,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events AS a (kafka) [spark, feed_0] [I]
 --         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, join
@@ -353,6 +365,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --         - key: none
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --           Scan events AS e (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id, __column1), key unknown, kinds, join
@@ -385,11 +398,13 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - key: region
 --     - state: COUNT(*), SUM(amount)
 --     - bound: none
+--     - run by a keyed operator
 --       Filter amount > 2 [stage rows_1] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region, __column1, __column2), key (region), kinds, aggregate
 --   reads:
@@ -421,18 +436,22 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       - key: id
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Join ANTI on l.id = __inner.id AND __inner.amount > l.amount [stage join_2] [I,UB,UA,D]
 --         - key: id
 --         - state: the rows of both sides (ANTI join)
 --         - bound: none
+--         - run by a keyed operator, in one task with join_1
 --           Join SEMI on l.id = __inner.id [stage join_1] [I,UB,UA,D]
 --           - key: id
 --           - state: the rows of both sides (SEMI join)
 --           - bound: none
+--           - run by a keyed operator, in one task with join_2
 --             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --             - key: id
 --             - state: the last row of each key
 --             - bound: none
+--             - run by a keyed operator
 --               Scan latest AS l (upsert-kafka) [spark, feed_0] [I,UA,D]
 --             Project e.id [spark, feed_1] [I]
 --               Scan events AS e (kafka) [spark] [I]
@@ -476,6 +495,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     Distinct [stage distinct_0] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project k, x [spark, feed_0] [I]
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (k, x), key (k, x), distinct rows
@@ -495,6 +515,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - key: region, amount
 --     - state: the rows of both sides
 --     - bound: none
+--     - run by a keyed operator
 --       Project region, amount [spark, feed_0] [I,UB,UA,D]
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --       Project region, amount [stage rows_1] [I,UB,UA,D]
@@ -502,6 +523,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (region, amount), key (region, amount), kinds, set operation
 --   reads:
@@ -534,10 +556,12 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - key: r
 --     - state: the rows of both sides
 --     - bound: none
+--     - run by a keyed operator, in one task with distinct_2
 --       Union DISTINCT [stage distinct_2] [I,UB,UA,D]
 --       - key: r
 --       - state: how many rows there are
 --       - bound: none
+--       - run by a keyed operator, in one task with except_5
 --         Project region AS r [stage rows_0] [I,UB,UA,D]
 --           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Project k [spark, feed_1] [I]
@@ -547,6 +571,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest (upsert-kafka) [spark, feed_2] [I,UA,D]
 --   flow: all, columns (r), key (r), kinds, set operation
 --   reads:
@@ -588,17 +613,20 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       - key: region
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias r [stage group_0] [I,UB,UA,D]
 --           Aggregate by region: MAX(amount), COUNT(*) [stage group_0] [I,UB,UA,D]
 --           - key: region
 --           - state: its rows
 --           - bound: none
+--           - run by a keyed operator
 --             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         SubqueryAlias t [stage group_1] [I,D]
 --           Aggregate: COUNT(*) [stage group_1] [I,D]
 --           - key: none: one row in all
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan cdc (kafka), as above [spark, feed_1] [I,UB,UA,D]
 --   flow: all, columns (region, c, total), key (region), kinds, join
 --   reads:
@@ -632,21 +660,25 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         Join INNER on e.k = r.region [stage join_2] [I,D]
 --         - key: none
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator, in one task with group_0
 --           Scan events AS e (kafka) [spark, feed_2] [I]
 --           SubqueryAlias r [stage group_0] [I,UB,UA,D]
 --             Aggregate by region: MAX(amount), COUNT(*) [stage group_0] [I,UB,UA,D]
 --             - key: region
 --             - state: its rows
 --             - bound: none
+--             - run by a keyed operator, in one task with join_2
 --               Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_1] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, m, amount), key unknown, kinds, join
 --   reads:
@@ -707,6 +739,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - key: region
 --     - state: COUNT(*), COUNT(amount), SUM(amount)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1, __column2, __column3), key (region), kinds, aggregate
 --   reads:
@@ -725,10 +758,12 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - key: region
 --     - state: COUNT(*), SUM(e.x)
 --     - bound: none
+--     - run by a keyed operator
 --       Join INNER on c.id = e.id [stage join_0] [I,D]
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Scan events AS e (kafka) [spark, feed_1] [I]
 --   flow: all, columns (region, __column1, __column2), key (region), kinds, aggregate
@@ -761,10 +796,12 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - grouping sets: (region, id % 2), (region), (); each row counts in every one
 --     - state: COUNT(*), SUM(amount)
 --     - bound: none
+--     - run by a keyed operator
 --       ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --       - key: id
 --       - state: the last row of each key
 --       - bound: none
+--       - run by a keyed operator
 --         Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region, id % 2, GROUPING_ID(id % 2, region), __column3, __column4), key (region, id % 2, GROUPING_ID(id % 2, region)), kinds, aggregate
 --   reads:
@@ -796,15 +833,18 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - grouping sets: (l.region, c.region), (l.region), (c.region), (); each row counts in every one
 --     - state: COUNT(*), SUM(c.amount)
 --     - bound: none
+--     - run by a keyed operator
 --       Join INNER on c.id = l.id [stage join_1] [I,UB,UA,D]
 --       - key: id
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (region, region__2, __column2), key unknown, kinds, aggregate
 --   reads:
@@ -839,6 +879,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - key: none: one row in all
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (__column0, __column1), key (), kinds, aggregate
 --   reads:
@@ -865,6 +906,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - key: n
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Unnest UNNEST(ARRAY[amount, 7, id]) WITH ORDINALITY AS u (v, n) [stage rows_0] [I,UB,UA,D]
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (n, __column1, __column2, __column3), key (n), kinds, aggregate
@@ -917,6 +959,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - key: __column0
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (__column0, __column1), key (__column0), kinds, aggregate
 --   reads:

@@ -18,6 +18,7 @@ SELECT id FROM events UNION SELECT id FROM events
 --     Distinct [stage distinct_0] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project k [spark, feed_0] [I]
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (k), key (k), distinct rows
@@ -37,6 +38,7 @@ SELECT id FROM events UNION SELECT id FROM events
 --       Join INNER on a.id = b.x [stage join_1] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events AS a (kafka) [spark, feed_0] [I]
 --         Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: insert-only, columns (id), key unknown, join
@@ -59,6 +61,7 @@ SELECT id FROM events UNION SELECT id FROM events
 --       Join SEMI on k = __inner.code [stage join_0] [I]
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --         Project code [spark, feed_1] [I]
 --           Scan countries (delta) [spark] [I]
@@ -83,6 +86,7 @@ SELECT id FROM events UNION SELECT id FROM events
 --         TopN ROW_NUMBER() <= 1 of each k, order by PROCTIME() [stage ranks_0] [I]
 --         - state: the row of the result
 --         - bound: none
+--         - run by a keyed operator
 --           Scan events (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (k, id), key (k), Top-N
 --   reads:
@@ -102,6 +106,7 @@ SELECT id FROM events UNION SELECT id FROM events
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events AS e (kafka) [spark, feed_0] [I]
 --         Scan events AS f (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, join
@@ -131,6 +136,7 @@ SELECT id FROM events UNION SELECT id FROM events
 --     Union DISTINCT [stage distinct_1] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project id [spark, feed_0] [I]
 --         Scan events (kafka) [spark] [I]
 --       Project id [spark, feed_0] [I]

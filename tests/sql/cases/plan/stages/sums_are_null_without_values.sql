@@ -33,6 +33,7 @@ SELECT region, SUM(amount) AS s, AVG(amount) AS a, COUNT(*) FILTER (WHERE id > 1
 --     - key: region
 --     - state: AVG(amount), COUNT(*), SUM(amount)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, s, a, c), key (region), kinds, aggregate
 --   reads:

@@ -12,6 +12,7 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x
 --         - key: none
 --         - state: the 3 best rows
 --         - bound: none
+--         - run by a keyed operator
 --           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, Top-N
 --   reads:
@@ -41,6 +42,7 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x
 --         - key: none
 --         - state: the 3 best rows
 --         - bound: none
+--         - run by a keyed operator
 --           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, Top-N
 --   reads:

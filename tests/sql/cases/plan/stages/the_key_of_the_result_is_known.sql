@@ -75,6 +75,7 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --         - key: k, n
 --         - state: the 3 best rows
 --         - bound: table.exec.state.ttl, 3600 s after the last change
+--         - run by a keyed operator
 --           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n, id), key (k, n), kinds, Top-N
 --   reads:
@@ -139,6 +140,7 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --         - key: k
 --         - state: the row of the result
 --         - bound: table.exec.state.ttl, 3600 s after the last change
+--         - run by a keyed operator
 --           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key (k), kinds, Top-N
 --   reads:
@@ -177,6 +179,7 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --         - key: id
 --         - state: its rows
 --         - bound: none
+--         - run by a keyed operator
 --           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, region), key (id), kinds, Top-N
 --   reads:
@@ -204,11 +207,13 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       - key: id
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, amount), key (id), kinds, join
 --   reads:
@@ -241,11 +246,13 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       - key: id, id__2
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --         - key: id
 --         - state: the last row of each key
 --         - bound: none
+--         - run by a keyed operator
 --           Scan latest AS l (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (a, b), key (a, b), kinds, join
 --   reads:
@@ -278,6 +285,7 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events AS e (kafka) [spark, feed_1] [I]
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (x, id), key unknown, kinds, join
@@ -309,12 +317,14 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       - key: id
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator, in one task with group_0
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --         SubqueryAlias r [stage group_0] [I,UB,UA,D]
 --           Aggregate by region: SUM(amount) [stage group_0] [I,UB,UA,D]
 --           - key: region
 --           - state: SUM(amount)
 --           - bound: none
+--           - run by a keyed operator, in one task with join_1
 --             Scan cdc (kafka), as above [spark, feed_1] [I,UB,UA,D]
 --   flow: all, columns (id, s), key (id), kinds, join
 --   reads:
@@ -346,6 +356,7 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       - key: id
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         Project k [spark, feed_1] [I]
 --           Scan events (kafka) [spark] [I]
@@ -377,6 +388,7 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --     - key: amount
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project amount [spark, feed_0] [I,UB,UA,D]
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --       Project x [spark, feed_1] [I]
@@ -433,6 +445,7 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --     - key: none: one row in all
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (n), key (), kinds, aggregate
 --   reads:
@@ -452,12 +465,14 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --       - key: id
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --         SubqueryAlias t [stage group_0] [I,D]
 --           Aggregate: COUNT(*) [stage group_0] [I,D]
 --           - key: none: one row in all
 --           - state: COUNT(*)
 --           - bound: none
+--           - run by a keyed operator
 --             Scan events (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id, n), key (id), kinds, join
 --   reads:
@@ -488,6 +503,7 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --     - key: none
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (m), key unknown, kinds, aggregate
 --   reads:

@@ -11,6 +11,7 @@ SELECT k, id FROM (SELECT k, id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY PROC
 --         - key: k
 --         - state: the row of the result
 --         - bound: none
+--         - run by a keyed operator
 --           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key (k), kinds, Top-N
 --   reads:

@@ -11,6 +11,7 @@ SELECT e.id FROM events AS e JOIN cdc AS c ON e.id = c.id WHERE e.x > 1
 --         - key: none
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan events AS e (kafka) [spark, feed_1] [I]
 --           Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id), key unknown, kinds, join

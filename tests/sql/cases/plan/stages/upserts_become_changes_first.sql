@@ -9,10 +9,12 @@ SELECT region, COUNT(*) AS n FROM latest GROUP BY region
 --     - key: region
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --       - key: id
 --       - state: the last row of each key
 --       - bound: none
+--       - run by a keyed operator
 --         Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (region, n), key (region), kinds, aggregate
 --   reads:

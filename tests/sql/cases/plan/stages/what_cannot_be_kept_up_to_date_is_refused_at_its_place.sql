@@ -191,6 +191,7 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc
 --         - key: none: one row in all
 --         - state: its rows
 --         - bound: none
+--         - run by a keyed operator
 --           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id), key (), kinds, Top-N
 --   reads:

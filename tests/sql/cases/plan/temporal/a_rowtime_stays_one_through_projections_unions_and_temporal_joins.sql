@@ -8,11 +8,13 @@ WITH a AS (SELECT id, currency, ts AS t FROM orders UNION ALL SELECT 1, currency
 --       TemporalJoin INNER on b.region = g.region AND b.region = g.zone, as of b.t [stage temporal_2] [I]
 --       - state: rows until the watermark has passed their t; of regions the versions after it, and the last one before it
 --       - bound: the lowest watermark of its 4 tables; one version of each key that was ever seen stays
+--       - run by a keyed operator
 --         SubqueryAlias b [stage rows_1] [I]
 --           Project a.id, a.t, r.region [stage rows_1] [I]
 --             TemporalJoin INNER on a.currency = r.currency, as of a.t [stage temporal_0] [I]
 --             - state: rows until the watermark has passed their t; of rates the versions after it, and the last one before it
 --             - bound: the lowest watermark of its 3 tables; one version of each key that was ever seen stays
+--             - run by a keyed operator
 --               SubqueryAlias a [spark, feed_1] [I]
 --                 Union ALL [spark] [I]
 --                   Project id, currency, ts AS t [spark] [I]

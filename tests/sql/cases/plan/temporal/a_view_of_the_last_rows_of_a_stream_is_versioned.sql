@@ -8,6 +8,7 @@ SELECT o.id, q.price FROM orders AS o JOIN last_quotes FOR SYSTEM_TIME AS OF o.t
 --       TemporalJoin INNER on o.currency = q.currency, as of o.ts [stage temporal_0] [I]
 --       - state: rows until the watermark has passed their ts; of q the versions after it, and the last one before it
 --       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--       - run by a keyed operator
 --         Scan orders AS o (kafka) [spark, feed_1] [I]
 --         SubqueryAlias q [spark, feed_0] [I,UB,UA,D]
 --           Project currency, rate AS price, since [spark, feed_0] [I,UB,UA,D]

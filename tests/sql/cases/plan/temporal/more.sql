@@ -20,9 +20,11 @@ SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.cur
 --     - key: currency
 --     - state: SUM(r.rate)
 --     - bound: none
+--     - run by a keyed operator
 --       TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
 --       - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
 --       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--       - run by a keyed operator
 --         Scan orders AS o (kafka) [spark, feed_1] [I]
 --         Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (currency, s), key (currency), kinds, aggregate
@@ -63,6 +65,7 @@ SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.cur
 --         TemporalJoin LEFT on o.currency = r.currency AND r.rate > 3, as of o.ts [stage temporal_0] [I]
 --         - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
 --         - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--         - run by a keyed operator
 --           Scan orders AS o (kafka) [spark, feed_1] [I]
 --           Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (id, rate), key unknown, temporal join
@@ -93,9 +96,11 @@ SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.cur
 --       Join INNER on o.id = d.id [stage join_1] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
 --         - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
 --         - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--         - run by a keyed operator
 --           Scan orders AS o (kafka) [spark, feed_1] [I]
 --           Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --         Scan dim AS d (delta) [spark, feed_2] [I]

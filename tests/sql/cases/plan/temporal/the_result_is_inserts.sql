@@ -8,6 +8,7 @@ SELECT o.id, r.rate FROM orders AS o LEFT JOIN rates FOR SYSTEM_TIME AS OF ts AS
 --       TemporalJoin LEFT on o.currency = r.currency, as of ts [stage temporal_0] [I]
 --       - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
 --       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--       - run by a keyed operator
 --         Scan orders AS o (kafka) [spark, feed_1] [I]
 --         Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (id, rate), key unknown, temporal join

@@ -8,6 +8,7 @@ SELECT o.id FROM orders AS o JOIN regions FOR SYSTEM_TIME AS OF o.ts AS g ON g.z
 --       TemporalJoin INNER on g.zone = UPPER(o.currency) AND o.currency = g.label AND o.currency = g.region, as of o.ts [stage temporal_1] [I]
 --       - state: rows until the watermark has passed their ts; of regions the versions after it, and the last one before it
 --       - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--       - run by a keyed operator
 --         Scan orders AS o (kafka) [spark, feed_1] [I]
 --         Scan regions AS g (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (id), key unknown, temporal join

@@ -8,9 +8,11 @@ SELECT o.id FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.cur
 --       TemporalJoin LEFT on r.region = q.currency, as of o.ts [stage temporal_1] [I]
 --       - state: rows until the watermark has passed their ts; of q the versions after it, and the last one before it
 --       - bound: the lowest watermark of its 3 tables; one version of each key that was ever seen stays
+--       - run by a keyed operator
 --         TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
 --         - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
 --         - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
+--         - run by a keyed operator
 --           Scan orders AS o (kafka) [spark, feed_2] [I]
 --           Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --         SubqueryAlias q [spark, feed_1] [I,UB,UA,D]

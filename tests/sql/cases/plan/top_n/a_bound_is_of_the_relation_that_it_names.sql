@@ -19,21 +19,25 @@ SELECT a.id, b.id AS other FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION
 --       - key: region, n
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias a [stage ranks_0] [I,UB,UA,D]
 --           TopN ROW_NUMBER() <= 3 of each region, order by amount [stage ranks_0] [I,UB,UA,D]
 --           - key: region, n
 --           - state: its rows
 --           - bound: none
+--           - run by a keyed operator
 --             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         SubqueryAlias b [stage ranks_2] [I,UB,UA,D]
 --           TopN ROW_NUMBER() <= 1 of each region, order by amount [stage ranks_2] [I,UB,UA,D]
 --           - key: region
 --           - state: its rows
 --           - bound: none
+--           - run by a keyed operator
 --             ChangelogNormalize by id [stage normalize_1] [I,UB,UA,D]
 --             - key: id
 --             - state: the last row of each key
 --             - bound: none
+--             - run by a keyed operator
 --               Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, other), key unknown, kinds, join
 --   reads:
@@ -71,11 +75,13 @@ SELECT a.id, b.id AS other FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION
 --         - key: none
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           SubqueryAlias a [stage ranks_0] [I,UB,UA,D]
 --             TopN ROW_NUMBER() <= 3 of each region, order by amount [stage ranks_0] [I,UB,UA,D]
 --             - key: region, n
 --             - state: its rows
 --             - bound: none
+--             - run by a keyed operator
 --               Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --           SubqueryAlias b [stage rows_3] [I,UB,UA,D]
 --             Project amount AS n, region [stage rows_3] [I,UB,UA,D]
@@ -83,6 +89,7 @@ SELECT a.id, b.id AS other FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION
 --               - key: id
 --               - state: the last row of each key
 --               - bound: none
+--               - run by a keyed operator
 --                 Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id), key unknown, kinds, join
 --   reads:
@@ -114,16 +121,19 @@ SELECT a.id, b.id AS other FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION
 --         - key: id
 --         - state: the rows of both sides (LEFT join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan cdc AS a (kafka) [spark, feed_0] [I,UB,UA,D]
 --           SubqueryAlias b [stage ranks_1] [I,UB,UA,D]
 --             TopN ROW_NUMBER() <= 1 of each region, order by amount [stage ranks_1] [I,UB,UA,D]
 --             - key: region
 --             - state: its rows
 --             - bound: none
+--             - run by a keyed operator
 --               ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --               - key: id
 --               - state: the last row of each key
 --               - bound: none
+--               - run by a keyed operator
 --                 Scan latest (upsert-kafka) [spark, feed_1] [I,UA,D]
 --   flow: all, columns (id, other), key (id), kinds, join
 --   reads:
@@ -151,19 +161,23 @@ SELECT a.id, b.id AS other FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION
 --         - key: region, n, id__2, id__3
 --         - state: the rows of both sides (RIGHT join)
 --         - bound: none
+--         - run by a keyed operator
 --           Join INNER on a.region = b.region [stage join_2] [I,UB,UA,D]
 --           - key: region, n, id__2
 --           - state: the rows of both sides (INNER join)
 --           - bound: none
+--           - run by a keyed operator
 --             SubqueryAlias a [stage ranks_1] [I,UB,UA,D]
 --               TopN ROW_NUMBER() <= 2 of each region, order by amount [stage ranks_1] [I,UB,UA,D]
 --               - key: region, n
 --               - state: its rows
 --               - bound: none
+--               - run by a keyed operator
 --                 ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --                 - key: id
 --                 - state: the last row of each key
 --                 - bound: none
+--                 - run by a keyed operator
 --                   Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --             Scan cdc AS b (kafka) [spark, feed_1] [I,UB,UA,D]
 --           Scan cdc AS c (kafka), as above [spark, feed_1] [I,UB,UA,D]
@@ -194,15 +208,18 @@ SELECT a.id, b.id AS other FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION
 --       - key: region, id__2
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias a [stage ranks_1] [I,UB,UA,D]
 --           TopN ROW_NUMBER() <= 1 of each region, order by amount [stage ranks_1] [I,UB,UA,D]
 --           - key: region
 --           - state: its rows
 --           - bound: none
+--           - run by a keyed operator
 --             ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --             - key: id
 --             - state: the last row of each key
 --             - bound: none
+--             - run by a keyed operator
 --               Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --         Scan cdc AS b (kafka) [spark, feed_1] [I,UB,UA,D]
 --   flow: all, columns (id, other), key unknown, kinds, join

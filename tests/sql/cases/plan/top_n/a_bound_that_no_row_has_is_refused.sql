@@ -49,6 +49,7 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x) AS n FR
 --       - key: none
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, Top-N
 --   reads:

@@ -38,6 +38,7 @@ SELECT k, x FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts
 --         - key: k
 --         - state: the row of the result
 --         - bound: table.exec.state.ttl, 3600 s after the last change
+--         - run by a keyed operator
 --           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, x), key (k), kinds, Top-N
 --   reads:

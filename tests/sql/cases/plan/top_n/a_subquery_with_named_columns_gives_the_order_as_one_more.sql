@@ -37,6 +37,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Project id, k, x [spark, feed_0] [I]
 --           Scan events (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N

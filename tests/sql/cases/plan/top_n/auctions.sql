@@ -128,6 +128,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: auction
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime, n), key (auction), constants (n), kinds, Top-N
 --   reads:
@@ -196,6 +197,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: auction
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime, n), key (auction), constants (n), kinds, Top-N
 --   reads:
@@ -239,6 +241,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       TopN ROW_NUMBER() <= 1 of each id, order by pt [stage ranks_0] [I]
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (id, k, x, d, pt, n), key (id), constants (n), Top-N
 --   reads:
@@ -283,6 +286,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: auction, n
 --       - state: the 10 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime, n), key (auction, n), kinds, Top-N
 --   reads:
@@ -328,6 +332,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: none
 --       - state: the 10 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price), key unknown, kinds, Top-N
 --   reads:
@@ -356,6 +361,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: none
 --       - state: the 10 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price), key unknown, kinds, Top-N
 --   reads:
@@ -375,6 +381,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: none
 --       - state: the 10 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime, n), key unknown, kinds, Top-N
 --   reads:
@@ -402,6 +409,8 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: region, n
 --       - state: its rows
 --       - bound: none
+--       - run by Spark, several jobs a batch, as it computes the order of `arr`, list<element: int32>
+--       - instead: leave out the columns that are not needed, or read their parts as columns below
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, region, amount, price, arr, n), key (region, n), kinds, Top-N
 --   reads:
@@ -463,6 +472,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: window_start, window_end, n
 --       - state: the 3 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         WindowAssign TUMBLE dateTime, size 10 s [spark, feed_0] [I]
 --           Scan bid (kafka) [spark] [I]
 --   flow: all, columns (auction, bidder, price, channel, dateTime, window_start, window_end, window_time, n), key (window_start, window_end, n), kinds, Top-N
@@ -510,6 +520,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: window_start, window_end, n
 --       - state: the 3 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Aggregate by auction, window_start, window_end: COUNT(*) [spark, feed_0] [I]
 --         - state: groups of open windows
 --         - bound: the watermark of bid
@@ -550,6 +561,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: window_start, window_end, n
 --       - state: the 3 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Aggregate by auction, window_start, window_end: COUNT(*) [spark, feed_0] [I]
 --         - state: groups of open windows
 --         - bound: the watermark of bid
@@ -574,10 +586,12 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: n
 --       - state: its rows
 --       - bound: none
+--       - run by a keyed operator
 --         Aggregate by auction: COUNT(*) [stage group_0] [I,UB,UA,D]
 --         - key: auction
 --         - state: COUNT(*)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c, n), key (n), kinds, Top-N
 --   reads:
@@ -607,6 +621,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: id
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
 --           Join INNER; bounded by an interval [spark] [I]
 --           - state: rows of both sides that may still match
@@ -650,6 +665,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: id
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
 --           Join INNER; bounded by an interval [spark] [I]
 --           - state: rows of both sides that may still match
@@ -675,6 +691,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --     Over ROW_NUMBER() OVER (PARTITION BY auction ORDER BY dateTime) [stage over_0] [I]
 --     - state: ROW_NUMBER(), and rows until the watermark has passed their dateTime
 --     - bound: the watermark of its table; what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, bidder, price, channel, dateTime, n), key unknown, OVER aggregation
 --   reads:
@@ -722,6 +739,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --         - key: auction, n
 --         - state: the 2 best rows
 --         - bound: table.exec.state.ttl, 3600 s after the last change
+--         - run by a keyed operator
 --           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction, n), kinds, Top-N
 --   reads:
@@ -768,6 +786,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: id
 --       - state: its rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, region, amount, price, arr, n), key (id), kinds, Top-N
 --   reads:
@@ -803,9 +822,11 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: name, n
 --       - state: the 2 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Join INNER on a.auction = d.id [stage join_0] [I]
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan bid AS a (kafka) [spark, feed_0] [I]
 --           Scan dim AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (auction, name, n), key (name, n), kinds, Top-N
@@ -849,9 +870,11 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: name, n
 --       - state: the 2 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Join INNER on a.auction = d.id [stage join_0] [I]
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           Scan bid AS a (kafka) [spark, feed_0] [I]
 --           Scan dim AS d (delta) [spark, feed_1] [I]
 --   flow: all, columns (auction, name, n), key (name, n), kinds, Top-N
@@ -921,6 +944,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --         - key: auction
 --         - state: the row of the result
 --         - bound: table.exec.state.ttl, 3600 s after the last change
+--         - run by a keyed operator
 --           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price), key (auction), kinds, Top-N
 --   reads:
@@ -991,6 +1015,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: n
 --       - state: the 5 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (n), kinds, Top-N
 --   reads:
@@ -1028,6 +1053,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: n
 --       - state: the 5 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (n), kinds, Top-N
 --   reads:
@@ -1056,6 +1082,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: n
 --       - state: the 5 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (n), kinds, Top-N
 --   reads:
@@ -1101,6 +1128,7 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: n
 --       - state: the 5 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (n), kinds, Top-N
 --   reads:
@@ -1145,11 +1173,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias a [stage ranks_0] [I,UB,UA,D]
 --           TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
 --           - key: auction
 --           - state: the row of the result
 --           - bound: none
+--           - run by a keyed operator
 --             Scan bid (kafka) [spark, feed_0] [I]
 --         Scan auction AS b (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction), key unknown, kinds, join
@@ -1183,11 +1213,13 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias a [stage ranks_0] [I,UB,UA,D]
 --           TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
 --           - key: auction
 --           - state: the row of the result
 --           - bound: none
+--           - run by a keyed operator
 --             Scan bid (kafka) [spark, feed_0] [I]
 --         Scan auction AS b (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction), key unknown, kinds, join

@@ -39,6 +39,7 @@ SELECT * FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY 
 --       - key: region, n
 --       - state: its rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, n), key unknown, kinds, Top-N
 --   reads:
@@ -61,6 +62,7 @@ SELECT * FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY 
 --           - key: region, n
 --           - state: its rows
 --           - bound: none
+--           - run by a keyed operator
 --             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, n), key unknown, kinds, Top-N
 --   reads:
@@ -81,6 +83,7 @@ SELECT * FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY 
 --       - key: region, n
 --       - state: its rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, n), key unknown, kinds, Top-N
 --   reads:
@@ -102,6 +105,7 @@ SELECT * FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY 
 --         - key: region, n
 --         - state: its rows
 --         - bound: none
+--         - run by a keyed operator
 --           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id, n), key unknown, kinds, Top-N
 --   reads:
@@ -156,10 +160,12 @@ SELECT * FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY 
 --         - key: region, n
 --         - state: its rows
 --         - bound: none
+--         - run by a keyed operator
 --           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (a, rn), key unknown, kinds, Top-N
 --   reads:
@@ -183,10 +189,12 @@ SELECT * FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY 
 --         - key: region, n
 --         - state: its rows
 --         - bound: none
+--         - run by a keyed operator
 --           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (a, rn), key unknown, kinds, Top-N
 --   reads:
@@ -263,10 +271,12 @@ SELECT * FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY 
 --         - key: region, n
 --         - state: its rows
 --         - bound: none
+--         - run by a keyed operator
 --           ChangelogNormalize by id [stage normalize_0] [I,UB,UA,D]
 --           - key: id
 --           - state: the last row of each key
 --           - bound: none
+--           - run by a keyed operator
 --             Scan latest (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: all, columns (a, b), key unknown, kinds, Top-N
 --   reads:

@@ -52,6 +52,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k, rn
 --       - state: the 2 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k, rn), kinds, Top-N
 --   reads:
@@ -113,6 +114,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
@@ -173,6 +175,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
@@ -234,6 +237,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k, rn
 --       - state: the 2 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key (k, rn), kinds, Top-N
 --   reads:

@@ -90,6 +90,7 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --         - key: auction, n
 --         - state: the 3 best rows
 --         - bound: table.exec.state.ttl, 3600 s after the last change
+--         - run by a keyed operator
 --           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price, n), key (auction, n), kinds, Top-N
 --   reads:
@@ -161,6 +162,7 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       - key: auction, n
 --       - state: the 2 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction, n), kinds, Top-N
 --   reads:
@@ -214,6 +216,7 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       - key: k, n
 --       - state: the 2 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k, n), kinds, Top-N
 --   reads:
@@ -249,6 +252,7 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       - key: k
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Scan nowm (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key (k), kinds, Top-N
 --   reads:
@@ -284,6 +288,7 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       - key: auction, n
 --       - state: the 2 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction, n), kinds, Top-N
 --   reads:
@@ -320,6 +325,7 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       - key: auction, n
 --       - state: the 2 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, n), key (auction, n), kinds, Top-N
 --   reads:
@@ -368,6 +374,7 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       - key: auction
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         SubqueryAlias dear (a, p) [spark, feed_0] [I]
 --           Project auction, price [spark] [I]
 --             Filter price > 100 [spark] [I]
@@ -391,11 +398,13 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias t [stage ranks_0] [I,UB,UA,D]
 --           TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
 --           - key: auction
 --           - state: the row of the result
 --           - bound: none
+--           - run by a keyed operator
 --             Scan bid (kafka) [spark, feed_0] [I]
 --         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction, seller), key unknown, kinds, join
@@ -429,11 +438,13 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       - key: none
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias t [stage ranks_0] [I,UB,UA,D]
 --           TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
 --           - key: auction
 --           - state: the row of the result
 --           - bound: none
+--           - run by a keyed operator
 --             Scan bid (kafka) [spark, feed_0] [I]
 --         Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: all, columns (auction, seller), key unknown, kinds, join
@@ -458,10 +469,12 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --     - key: channel
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,D]
 --       - key: none
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (channel, c), key (channel), kinds, aggregate
 --   reads:
@@ -498,10 +511,12 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --     - key: channel
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,D]
 --       - key: none
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (channel, c), key (channel), kinds, aggregate
 --   reads:
@@ -549,6 +564,7 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --         - key: auction
 --         - state: the row of the result
 --         - bound: table.exec.state.ttl, 3600 s after the last change
+--         - run by a keyed operator
 --           Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, price), key (auction), kinds, Top-N
 --   reads:
@@ -618,17 +634,20 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       - key: auction
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias a [stage ranks_0] [I,UB,UA,D]
 --           TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
 --           - key: auction
 --           - state: the row of the result
 --           - bound: none
+--           - run by a keyed operator
 --             Scan bid (kafka) [spark, feed_0] [I]
 --         SubqueryAlias b [stage ranks_1] [I,UB,UA,D]
 --           TopN ROW_NUMBER() <= 1 of each auction, order by price DESC [stage ranks_1] [I,UB,UA,D]
 --           - key: auction
 --           - state: the row of the result
 --           - bound: none
+--           - run by a keyed operator
 --             Scan bid (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (auction), key (auction), kinds, join
 --   reads:
@@ -661,17 +680,20 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --       - key: auction
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias a [stage ranks_0] [I,UB,UA,D]
 --           TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UB,UA,D]
 --           - key: auction
 --           - state: the row of the result
 --           - bound: none
+--           - run by a keyed operator
 --             Scan bid (kafka) [spark, feed_0] [I]
 --         SubqueryAlias b [stage ranks_1] [I,UB,UA,D]
 --           TopN ROW_NUMBER() <= 1 of each auction, order by price DESC [stage ranks_1] [I,UB,UA,D]
 --           - key: auction
 --           - state: the row of the result
 --           - bound: none
+--           - run by a keyed operator
 --             Scan bid (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (auction), key (auction), kinds, join
 --   reads:

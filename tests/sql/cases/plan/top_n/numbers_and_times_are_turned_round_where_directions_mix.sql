@@ -52,6 +52,7 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --       - key: k, rn
 --       - state: the 2 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id, k, rn), key (k, rn), kinds, Top-N
 --   reads:
@@ -114,6 +115,7 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --       - key: k, rn
 --       - state: the 2 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id, k, rn), key (k, rn), kinds, Top-N
 --   reads:
@@ -176,6 +178,7 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --       - key: k, rn
 --       - state: the 2 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id, k, rn), key (k, rn), kinds, Top-N
 --   reads:
@@ -238,6 +241,7 @@ SELECT * FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY x, y) AS
 --       - key: k, rn
 --       - state: the 2 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id, k, rn), key (k, rn), kinds, Top-N
 --   reads:

@@ -48,6 +48,7 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       - key: none
 --       - state: the 3 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, Top-N
 --   reads:
@@ -76,6 +77,7 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       - key: none
 --       - state: the 3 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key unknown, kinds, Top-N
 --   reads:
@@ -96,6 +98,7 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       - key: k, rn
 --       - state: the 3 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
@@ -124,6 +127,7 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       - key: k, rn
 --       - state: the 3 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
@@ -144,6 +148,7 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       - key: k, rn
 --       - state: the 3 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
@@ -172,6 +177,7 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       - key: k, rn
 --       - state: the 3 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
@@ -192,6 +198,7 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       - key: none
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, Top-N
 --   reads:
@@ -220,6 +227,7 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       - key: none
 --       - state: the row of the result
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (id), key unknown, kinds, Top-N
 --   reads:
@@ -240,6 +248,7 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       - key: none
 --       - state: the 1 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key unknown, constants (rn), kinds, Top-N
 --   reads:
@@ -268,6 +277,7 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY amount) A
 --       - key: id
 --       - state: its rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id), key (id), kinds, Top-N
 --   reads:

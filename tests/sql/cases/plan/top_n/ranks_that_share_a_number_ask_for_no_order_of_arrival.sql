@@ -10,6 +10,7 @@ SELECT rn, k, id FROM (SELECT id, k, RANK() OVER (PARTITION BY k ORDER BY x) AS 
 --       - key: none
 --       - state: the 2 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (rn, k, id), key unknown, kinds, Top-N
 --   reads:

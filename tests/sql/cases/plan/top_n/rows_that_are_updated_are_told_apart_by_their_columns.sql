@@ -10,6 +10,7 @@ SELECT id FROM (SELECT id, region, ROW_NUMBER() OVER (PARTITION BY region ORDER 
 --       - key: id
 --       - state: its rows
 --       - bound: none
+--       - run by a keyed operator
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id), key (id), kinds, Top-N
 --   reads:

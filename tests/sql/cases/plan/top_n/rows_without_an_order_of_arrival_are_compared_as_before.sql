@@ -51,6 +51,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Union ALL [spark, feed_0] [I]
 --           Project id, k, x [spark] [I]
 --             Scan events (kafka) [spark] [I]
@@ -100,6 +101,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         SubqueryAlias e (id, k, x, y, ts, arr) [spark, feed_0] [I]
 --           Scan events (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
@@ -143,6 +145,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         SubqueryAlias events (id, k) [spark, feed_0] [I]
 --           Scan notes (delta) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
@@ -190,6 +193,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Unnest UNNEST(arr) AS u (x) [spark, feed_0] [I]
 --           Scan events (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N

@@ -52,6 +52,7 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --       - key: k, rn
 --       - state: the 2 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
@@ -114,6 +115,7 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --       - key: k, rn
 --       - state: the 4 best rows
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
@@ -178,6 +180,7 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --         - key: k, rn
 --         - state: the 2 best rows
 --         - bound: table.exec.state.ttl, 3600 s after the last change
+--         - run by a keyed operator
 --           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:
@@ -243,6 +246,7 @@ SELECT k, rn, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER 
 --         - key: k, rn
 --         - state: the 3 best rows
 --         - bound: table.exec.state.ttl, 3600 s after the last change
+--         - run by a keyed operator
 --           Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, rn, id), key (k, rn), kinds, Top-N
 --   reads:

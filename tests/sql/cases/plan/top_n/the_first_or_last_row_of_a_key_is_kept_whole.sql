@@ -41,6 +41,7 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key (k), kinds, Top-N
 --   reads:
@@ -101,6 +102,7 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, id), key (k), kinds, Top-N
 --   reads:

@@ -57,6 +57,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         WindowAssign TUMBLE ts, size 1 h [spark, feed_0] [I]
 --           Scan events (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
@@ -120,6 +121,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         WindowAssign TUMBLE ts, size 1 h [spark, feed_0] [I]
 --           Scan events (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
@@ -184,6 +186,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Project * [spark, feed_0] [I]
 --           Filter x > 1 [spark] [I]
 --             Scan events (kafka) [spark] [I]
@@ -250,6 +253,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Project id, k, x AS ts [spark, feed_0] [I]
 --           Scan events (kafka) [spark] [I]
 --   flow: all, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
@@ -317,6 +321,7 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --       - key: k
 --       - state: the row of the result
 --       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by a keyed operator
 --         Union ALL [spark, feed_0] [I]
 --           Project id, k, id AS x [spark] [I]
 --             Scan events (kafka) [spark] [I]

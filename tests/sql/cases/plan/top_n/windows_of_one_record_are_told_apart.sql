@@ -11,6 +11,7 @@ SELECT k FROM (SELECT k, window_start, ROW_NUMBER() OVER (PARTITION BY k ORDER B
 --       - key: none
 --       - state: the 2 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         WindowAssign HOP ts, size 2 h, slide 1 h [spark, feed_0] [I]
 --           Scan events (kafka) [spark] [I]
 --   flow: all, columns (k), key unknown, kinds, Top-N
@@ -40,6 +41,7 @@ SELECT k FROM (SELECT k, window_start, ROW_NUMBER() OVER (PARTITION BY k ORDER B
 --       - key: none
 --       - state: the 2 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         WindowAssign HOP ts, size 2 h, slide 1 h [spark, feed_0] [I]
 --           Scan events (kafka) [spark] [I]
 --   flow: all, columns (k), key unknown, kinds, Top-N

@@ -81,6 +81,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     - key: auction
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Aggregate by auction, window_start, window_end: COUNT(*) [spark, feed_0] [I]
 --       - state: groups of open windows
 --       - bound: the watermark of bid
@@ -287,6 +288,8 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     - key: none
 --     - state: its rows
 --     - bound: none
+--     - run by Spark, several jobs a batch, as it computes the expression CAST(`price` AS DECIMAL(10, 2))
+--     - instead: compute it in a subquery that this one reads, or in a query around it
 --       WindowAssign TUMBLE dateTime, size 10 s [spark, feed_0] [I]
 --         Scan bid (kafka) [spark] [I]
 --   flow: all, columns (__column0), key unknown, kinds, aggregate
@@ -350,6 +353,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     - key: window_start
 --     - state: COUNT(*)
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
 --       WindowAssign TUMBLE dateTime, size 10 s [spark, feed_0] [I]
 --         Scan bid (kafka) [spark] [I]
 --   flow: all, columns (window_start, __column1), key (window_start), kinds, aggregate
@@ -447,6 +451,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --       Join INNER on a.id = w.auction [stage join_0] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         Scan auction AS a (kafka) [spark, feed_0] [I]
 --         SubqueryAlias w [spark, feed_1] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
@@ -475,6 +480,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --       Join SEMI on L.auction = __inner.id AND L.window_start = __inner.window_start AND L.window_end = __inner.window_end [stage join_0] [I]
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias L [spark, feed_0] [I]
 --           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --             Scan bid (kafka) [spark] [I]

@@ -480,6 +480,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias a [spark, feed_0] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
 --           - state: groups of open windows
@@ -549,6 +550,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --         - key: none
 --         - state: the rows of both sides (LEFT join)
 --         - bound: none
+--         - run by a keyed operator
 --           SubqueryAlias a [spark, feed_0] [I]
 --             Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
 --             - state: groups of open windows
@@ -584,6 +586,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias a [spark, feed_0] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
 --           - state: groups of open windows
@@ -619,6 +622,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --       - key: none
 --       - state: the rows of both sides (LEFT join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias a [spark, feed_0] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
 --           - state: groups of open windows
@@ -726,6 +730,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     - key: none
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Join INNER on a.s = b.s AND a.e = b.e; bounded by windows [spark, feed_0] [I]
 --       - state: rows of open windows of both sides
 --       - bound: the lowest watermark of bid, auction
@@ -762,6 +767,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     - key: none
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Join LEFT on a.s = b.s AND a.e = b.e; bounded by windows [spark, feed_0] [I]
 --       - state: rows of open windows of both sides
 --       - bound: the lowest watermark of bid, auction
@@ -798,9 +804,11 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     - key: none
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Join INNER on a.auction = b.auction [stage join_0] [I]
 --       - state: the rows of both sides (INNER join)
 --       - bound: none
+--       - run by a keyed operator
 --         SubqueryAlias a [spark, feed_0] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
 --           - state: groups of open windows
@@ -829,6 +837,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     - key: none
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Project s, e + INTERVAL '1' DAY AS e [spark, feed_0] [I]
 --         Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark] [I]
 --           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -850,10 +859,12 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     - key: none
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Project a.s, b.e [stage rows_1] [I]
 --         Join INNER on a.auction = b.id [stage join_0] [I]
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           SubqueryAlias a [spark, feed_0] [I]
 --             Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
 --             - state: groups of open windows
@@ -891,10 +902,12 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     - key: none
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Aggregate by s: MAX(e) [stage group_0] [I,UB,UA,D]
 --       - key: s
 --       - state: its rows
 --       - bound: none
+--       - run by a keyed operator
 --         Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark, feed_0] [I]
 --           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --             Scan bid (kafka) [spark] [I]
@@ -917,6 +930,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     - key: none
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Aggregate by auction, window_start, window_end: COUNT(*) [spark, feed_0] [I]
 --       - state: groups of open windows
 --       - bound: the watermark of bid
@@ -940,6 +954,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     - key: none
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Project window_start AS s, window_end AS e [spark, feed_0] [I]
 --         WindowAssign TUMBLE pt, size 10 s [spark] [I]
 --           Scan nowm (kafka) [spark] [I]
@@ -960,6 +975,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     - key: none
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Join INNER on a.s = b.s AND a.e = b.e AND a.d <= b.d; bounded by an interval [spark, feed_0] [I]
 --       - state: rows of both sides that may still match
 --       - bound: the lowest watermark of bid, auction
@@ -989,6 +1005,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     Over SUM(n) OVER (ORDER BY w) [stage over_0] [I]
 --     - state: SUM(n)
 --     - bound: what is kept of each key that was ever seen stays
+--     - run by a keyed operator
 --       Aggregate by s, e, w: COUNT(*) [spark, feed_0] [I]
 --       - state: groups of open windows
 --       - bound: the watermark of bid
@@ -1014,9 +1031,11 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     - key: none
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       Join SEMI on auction = __inner.id [stage join_0] [I]
 --       - state: the rows of both sides (SEMI join)
 --       - bound: none
+--       - run by a keyed operator
 --         Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark, feed_0] [I]
 --           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --             Scan bid (kafka) [spark] [I]
@@ -1044,6 +1063,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --       - key: s, e, r
 --       - state: the 3 best rows
 --       - bound: none
+--       - run by a keyed operator
 --         Aggregate by auction, window_start, window_end: COUNT(*) [spark, feed_0] [I]
 --         - state: groups of open windows
 --         - bound: the watermark of bid

@@ -76,6 +76,7 @@ SELECT DISTINCT CAST(window_start AS DATE) AS window_start, CAST(window_end AS D
 --     - key: window_start
 --     - state: its rows
 --     - bound: none
+--     - run by a keyed operator
 --       Aggregate by window_start, window_end, auction: COUNT(*) [spark, feed_0] [I]
 --       - state: groups of open windows
 --       - bound: the watermark of bid
@@ -135,10 +136,12 @@ SELECT DISTINCT CAST(window_start AS DATE) AS window_start, CAST(window_end AS D
 --     Distinct [stage distinct_2] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project d.name [stage rows_1] [I]
 --         Join INNER on b.auction = d.id [stage join_0] [I]
 --         - state: the rows of both sides (INNER join)
 --         - bound: none
+--         - run by a keyed operator
 --           SubqueryAlias b [spark, feed_0] [I]
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan bid (kafka) [spark] [I]
@@ -181,6 +184,7 @@ SELECT DISTINCT CAST(window_start AS DATE) AS window_start, CAST(window_end AS D
 --     - key: none
 --     - state: COUNT(*)
 --     - bound: none
+--     - run by a keyed operator
 --       WindowAssign TUMBLE dateTime, size 10 s [spark, feed_0] [I]
 --         Scan bid (kafka) [spark] [I]
 --   flow: all, columns (d, n), key unknown, kinds, aggregate
@@ -207,6 +211,7 @@ SELECT DISTINCT CAST(window_start AS DATE) AS window_start, CAST(window_end AS D
 --     Distinct [stage distinct_0] [I]
 --     - state: how many rows there are
 --     - bound: none
+--     - run by a keyed operator
 --       Project CAST(window_start AS DATE) AS window_start, CAST(window_end AS DATE) AS window_end [spark, feed_0] [I]
 --         WindowAssign TUMBLE dateTime, size 10 s [spark, feed_0] [I]
 --           Scan bid (kafka) [spark] [I]
