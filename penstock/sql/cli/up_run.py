@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.catalog.errors import ConfigError
 from penstock.sql.cli.output.overview import json_lines, showing_overview
 from penstock.sql.cli.output.report import (
     EXIT_FAILED,
@@ -25,6 +26,7 @@ from penstock.sql.processes.overview import ProjectView
 from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.processes.project_pipelines import (
     PipelineFile,
+    ProjectPipelines,
     define_shared,
     find_pipelines,
     refuse_running,
@@ -32,6 +34,7 @@ from penstock.sql.processes.project_pipelines import (
 from penstock.sql.processes.supervisor import ProcessOutput, ProjectSupervisor
 from penstock.sql.runner.run_mode import StopRequest
 from penstock.sql.script.project import Project
+from penstock.sql.settings import RestartStrategy, restart_strategy
 
 REPORT_S = 1
 """Time between two reports of a pipeline."""
@@ -46,8 +49,8 @@ _PROGRAM = "from penstock.sql.cli.commands.app import main; main()"
 class UpOptions:
     """The options of `penstock up`. `open_context` opens the catalog, with the settings of the command.
 
-    `passed_on` are the arguments that each process gets as well. `metrics_port` and `ui_port` None: neither metrics nor
-    the status page are served.
+    `passed_on` are the arguments that each process gets as well; `shared`: there is one for all. `metrics_port` and
+    `ui_port` None: neither metrics nor the status page are served.
     """
 
     project: Project
@@ -55,6 +58,7 @@ class UpOptions:
     variables: Mapping[str, Any]
     strict: bool
     passed_on: Sequence[str]
+    shared: bool
     output: RowFormat
     metrics_host: str
     metrics_port: int | None
@@ -73,7 +77,7 @@ def run_project(options: UpOptions) -> int:
         for name in found.left_out:
             say(f"{name} is not run: it has no pipeline")
         supervisor = ProjectSupervisor(
-            [_plan(file, options) for file in found.files],
+            _plans(found, context, options),
             launch=ChildProcess,
             output=_output(options.output),
             clock=SystemClock(),
@@ -97,21 +101,44 @@ def run_project(options: UpOptions) -> int:
     return EXIT_FAILED if any(each.state is ProcessState.FAILED for each in ended) else 0
 
 
-def _plan(file: PipelineFile, options: UpOptions) -> ProcessPlan:
-    """Return the process of a file: a `penstock run`."""
+SHARED = "all"
+"""The name of the process that runs all files."""
+
+
+def _plans(
+    found: ProjectPipelines, context: SessionContext, options: UpOptions
+) -> list[ProcessPlan]:
+    """Return the processes: one for each file, or one for all. Raises ConfigError for files that have to wait."""
+    if not options.shared:
+        return [_plan(file.name, [file], file.restarts, options) for file in found.files]
+    waiting = [file for file in found.files if file.after]
+    if waiting:
+        raise ConfigError(
+            f"{waiting[0].name} reads a table that {waiting[0].after[0]} creates by its query, and waits for it",
+            hint="--shared starts all files at once: leave it out, or create the table in a file that is run before",
+        )
+    return [_plan(SHARED, found.files, restart_strategy(context.settings), options)]
+
+
+def _plan(
+    name: str, files: Sequence[PipelineFile], restarts: RestartStrategy, options: UpOptions
+) -> ProcessPlan:
+    """Return the process of files: a `penstock run`."""
     seconds = options.stop_limit_ms / 1000
+    apart = ("--keep-going",) if options.shared else ()
     return ProcessPlan(
-        name=file.name,
+        name=name,
         command=(
-            *(sys.executable, "-c", _PROGRAM, "run", str(file.path), *options.passed_on),
+            *(sys.executable, "-c", _PROGRAM, "run", *(str(file.path) for file in files)),
+            *(*options.passed_on, *apart),
             *("--progress", "json", "--progress-interval", str(REPORT_S)),
             *("--metrics-port", "0", "--stop-timeout", str(seconds)),
         ),
         folder=options.project.root,
         environment=child_environment(),
-        pipelines=file.pipelines,
-        restarts=file.restarts,
-        after=file.after,
+        pipelines=tuple(pipeline for file in files for pipeline in file.pipelines),
+        restarts=restarts,
+        after=tuple(one for file in files for one in file.after),
         grace_s=seconds + GRACE_S,
     )
 

@@ -10,7 +10,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.sql.ui.documents import Document
+from penstock.catalog.errors import PenstockError
+from penstock.catalog.masking import without_secrets
+from penstock.sql.observation.pipeline import JobStatus
+from penstock.sql.ui.documents import Document, time_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,14 @@ class MetricsReport:
 def metrics_line(url: str) -> str:
     """Write where metrics are served as one line."""
     return json.dumps({"metrics": url})
+
+
+def failure_line(name: str, error: PenstockError, now_ms: int) -> str:
+    """Write the document of a pipeline that could not be started, as a running one's is written."""
+    reason = without_secrets(error.message)
+    said = f"failed: {reason.splitlines()[0] if reason else type(error).__name__}"
+    document = {"name": name, "status": JobStatus.FAILED.value, "reason": reason, "sentence": said}
+    return json.dumps({"time": time_text(now_ms), **document})
 
 
 def read_report(line: str) -> PipelineReport | MetricsReport | None:

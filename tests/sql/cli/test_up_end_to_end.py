@@ -123,23 +123,35 @@ def copied(project: Path, table: str) -> list[int]:
     return sorted(DeltaTable(project / table).to_pyarrow_table()["id"].to_pylist())
 
 
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        pytest.param((), ("sql/broken.sql", "sql/copy.sql"), id="a process each"),
+        pytest.param(("--shared",), ("all", "all"), id="shared", marks=pytest.mark.nightly),
+    ],
+)
 def test_one_pipeline_that_fails_stops_no_other_and_is_told_by_the_status(
-    project: Path, kafka: KafkaServer, up: Callable[..., Up]
+    project: Path,
+    kafka: KafkaServer,
+    up: Callable[..., Up],
+    options: tuple[str, ...],
+    names: tuple[str, str],
 ) -> None:
-    """The other reads its topic to the end; a report is not run, and each line has its pipeline."""
+    """The other reads its topic to the end; a report is not run, and each line has its process."""
     good = pipeline(topic_of(kafka, 50), kafka.bootstrap, "copies")
     write(project, copy=good, broken=good.replace("copies", "blocked"), report="SHOW TABLES;\n")
     (project / "blocked").write_text("no folder", encoding="utf-8")
 
-    run = up("--available-now", "--metrics-port", "0")
+    run = up("--available-now", "--metrics-port", "0", *options)
 
     assert run.end() == 1, run.errors
     assert copied(project, "copies") == list(range(50))
     assert run.last("copy/copies")["status"] == "finished"
     assert run.last("broken/blocked")["status"] == "failed"
     assert "sql/report.sql is not run: it has no pipeline" in run.errors
-    assert "sql/broken.sql | failed for good:" in run.errors
-    assert "finished  sql/copy.sql" in run.errors
+    broken, copy = names
+    assert f"{broken} | failed for good:" in run.errors
+    assert copy == "all" or f"finished  {copy}" in run.errors
 
 
 @pytest.mark.nightly
@@ -199,6 +211,40 @@ def _served(run: Up, what: str) -> str:
     (line,) = [line for line in run.errors.splitlines() if line.startswith(f"{what}: ")]
     with urlopen(line.removeprefix(f"{what}: "), timeout=10) as answer:
         return str(answer.read().decode())
+
+
+@pytest.mark.nightly
+def test_pipelines_of_one_process_are_stopped_and_started_again_together(
+    project: Path, kafka: KafkaServer, up: Callable[..., Up]
+) -> None:
+    """Each file has its own settings; the process that is killed starts again with both, and no row is there twice."""
+    topics = [topic_of(kafka, 200) for _ in range(2)]
+    first = "SET 'pipeline.name' = 'one';" + pipeline(topics[0], kafka.bootstrap, "first")
+    write(project, a=first, b=pipeline(topics[1], kafka.bootstrap, "second"))
+    run = up("--shared")
+    for name in ("one/first", "b/second"):
+        run.expect(name, lambda each: each.get("batches", 0) >= 2, "two batches")
+    assert run.child("one/first") == run.child("b/second")
+
+    os.kill(run.child("b/second"), signal.SIGKILL)
+    for name in ("one/first", "b/second"):
+        run.expect(
+            name,
+            lambda each: (
+                each["status"] == "running" and each["restarts"] == 1 and "batches" in each
+            ),
+            "it runs again",
+        )
+    for table in ("first", "second"):
+        wait_until(
+            lambda table=table: len(copied(project, table)) >= 200,  # type: ignore[misc]
+            seconds=STEP_S,
+            what="all rows are copied",
+        )
+    run.process.send_signal(signal.SIGTERM)
+
+    assert run.end() == 0, run.errors
+    assert copied(project, "first") == copied(project, "second") == list(range(200))
 
 
 @pytest.mark.nightly

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.catalog.errors import ConfigError
 from penstock.sql.cli.output.progress import json_line
 from penstock.sql.processes.reports import (
     MetricsReport,
     PipelineReport,
+    failure_line,
     metrics_line,
     read_report,
 )
@@ -48,3 +50,17 @@ def test_a_metrics_address_is_read_as_it_was_written() -> None:
 def test_all_else_is_log(line: str) -> None:
     """A line that only looks like a report is shown."""
     assert read_report(line) is None
+
+
+def test_a_pipeline_that_could_not_be_started_is_reported_as_failed() -> None:
+    """By the first line of its error."""
+    report = read_report(failure_line("shop/a", ConfigError("no such topic\nmore"), 0))
+
+    assert report == PipelineReport(
+        document={
+            "name": "shop/a",
+            "status": "failed",
+            "reason": "no such topic\nmore",
+            "sentence": "failed: no such topic",
+        }
+    )

@@ -118,6 +118,15 @@ def run(  # noqa: PLR0917  typer passes options by name
             show_default=False,
         ),
     ] = None,
+    keep_going: Annotated[
+        bool,
+        typer.Option(
+            "--keep-going",
+            envvar="PENSTOCK_KEEP_GOING",
+            help="Run each file as if it were alone, beside the others: with settings of its own, and the failure of "
+            "one stops no other. Example: `--keep-going`",
+        ),
+    ] = False,
     stop_timeout: StopTimeoutOption = STOP_LIMIT_MS / 1000,
     strict: StrictOption = False,
     verbose: VerboseOption = False,
@@ -143,10 +152,16 @@ def run(  # noqa: PLR0917  typer passes options by name
             target=target,
             strict=strict,
         )
+        if keep_going and (dry_run or from_scratch or output is OutputFormat.JSON):
+            raise ConfigError(
+                "--keep-going goes neither with --dry-run, --from-scratch nor --format json",
+                hint="these are about files that run as one; start each file by a command of its own",
+            )
         # loads pyspark: only once the options are right
-        from penstock.sql.cli.commands.run_scripts import RunOptions, run_scripts
+        from penstock.sql.cli.commands.run_scripts import RunOptions, run_files_apart, run_scripts
 
-        status = run_scripts(
+        run_them = run_files_apart if keep_going else run_scripts
+        status = run_them(
             RunOptions(
                 script=script,
                 available_now=available_now,
@@ -180,6 +195,15 @@ def up(  # noqa: PLR0917  typer passes options by name
     conf: ConfOption = None,
     catalog: CatalogOption = None,
     target: TargetOption = None,
+    shared: Annotated[
+        bool,
+        typer.Option(
+            "--shared",
+            envvar="PENSTOCK_SHARED",
+            help="Run all files in one process with one Java process: less memory, and what kills that stops all of "
+            "them until it has started again. Example: `--shared`",
+        ),
+    ] = False,
     output: RowFormatOption = RowFormat.TABLE,
     metrics_port: Annotated[
         int | None,
@@ -218,7 +242,7 @@ def up(  # noqa: PLR0917  typer passes options by name
     strict: StrictOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Run all pipelines of a project: a process each, started again where it dies, one table for all.
+    """Run all pipelines of a project: a process each, or one for all, started again where it dies; one table for all.
 
     A pipeline is a SQL file with an INSERT that reads tables, a statement set, a CREATE TABLE AS or a materialized
     table; other files are not run. The failure of one stops no other: the exit status is 1 at the end. Ctrl-C or
@@ -253,6 +277,7 @@ def up(  # noqa: PLR0917  typer passes options by name
                 variables=script.variables,
                 strict=strict,
                 passed_on=_passed_on(context, vars_file, available_now, verbose=is_verbose),
+                shared=shared,
                 output=output,
                 metrics_host=metrics_host,
                 metrics_port=metrics_port,

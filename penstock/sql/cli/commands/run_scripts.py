@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.errors import InputError, PenstockError
+from penstock.catalog.errors import InputError, InputErrors, PenstockError
 from penstock.sql.check.checkpoint_assignment import name_scripts_here
 from penstock.sql.check.connectivity import check_sources_exist, check_target_folders
 from penstock.sql.check.offline_plan import offline_statement_of
@@ -43,9 +44,10 @@ from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.clock import SystemClock
 from penstock.sql.errors.render import ErrorFormat, show_failures
-from penstock.sql.errors.spark import EngineGoneError
+from penstock.sql.errors.spark import EngineGoneError, translate
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.lease import PipelineLease, hold_leases
+from penstock.sql.processes.reports import failure_line
 from penstock.sql.runner.plan import plan_scripts
 from penstock.sql.runner.replay import queries_of, sample
 from penstock.sql.runner.run import ScriptRun
@@ -60,6 +62,10 @@ if TYPE_CHECKING:
 
     from penstock.sql.jobs.job import Job
     from penstock.sql.runner.replay import Replayed
+
+
+JOIN_S = 0.1
+"""How long a look at a thread takes: signals are handled in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +151,129 @@ def _show_plan(scripts: Sequence[CheckedScript], options: RunOptions, spark: Spa
         from_scratch=options.from_scratch,
     )
     return show_plans(plans, options.output)
+
+
+def run_files_apart(options: RunOptions) -> int:
+    """Run each file as if alone, all in one Java process: the failure of one stops no other. Returns the exit status.
+
+    A file has settings and a Spark session of its own, and runs on a thread of its own.
+    """
+    script = options.script
+    logs = spark_logs(script.project, verbose=options.verbose)
+    launches, request, board = not is_running(), StopRequest(options.stop_limit_ms), JobBoard()
+
+    def spark_session() -> SparkSession:
+        return open_spark(script.master, script.spark_conf, logs, announce=options.progress is None)
+
+    files = [_FileApart(replace(script, files=(file,)), options, board) for file in script.files]
+    with StopSignals(request) as signals:
+        try:
+            for each in files:
+                each.prepare(spark_session)
+            signals.listen()
+            with (
+                showing(board, options.progress, interval_ms=options.progress_interval_ms),
+                _metrics(board, options),
+                _status_page(board, script.open_context(), options),
+            ):
+                threads = [each.start(request) for each in files]
+                while any(thread.is_alive() for thread in threads):
+                    for thread in threads:
+                        thread.join(JOIN_S)
+        finally:
+            for each in files:
+                each.release()
+            if launches:
+                end_jvm()
+    for each in files:
+        each.sum_up()
+    failures = [failure for each in files for failure in each.failures]
+    if request.count > 1:
+        return EXIT_INTERRUPTED
+    if failures:
+        return EXIT_ENGINE_GONE if _is_engine_gone(failures) else EXIT_FAILED
+    return EXIT_INTERRUPTED if any(each.interrupted for each in files) else 0
+
+
+class _FileApart:
+    """One of several files that run apart. `failures` are what went wrong, once it has ended."""
+
+    def __init__(self, script: ScriptInput, options: RunOptions, board: JobBoard) -> None:
+        self._script = script
+        self._options = options
+        self._board = board
+        self._leases: dict[str, PipelineLease] = {}
+        self._pipelines: tuple[str, ...] = ()
+        self._planned: Sequence[CheckedScript] = ()
+        self._context: SessionContext | None = None
+        self._results: Sequence[StatementResult] = ()
+        self.failures: list[PenstockError] = []
+        self.interrupted = False
+
+    def prepare(self, spark_session: Callable[[], SparkSession]) -> None:
+        """Check and plan the file, and take its leases; what is wrong is reported, not raised."""
+        script, options = self._script, self._options
+        try:
+            context = script.open_context(spark=spark_session)
+            checked = script.check(context)
+            say_warnings([one for file in checked for one in file.warnings], options.errors)
+            check_target_folders(checked, script.project.root)
+            checked = name_scripts_here(checked, script.project.root)
+            names = (p for file in checked for one in file.statements for p in one.pipelines)
+            self._pipelines = tuple(dict.fromkeys(names))
+            self._leases = hold_leases(context.leases, self._pipelines, SystemClock())
+            check_sources_exist(checked, context)
+            spark = spark_session().newSession()
+            self._planned = plan_scripts(checked, spark, context)
+            self._context = replace(context, spark=lambda: spark)
+        except PenstockError as error:
+            self._fail(error.errors if isinstance(error, InputErrors) else [error])
+
+    def start(self, request: StopRequest) -> Thread:
+        """Run the file on a thread."""
+        thread = Thread(target=self._run, args=(request,), name="penstock file", daemon=True)
+        thread.start()
+        return thread
+
+    def release(self) -> None:
+        """Release what leases are left."""
+        for lease in self._leases.values():
+            lease.release()
+
+    def sum_up(self) -> None:
+        """Say what the file did."""
+        say(f"{self._script.files[0].name}:", *summary_lines(self._results))
+
+    def _run(self, request: StopRequest) -> None:
+        if self._context is None:
+            return
+        run = ScriptRun(
+            self._context,
+            mode=run_mode(available_now=self._options.available_now),
+            stop=request,
+            listener=_Announcer(self._board, self._options),
+            leases=self._leases,
+        )
+        try:
+            self._results = run.run(self._planned)
+        except Exception as error:  # noqa: BLE001  a bug in one file must not end the others silently
+            self._fail([translate(error)])
+            return
+        self.interrupted = run.interrupted
+        self._fail([each.failure for each in self._results if each.failure is not None])
+
+    def _fail(self, errors: Sequence[PenstockError]) -> None:
+        """Keep failures and say them; pipelines that have no job are reported as failed."""
+        if not errors:
+            return
+        self.failures += errors
+        if (text := show_failures(errors, self._options.errors)) is not None:
+            say(text)
+        if self._options.progress is ProgressMode.JSON:
+            started = {job.name for job in self._board.jobs()}
+            for name in self._pipelines:
+                if name not in started:
+                    say(failure_line(name, errors[0], SystemClock().now_ms()))
 
 
 def _run(
