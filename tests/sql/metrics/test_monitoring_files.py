@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from penstock.sql.clock import SystemClock
 from penstock.sql.metrics.families import FAMILIES, MetricKind
+from penstock.sql.processes.process_end import ProcessState
+from penstock.sql.processes.scrape import ProjectCollector
+from penstock.sql.processes.supervisor import ProcessView
 
 DOCS = Path(__file__).parents[3] / "docs"
 ALERTS = DOCS / "monitoring" / "alerts.yaml"
@@ -28,7 +32,10 @@ def exported():
             names |= {f"{family.name}_{end}": labels | {"le"} for end in ("bucket", "sum", "count")}
         else:
             names[family.exported] = labels
-    return names
+    process = ProcessView(name="a.sql", state=ProcessState.RUNNING, pipelines=())
+    collected = ProjectCollector(lambda: [process], SystemClock()).collect()
+    samples = [sample for metric in collected for sample in metric.samples]
+    return names | {sample.name: set(sample.labels) for sample in samples}
 
 
 def alerts():
