@@ -29,6 +29,9 @@ LOOK_MS = 200
 PASS_ON_MS = 15_000
 """What a process gets beyond the limit of its batch, and then again after the second request to stop."""
 
+SPEED_MS = 10_000
+"""How long a speed holds without another report: there is one for each batch, at most a second later."""
+
 _ERROR = ("error[", "error:")
 
 
@@ -58,11 +61,12 @@ class ProcessOutput:
 class _Reported:
     """What a process has reported since it was started (`Lines`). Safe to use from any thread."""
 
-    def __init__(self, name: str, output: ProcessOutput) -> None:
+    def __init__(self, name: str, output: ProcessOutput, clock: Clock) -> None:
         self._name = name
         self._output = output
+        self._clock = clock
         self._lock = Lock()
-        self._documents: dict[str, Document] = {}
+        self._documents: dict[str, tuple[Document, int]] = {}
         self._metrics_url: str | None = None
         self._error: str | None = None
 
@@ -74,7 +78,7 @@ class _Reported:
         with self._lock:
             match report:
                 case PipelineReport():
-                    self._documents[report.name] = report.document
+                    self._documents[report.name] = (report.document, self._clock.now_ms())
                 case MetricsReport():
                     self._metrics_url = report.url
                 case None if line.lstrip().startswith(_ERROR):
@@ -91,21 +95,30 @@ class _Reported:
     def add_to(self, view: ProcessView) -> ProcessView:
         """Add what the process has reported; one that has reported a pipeline runs."""
         with self._lock:
-            own, url = dict(self._documents), self._metrics_url
+            reported, url = dict(self._documents), self._metrics_url
+        now_ms = self._clock.now_ms()
+        own = {name: _at(document, now_ms - at_ms) for name, (document, at_ms) in reported.items()}
         runs = bool(own) and view.state is ProcessState.STARTING
         state = ProcessState.RUNNING if runs else view.state
         return replace(view, state=state, documents={**view.documents, **own}, metrics_url=url)
 
 
+def _at(document: Document, age_ms: int) -> Document:
+    """Return a report as of now: without another one no batch has come, so that nothing is read."""
+    if age_ms < SPEED_MS or "rows_per_second" not in document:
+        return document
+    return document | {"rows_per_second": 0.0}
+
+
 class _Supervised:
     """A process and those that follow it. Changed by the supervisor's thread alone."""
 
-    def __init__(self, plan: ProcessPlan, output: ProcessOutput) -> None:
+    def __init__(self, plan: ProcessPlan, output: ProcessOutput, clock: Clock) -> None:
         self.plan = plan
         self.view = ProcessView(
             name=plan.name, state=ProcessState.WAITING, pipelines=plan.pipelines
         )
-        self.reported = _Reported(plan.name, output)
+        self.reported = _Reported(plan.name, output, clock)
         self.child: Child | None = None
         self.failures = Failures()
         self.began_ms = 0
@@ -141,7 +154,7 @@ class ProjectSupervisor:
         self._chance = chance
         self._never = Event()
         self._stop_since_ms: int | None = None
-        self._processes = [_Supervised(plan, output) for plan in plans]
+        self._processes = [_Supervised(plan, output, clock) for plan in plans]
 
     def processes(self) -> list[ProcessView]:
         """Return each process as it is now, in the order of their files; from any thread."""
@@ -199,7 +212,7 @@ class ProjectSupervisor:
         restarts = each.view.restarts + int(again)
         # what the one before reported stays until this one reports
         before = each.reported.add_to(each.view).documents if again else {}
-        each.reported = _Reported(each.plan.name, self._output)
+        each.reported = _Reported(each.plan.name, self._output, self._clock)
         each.began_ms = self._clock.now_ms()
         try:
             each.child = self._launch(each.plan, each.reported)

@@ -214,3 +214,24 @@ def test_a_process_starts_once_those_before_it_run() -> None:
         ["a.sql", "c.sql", "b.sql"],
         ["a.sql", "c.sql", "b.sql", "d.sql"],
     ]
+
+
+def test_a_speed_that_was_reported_once_does_not_stay() -> None:
+    """Where nothing comes, nothing is reported either."""
+    project = Project(("a.sql",))
+    speeds: list[float] = []
+
+    def look() -> None:
+        (document,) = pipeline_documents(project.supervisor.processes(), project.clock.ms)
+        speeds.append(document["rows_per_second"])
+
+    project.run(
+        {
+            1_000: lambda: project.children[0].report("shop/a", rows_per_second=7.0),
+            9_000: look,
+            12_000: look,
+            13_000: project.request_stop,
+        }
+    )
+
+    assert speeds == [7.0, 0.0]
