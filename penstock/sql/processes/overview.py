@@ -43,10 +43,13 @@ def _document(process: ProcessView, name: str, now_ms: int) -> Document:
     if reported.get("status") in {JobStatus.FINISHED, JobStatus.FAILED, JobStatus.STOPPED}:
         found = {key: value for key, value in found.items() if key not in _OF_A_RUN}
         return _without_runner(found) if process.pid is None else found
+    # the first pipeline of its process has reported, and this one will
+    unseen = process.state is ProcessState.RUNNING
+    state = ProcessState.STARTING if unseen else process.state
     sentence = _sentence(process, now_ms)
     reason = None if process.reason is None else without_secrets(process.reason)
     found = {key: value for key, value in found.items() if key not in _OF_A_RUN}
-    found |= known(status=process.state.value, sentence=sentence, reason=reason)
+    found |= known(status=state.value, sentence=sentence, reason=reason)
     return found if process.pid is not None else _without_runner(found)
 
 

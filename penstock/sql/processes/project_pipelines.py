@@ -42,7 +42,8 @@ SharedDefinition = CreateCatalog | CreateDatabase | CreateTable | CreateView
 class PipelineFile:
     """A SQL file with pipelines. `name` is its path in the project.
 
-    `pipelines` are their names, none where checkpoints are not in folders of this machine: Spark is needed then.
+    `pipelines` are their names, and `leases` what they hold while they run; none where checkpoints are not in folders
+    of this machine: Spark is needed then.
     `restarts` is the strategy that holds at the file's end. `definitions` stay in the catalog. `after` are the files
     that create tables by queries, where it reads one of these.
     """
@@ -50,6 +51,7 @@ class PipelineFile:
     name: str
     path: Path
     pipelines: tuple[str, ...]
+    leases: tuple[str, ...]
     restarts: RestartStrategy
     after: tuple[str, ...] = ()
     definitions: tuple[SharedDefinition, ...] = field(default=(), repr=False)
@@ -113,7 +115,7 @@ def define_shared(found: ProjectPipelines, namespace: Namespace) -> None:
 
 def refuse_running(found: ProjectPipelines, context: SessionContext) -> None:
     """Raise PipelineLockedErrors, within InputErrors, for pipelines that are run already."""
-    names = {name for file in found.files for name in file.pipelines}
+    names = {name for file in found.files for name in file.leases}
     claims = [claim for claim in context.leases.claims() if claim.lease.pipeline in names]
     if claims:
         raise InputErrors([locked_by(claim) for claim in claims])
@@ -252,7 +254,7 @@ def _refuse_shared_sinks(scripts: Sequence[CheckedScript]) -> None:
 def _refuse_shared_names(files: Sequence[PipelineFile]) -> None:
     owners: dict[str, str] = {}
     for file in files:
-        for name in dict.fromkeys(file.pipelines):
+        for name in file.leases:
             if name in owners:
                 raise ConfigError(
                     f"{owners[name]} and {file.name} both have a pipeline {name!r}",
@@ -269,12 +271,24 @@ def _pipeline_file(
     for one in script.statements:
         if isinstance(one.statement, SetOption | ResetOption):
             set_option(one.statement, at_end)
-    names = (name for one in script.statements for name in one.pipelines)
+    leases = (name for one in script.statements for name in one.pipelines)
+    names = (name for one in script.statements if _runs_on(one) for name in _names(one))
     return PipelineFile(
         name=script.file.name,
         path=script.file.path,
         pipelines=tuple(dict.fromkeys(names)),
+        leases=tuple(dict.fromkeys(leases)),
         restarts=restart_strategy(at_end),
         after=tuple(name for name in after if name != script.file.name),
         definitions=tuple(_definitions(script)),
     )
+
+
+def _names(one: CheckedStatement) -> Iterator[str]:
+    """Return the names of the queries of a statement, once they are chosen."""
+    if one.placed is None:
+        return
+    if one.placed.set_location is not None:
+        yield one.placed.set_location.job
+        return
+    yield from (location.job for location in one.placed.locations)

@@ -67,6 +67,14 @@ def test_before_the_first_report_it_starts() -> None:
     ]
 
 
+def test_one_of_a_process_that_has_not_reported_starts() -> None:
+    """Its neighbour runs already."""
+    both = view(ProcessState.RUNNING, pipelines=("shop/totals", "shop/more"))
+    first, second = pipeline_documents([both], 0)
+
+    assert (first["status"], second["status"]) == ("running", "starting")
+
+
 @pytest.mark.parametrize(
     ("state", "status", "sentence"),
     [
