@@ -151,7 +151,9 @@ def _reading(stream: IO[bytes], take: Callable[[str], None], name: str) -> Threa
     def read() -> None:
         with stream:
             for line in stream:
-                take(line.decode("utf-8", "replace").rstrip("\r\n"))
+                # whoever read our own output may be gone; a process must not wait for that
+                with suppress(OSError):
+                    take(line.decode("utf-8", "replace").rstrip("\r\n"))
 
     thread = Thread(target=read, name=name, daemon=True)
     thread.start()

@@ -98,6 +98,21 @@ def test_a_terminal_s_interrupt_does_not_reach_it(tmp_path: Path) -> None:
     assert lines.out == [str(child.pid)]
 
 
+class Refusing(Collected):
+    """Nobody reads what it passes on."""
+
+    def printed(self, line: str) -> None:
+        """Fail as a closed pipe does."""
+        raise BrokenPipeError(line)
+
+
+def test_a_process_does_not_wait_for_who_reads_its_lines(tmp_path: Path) -> None:
+    """More lines than a pipe holds are read though none can be passed on."""
+    program = "[print('x' * 99) for _ in range(5_000)]"
+
+    assert ended(ChildProcess(plan(program, tmp_path), Refusing())) == 0
+
+
 PARENT = """
 import os, sys, threading
 sys.path[:0] = {path!r}
