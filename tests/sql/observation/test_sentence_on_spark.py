@@ -1,0 +1,287 @@
+"""The sentence of pipelines that run: each rule is brought about by a real query over a real broker.
+
+Where only time is missing, the sentence is asked for as of later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock
+from penstock.sql.clock import SystemClock
+from penstock.sql.jobs.job import Job
+from penstock.sql.observation.sentence import Sentence, SentenceRule
+from penstock.sql.session.session import Session
+from tests.integration.pipeline import wait_until
+from tests.kafka_server import KafkaServer
+
+HOUR_MS = 3_600_000
+TIMED = "id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts"
+PLAIN = "id BIGINT"
+COUNT = """
+INSERT INTO counted SELECT window_start, COUNT(*)
+FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
+"""
+SINKS = """
+CREATE TABLE ids (id BIGINT) WITH ('connector' = 'delta', 'path' = 'ids');
+CREATE TABLE nowhere (id BIGINT) WITH ('connector' = 'blackhole');
+CREATE TABLE counted (window_start TIMESTAMP(3), n BIGINT) WITH ('connector' = 'delta', 'path' = 'counted');
+"""
+
+
+class Pipeline:
+    """A session in an empty project, whose tables read topics of their own."""
+
+    def __init__(self, session: Session, kafka: KafkaServer) -> None:
+        self.session = session
+        self.kafka = kafka
+        self.jobs: list[Job] = []
+        for statement in filter(str.strip, SINKS.split(";")):
+            session.sql(statement)
+
+    def table(self, name: str, columns: str = TIMED, *, partitions: int = 1, **options: str) -> str:
+        """Define a table over a new topic; `options` have `_` for `.` and `-` twice."""
+        topic = self.kafka.create_topic(partitions=partitions)
+        more = "".join(
+            f", '{key.replace('__', '-').replace('_', '.')}' = '{value}'"
+            for key, value in options.items()
+        )
+        self.session.sql(
+            f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'kafka', 'topic' = '{topic}', "
+            f"'properties.bootstrap.servers' = '{self.kafka.bootstrap}', 'format' = 'json', "
+            f"'scan.startup.mode' = 'earliest-offset'{more})"
+        )
+        return topic
+
+    def write(self, topic: str, times: Sequence[str], partition: int = 0) -> None:
+        """Write a record for each time of 2024-05-01."""
+        rows = [{"id": n, "ts": f"2024-05-01 {at}"} for n, at in enumerate(times)]
+        self.kafka.produce_json(topic, rows, partition=partition)
+
+    def function(self, project: Path, name: str, body: str) -> None:
+        """Register a function of a BIGINT `n`, whose lines are `body`."""
+        (project / f"module_of_{name}.py").write_text(
+            "import time\nfrom pathlib import Path\n\nfrom pyspark.sql.functions import udf\n\n\n"
+            f"@udf('bigint')\ndef {name}(n):\n{body}\n",
+            encoding="utf-8",
+        )
+        self.session.sql(f"CREATE FUNCTION {name} AS 'module_of_{name}.{name}' LANGUAGE PYTHON")
+
+    def start(self, insert: str) -> Job:
+        """Start an INSERT."""
+        job = self.session.sql(insert)
+        assert isinstance(job, Job)
+        self.jobs.append(job)
+        return job
+
+    def said(
+        self, job: Job, rule: SentenceRule, *, later_ms: int = 0, also: Callable[[str], bool] = bool
+    ) -> str:
+        """Wait until the job says the sentence of a rule; the sentence."""
+        last: list[Sentence] = []
+
+        def holds() -> bool:
+            last[:] = [job.observed.sentence(SystemClock().now_ms() + later_ms)]
+            return last[0].rule is rule and also(str(last[0]))
+
+        try:
+            wait_until(holds, seconds=60, what=f"the sentence of {rule}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {last[0]} ({last[0].rule})") from error
+        return str(last[0])
+
+
+@pytest.fixture
+def pipeline(spark: SparkSession, kafka: KafkaServer, project: Path) -> Iterator[Pipeline]:
+    """A pipeline whose jobs are stopped at the end."""
+    with penstock.connect(spark) as session:
+        session.sql("SET 'restart-strategy.type' = 'none'")
+        pipeline = Pipeline(session, kafka)
+        yield pipeline
+        for job in pipeline.jobs:
+            job.request_stop(now=True)
+        for job in pipeline.jobs:
+            job.wait(30)
+
+
+def test_a_pipeline_that_reads_what_there_is_is_caught_up(pipeline: Pipeline) -> None:
+    """And once it is stopped, it says so."""
+    topic = pipeline.table("events")
+    pipeline.write(topic, ["10:00:00"])
+    job = pipeline.start("INSERT INTO ids SELECT id FROM events")
+
+    assert pipeline.said(job, SentenceRule.READING, also=lambda said: said == "caught up")
+    job.stop()
+    assert pipeline.said(job, SentenceRule.ENDED).startswith("stopped after batch ")
+
+
+def test_a_failure_is_said_with_its_first_line(pipeline: Pipeline) -> None:
+    """A record that cannot be decoded ends a pipeline that may not start again."""
+    topic = pipeline.table("events")
+    pipeline.kafka.produce(topic, [b"no json"])
+    job = pipeline.start("INSERT INTO ids SELECT id FROM events")
+
+    said = pipeline.said(job, SentenceRule.FAILED)
+    assert said.startswith("failed: ")
+    assert topic in said
+
+
+def test_a_restart_is_said_with_its_number_and_the_error(pipeline: Pipeline, project: Path) -> None:
+    """While the pipeline waits for its turn."""
+    pipeline.function(project, "scored", "    raise ConnectionError('the model server is gone')")
+    pipeline.session.sql("SET 'restart-strategy.type' = 'fixed-delay'")
+    pipeline.session.sql("SET 'restart-strategy.fixed-delay.delay' = '1 min'")
+    topic = pipeline.table("events", PLAIN)
+    pipeline.kafka.produce_json(topic, [{"id": 1}])
+    job = pipeline.start("INSERT INTO nowhere SELECT scored(id) FROM events")
+
+    said = pipeline.said(job, SentenceRule.RESTARTING)
+    assert said.startswith("restarts after: ")
+    assert "the model server is gone" in said
+
+
+def test_a_batch_that_hangs_is_said_with_the_median(pipeline: Pipeline, project: Path) -> None:
+    """A function that waits keeps the second batch from ending."""
+    pipeline.function(
+        project,
+        "passed",
+        f"    while n == 7 and not Path({str(project / 'open')!r}).exists():\n"
+        "        time.sleep(0.05)\n"
+        "    return n",
+    )
+    topic = pipeline.table("events", PLAIN)
+    pipeline.kafka.produce_json(topic, [{"id": 1}])
+    job = pipeline.start("INSERT INTO ids SELECT passed(id) FROM events")
+    pipeline.said(job, SentenceRule.READING, also=lambda said: said == "caught up")
+    pipeline.kafka.produce_json(topic, [{"id": 7}])
+    said = pipeline.said(job, SentenceRule.LONG_BATCH, later_ms=HOUR_MS)
+    (project / "open").touch()
+
+    assert "runs for 1 h" in said
+    assert "(median " in said
+
+
+def test_a_split_that_is_hours_behind_holds_the_watermark(pipeline: Pipeline) -> None:
+    """It is named, with since when it has had no record, and the option that lets the others go on."""
+    topic = pipeline.table("events", partitions=2)
+    pipeline.write(topic, ["08:00:00"], 0)
+    pipeline.write(topic, ["12:00:00", "12:01:00"], 1)
+    job = pipeline.start(COUNT)
+
+    said = pipeline.said(
+        job, SentenceRule.SPLIT_BEHIND, later_ms=HOUR_MS, also=lambda said: "silent for 1 h" in said
+    )
+    assert f"split {topic}-0 holds the watermark at 2024-05-01 08:00:00Z, 4 h 1 min behind" in said
+    assert said.endswith("set scan.watermark.idle-timeout")
+
+
+def test_a_split_without_a_record_is_what_the_watermark_waits_for(pipeline: Pipeline) -> None:
+    """An empty partition beside one with records."""
+    topic = pipeline.table("events", partitions=2)
+    pipeline.write(topic, ["12:00:00", "12:05:00"], 1)
+    job = pipeline.start(COUNT)
+
+    said = pipeline.said(job, SentenceRule.NO_WATERMARK)
+    assert f"split {topic}-0 had no record with a time" in said
+
+
+def test_rows_that_wait_for_the_watermark_are_counted(pipeline: Pipeline) -> None:
+    """All is read, and the window is open: the split on which a record closes it is named."""
+    topic = pipeline.table("events")
+    pipeline.write(topic, ["12:00:01", "12:00:02"])
+    job = pipeline.start(COUNT)
+
+    said = pipeline.said(job, SentenceRule.WAITING_ROWS)
+    assert said.startswith(
+        "caught up: 1 row of its state waits for the watermark, which is at 2024-05-01 12:00:02Z; "
+    )
+    assert said.endswith(f"must come on split {topic}-0")
+
+
+def test_splits_that_an_alignment_group_holds_are_said_with_the_reason(
+    pipeline: Pipeline,
+) -> None:
+    """One table is a day ahead of the other, which has no more records."""
+    aligned = {
+        "scan_watermark_alignment_group": "g",
+        "scan_watermark_alignment_max__drift": "1 min",
+    }
+    slow, fast = pipeline.table("slow", **aligned), pipeline.table("fast", **aligned)
+    pipeline.write(slow, ["00:00:00"])
+    pipeline.write(fast, [f"{hour:02}:00:00" for hour in range(1, 24)])
+    job = pipeline.start(
+        "INSERT INTO ids SELECT a.id FROM slow AS a JOIN fast AS b ON a.id = b.id "
+        "AND b.ts BETWEEN a.ts - INTERVAL '5' SECOND AND a.ts + INTERVAL '5' SECOND"
+    )
+
+    said = pipeline.said(job, SentenceRule.PAUSED)
+    assert said.startswith("waits: 1 of 1 splits of fast are paused: ")
+    assert "'g'" in said
+
+
+def test_a_table_that_had_no_record_is_named(pipeline: Pipeline) -> None:
+    """A join with it gives nothing."""
+    topic = pipeline.table("orders", PLAIN)
+    pipeline.table("customers", PLAIN)
+    pipeline.kafka.produce_json(topic, [{"id": 1}])
+    job = pipeline.start(
+        "INSERT INTO ids SELECT a.id FROM orders AS a JOIN customers AS b ON a.id = b.id"
+    )
+
+    assert pipeline.said(job, SentenceRule.NEVER_READ) == (
+        "table customers had no record since the start: a join with it gives nothing"
+    )
+
+
+def test_rows_that_are_all_late_are_said_with_the_watermark(pipeline: Pipeline) -> None:
+    """A record of the evening has moved the watermark in a run before."""
+    topic = pipeline.table("events")
+    pipeline.write(topic, ["23:00:00"])
+    job = pipeline.start(COUNT)
+    wait_until(lambda: job.progress.batches > 0, seconds=60, what="the record of the evening")
+    job.stop()
+    pipeline.write(topic, ["08:00:00", "08:00:30"])
+    again = pipeline.start(COUNT)
+
+    said = pipeline.said(again, SentenceRule.ALL_LATE)
+    assert said.startswith(
+        "all 2 rows of the last batch were late: the watermark, 2024-05-01 23:00"
+    )
+    assert "scan.watermark.max-future" in said
+
+
+def test_a_query_that_lets_none_through_says_so(pipeline: Pipeline) -> None:
+    """Its condition holds for no row."""
+    topic = pipeline.table("events", PLAIN)
+    pipeline.kafka.produce_json(topic, [{"id": 1}, {"id": 2}])
+    job = pipeline.start("INSERT INTO ids SELECT id FROM events WHERE id > 100")
+
+    assert pipeline.said(job, SentenceRule.NO_OUTPUT) == (
+        "2 rows of the last batch are read, and the query let none through"
+    )
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_a_pipeline_that_reads_more_slowly_than_is_written_falls_behind(pipeline: Pipeline) -> None:
+    """Each batch reads one record, while five are written: after a minute the trend is told."""
+    topic = pipeline.table("events", PLAIN, scan_max__records__per__batch="1")
+    pipeline.kafka.produce_json(topic, [{"id": 1}] * 5)
+    job = pipeline.start("INSERT INTO nowhere SELECT id FROM events")
+    seen = 0
+
+    def falls_behind() -> bool:
+        nonlocal seen
+        if job.progress.batches > seen:
+            seen = job.progress.batches
+            pipeline.kafka.produce_json(topic, [{"id": 1}] * 5)
+        return job.observed.sentence(SystemClock().now_ms()).rule is SentenceRule.FALLS_BEHIND
+
+    wait_until(falls_behind, seconds=150, what="a lag that grows")
+    said = job.sentence
+    assert said.startswith("falls behind: the lag grew from ")
+    assert said.endswith(" % of a batch")
