@@ -149,8 +149,10 @@ def read_manifest(text: str, path: str) -> StateManifest:
             return StateManifest.from_value(value)
     except (ValueError, KeyError, TypeError) as error:
         raise damaged_state(path, "is damaged") from error
+    which = "a newer" if isinstance(version, int) and version > VERSION else "another"
     raise StateMismatchError(
-        f"{path} was written by another version of Penstock (state {version!r})",
+        f"{path} was written by {which} version of Penstock: it has state of the format {version!r}, this one reads "
+        f"the format {VERSION}",
         hint="run that version; or " + "; or ".join(START_OVER_HINTS),
     )
 
