@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 import pyarrow as pa
 from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.incremental.keyed.aggregates import sum_type
-from penstock.sql.incremental.keyed.choose_event_time import over_operator, temporal_join_operator
+from penstock.sql.incremental.keyed.choose_event_time import (
+    over_operator,
+    temporal_join_operator,
+    window_operator,
+)
 from penstock.sql.incremental.keyed.normalize import NormalizeUpserts
 from penstock.sql.incremental.keyed.operator import (
     KeyedLayout,
@@ -47,6 +52,7 @@ from penstock.sql.incremental.stages import (
     Stage,
     StageInput,
     TemporalJoin,
+    WindowAggregate,
     inputs_of,
 )
 from penstock.sql.plan.logical.facts import unique_name
@@ -77,8 +83,10 @@ def keyed_operator(
                 return over_operator(stage, schemas, time_to_live_ms)
             case TemporalJoin():
                 return temporal_join_operator(stage, schemas, time_to_live_ms)
+            case WindowAggregate():
+                return window_operator(stage, schemas)
             case _:
-                return RunBySpark(reason=f"{stage.mechanism.named} that waits for a watermark")
+                assert_never(stage)
     except UntranslatableError as error:
         is_open = isinstance(error, OpenTypeError)
         return RunBySpark(reason=str(error), hint=error.hint, is_open=is_open)

@@ -24,16 +24,19 @@ from penstock.sql.incremental.keyed.statement import (
 )
 from penstock.sql.incremental.keyed.tables import UntranslatableError, check_stored, is_nested
 from penstock.sql.incremental.keyed.temporal_join import VALID, JoinVersions, VersionedTable
+from penstock.sql.incremental.keyed.windows import AggregateWindows
 from penstock.sql.incremental.stages import (
     INGESTION_ORDER,
     Accumulator,
     AccumulatorFunction,
     AccumulatorState,
+    EventTimeStage,
     OverAggregate,
     RangeState,
     RowsState,
     TemporalJoin,
     UnboundedState,
+    WindowAggregate,
 )
 
 
@@ -108,6 +111,29 @@ def temporal_join_operator(
     )
 
 
+def window_operator(stage: WindowAggregate, schemas: Mapping[str, pa.Schema]) -> AggregateWindows:
+    """Return the operator of an aggregation by windows, whose rows go to buckets by all grouping columns."""
+    group = stage.query.args.get("group")
+    assert group is not None, "it groups by the bounds of windows"
+    keys = tuple(dict.fromkeys(key.name for key in group.expressions))
+    assert set(keys) <= set(schemas[stage.rows].names), "it groups by columns"
+    rows = _waiting_rows(stage, schemas[stage.rows], keys)
+    order = ", ".join(f"{{0}}.c{n}" for n in range(len(rows.columns)))
+    table = TableColumns(sql="due", columns=rows.columns, order=order)
+    statement = translate_query(stage.query, {rows.name: table})
+    result = schemas[stage.name]
+    columns = result_columns(statement, result, {})
+    return AggregateWindows(
+        rows=rows,
+        query=SideQuery(
+            sql=statement.sql,
+            names=tuple(name for name, _ in columns),
+            columns=tuple(text for _, text in columns),
+        ),
+        result=tuple(result),
+    )
+
+
 def _stored(schema: pa.Schema, time: str | None) -> tuple[pa.Field, ...]:
     """Return the columns of a relation that is kept by the column `time`."""
     check_stored(schema)
@@ -116,9 +142,7 @@ def _stored(schema: pa.Schema, time: str | None) -> tuple[pa.Field, ...]:
     return tuple(schema)
 
 
-def _waiting_rows(
-    stage: OverAggregate | TemporalJoin, schema: pa.Schema, key: tuple[str, ...]
-) -> WaitingRows:
+def _waiting_rows(stage: EventTimeStage, schema: pa.Schema, key: tuple[str, ...]) -> WaitingRows:
     return WaitingRows(
         name=stage.rows,
         columns=_stored(schema, stage.time),

@@ -103,7 +103,7 @@ class WaitingRows:
         written: list[str] = []
         if rows is not None and rows.num_rows:
             self._arrive(tables, rows, batch, span)
-            now = self._until(span.now_ms)
+            now = self.until(span.now_ms)
             parts.append(f"SELECT {columns} FROM arrived WHERE {now}")
             if self.waits_for:
                 written.append(f"SELECT {columns}, 1::BIGINT AS n FROM arrived WHERE NOT ({now})")
@@ -136,6 +136,14 @@ class WaitingRows:
         named = zip(self.key, layout.key_types, strict=True)
         keys = tables.rows(f"SELECT DISTINCT {listed(self.key_columns)} FROM due")
         return typed(keys, pa.schema([pa.field(name, kind) for name, kind in named]))
+
+    def until(self, until_ms: int | None) -> str:
+        """Write a test of the time of rows that are not late."""
+        if not self.waits_for:
+            return "TRUE"
+        if until_ms is None:
+            return "FALSE"
+        return f"{self.rowtime} <= {timestamp_text(until_ms * 1000)}"
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -180,14 +188,6 @@ class WaitingRows:
             "arrived",
             f"SELECT {listed([*named, f'{number} AS {self.arrival}'])} FROM given WHERE {in_time}",
         )
-
-    def _until(self, until_ms: int | None) -> str:
-        """Write a test of the time of rows that are not late."""
-        if not self.waits_for:
-            return "TRUE"
-        if until_ms is None:
-            return "FALSE"
-        return f"{self.rowtime} <= {timestamp_text(until_ms * 1000)}"
 
 
 def with_kind(result: Sequence[pa.Field]) -> pa.Schema:

@@ -309,8 +309,9 @@ def test_closed_windows_wait_for_nothing(
     assert spark.read.parquet(str(newest)).count() == 1
 
 
+@pytest.mark.parametrize("keyed", [True, False])
 def test_windows_of_its_rows_come_when_they_are_closed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keyed: bool
 ) -> None:
     """Each once, with all its rows; the same when a batch is run again, and from state that was put together."""
     monkeypatch.setattr("penstock.sql.incremental.state.state_table.MOST_BATCHES", 2)
@@ -320,6 +321,7 @@ def test_windows_of_its_rows_come_when_they_are_closed(
         tmp_path,
         "SELECT window_end, COUNT(*) AS n, MAX(total) AS most FROM TABLE(TUMBLE((SELECT ts, "
         f"{total} AS total FROM orders), DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end",
+        keyed=keyed,
     )
     draw, orders, given, bound = random.Random(3), list[Row](), Counter[Row](), None
     for number, now in enumerate([8, 13, 29]):
