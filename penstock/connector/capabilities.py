@@ -34,6 +34,14 @@ class MetadataKey:
     writable: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """The place of a table's rows, named as OpenLineage names datasets: a system, and a name in it. No secret."""
+
+    namespace: str
+    name: str
+
+
 class TableEditor(Protocol):
     """Replaces the rows of a table, or of some of its partitions."""
 
@@ -199,6 +207,10 @@ class Capabilities(Protocol):
     def folder(self, table: Table) -> str | None:  # noqa: ARG002
         """Return the folder that holds the table's rows, a path or a URL; None for a table elsewhere."""
         return None
+
+    def datasets(self, table: Table) -> Sequence[Dataset]:  # noqa: ARG002
+        """Return the places of the table's rows; none of one in a folder, which `folder` tells, or that keeps none."""
+        return ()
 
     def connectivity_check(self, table: Table) -> ConnectivityCheck | None:  # noqa: ARG002
         """Return what asks the external system of `table`; None leaves it to the splits of its source."""

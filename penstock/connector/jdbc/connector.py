@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Option, PrefixOption
-from penstock.connector.capabilities import ConnectivityCheck
+from penstock.connector.capabilities import ConnectivityCheck, Dataset
 from penstock.connector.contract import Connector, EngineSource, Sink
 from penstock.connector.jdbc.options import OPTIONS
 from penstock.connector.jdbc.settings import (
@@ -41,6 +41,17 @@ class JdbcConnector(Connector):
         read_jdbc_table(table, self.project)
         read_scan_settings(table)
         read_lookup_settings(table)
+
+    def datasets(self, table: Table) -> Sequence[Dataset]:
+        """The database's table; of SQLite its file."""
+        found = read_jdbc_table(table, self.project)
+        address = found.address
+        if address.host is None:
+            return (Dataset(namespace="file", name=f"{address.database}/{found.name}"),)
+        server = address.host if address.port is None else f"{address.host}:{address.port}"
+        schema = found.database_schema or "public"
+        name = f"{address.database}.{schema}.{found.name}"
+        return (Dataset(namespace=f"postgres://{server}", name=name),)
 
     def connectivity_check(self, table: Table) -> ConnectivityCheck:
         """Ask the database for the table."""

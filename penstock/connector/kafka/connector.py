@@ -16,6 +16,7 @@ from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Option, PrefixOption
 from penstock.connector.capabilities import (
     ConnectivityCheck,
+    Dataset,
     MetadataKey,
     ScanModes,
     TableAccess,
@@ -40,7 +41,7 @@ from penstock.connector.kafka.table.options import (
     OPTIONS,
     STARTUP_MODE,
 )
-from penstock.connector.kafka.table.settings import KafkaSettings, read_settings
+from penstock.connector.kafka.table.settings import KafkaSettings, TopicList, read_settings
 from penstock.connector.kafka.table.startup import Earliest, GroupOffsets
 from penstock.connector.options.bad_records import BAD_RECORD_OPTIONS, check_against_format
 from penstock.connector.options.watermark import WATERMARK_OPTIONS
@@ -122,6 +123,10 @@ class KafkaConnector(Connector):
         """Scans begin and end at offsets."""
         return KafkaScanModes(chooses_start=True)
 
+    def datasets(self, table: Table) -> Sequence[Dataset]:
+        """Its topics, or the pattern of their names."""
+        return topic_datasets(self._describe(table))
+
     def topic_access(self, table: Table) -> TopicAccess:
         """Its cluster has topics. Raises as `source`."""
         from penstock.connector.kafka.topic_access import (
@@ -147,6 +152,15 @@ class KafkaConnector(Connector):
         if self._described is None or self._described[0] is not table:
             self._described = (table, describe(table))
         return self._described[1]
+
+
+def topic_datasets(described: KafkaTable) -> Sequence[Dataset]:
+    """Name the topics of a table, at the first of its bootstrap servers."""
+    settings = described.settings
+    server = settings.bootstrap_servers.split(",")[0].strip()
+    subscription = settings.subscription
+    names = subscription.topics if isinstance(subscription, TopicList) else (str(subscription),)
+    return tuple(Dataset(namespace=f"kafka://{server}", name=name) for name in names)
 
 
 def require_group(table: Table, settings: KafkaSettings) -> None:
@@ -207,6 +221,10 @@ class UpsertKafkaConnector(Connector):
     def scan_modes(self) -> ScanModes:
         """Scans begin and end at offsets."""
         return KafkaScanModes(chooses_start=False)
+
+    def datasets(self, table: Table) -> Sequence[Dataset]:
+        """Its topics."""
+        return topic_datasets(describe_upserts(table))
 
     def topic_access(self, table: Table) -> TopicAccess:
         """Its cluster has topics. Raises as `source`."""

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.sql.jobs.job import Job
+    from penstock.sql.lineage.datasets import PipelineLineage
     from penstock.sql.runner.replay import Replayed
 
 
@@ -300,6 +301,7 @@ def _run(
         shown,
         _metrics(board, options),
         _pushed_metrics(board),
+        _lineage_events(board, planned, context),
         _status_page(board, context, options),
         redirect_stdout(sys.stderr if as_json else sys.stdout),
     ):
@@ -348,6 +350,22 @@ def _pushed_metrics(board: JobBoard) -> Iterator[None]:
     from penstock.sql.metrics.otel import pushing_metrics
 
     with pushing_metrics(board.jobs):
+        yield
+
+
+@contextmanager
+def _lineage_events(
+    board: JobBoard, planned: Sequence[CheckedScript], context: SessionContext
+) -> Iterator[None]:
+    """Send OpenLineage events while the block runs, where its variables or its file ask for that."""
+    from penstock.sql.lineage.openlineage import sending_events
+
+    def lineages() -> Mapping[str, PipelineLineage]:
+        from penstock.sql.lineage.datasets import pipeline_lineages
+
+        return pipeline_lineages(planned, context)
+
+    with sending_events(board.jobs, lineages):
         yield
 
 
