@@ -39,6 +39,7 @@ FAILPOINTS: Mapping[str, str] = {
     "taking-back": "command: the file sink is about to remove the manifest of an INSERT OVERWRITE that lost its lease",
     "moving": "command: the file sink is about to rename one of a batch's files into its place",
     "files-written": "command: tasks have written the files of a batch, no commit or manifest names them yet",
+    "positions-known": "command: the rows that a batch replaces in a Delta table are known, nothing is committed yet",
     "put-together": "command: small files of a Delta table are written again as one, no commit names it yet",
     "maintained": "command: the state of a maintained query has the batch, the sink has not",
     "state-written": "task: the state of a bucket has its file of a batch, no manifest names it yet",

@@ -16,6 +16,8 @@ from typing import Any
 
 import duckdb
 
+from tests.delta_tables import read_delta
+
 COMMAND = (sys.executable, "-c", "from penstock.sql.cli.commands.app import main; main()")
 
 
@@ -108,7 +110,5 @@ class Pipeline:
 
 def delta_rows(table: Path, query: str) -> list[tuple[Any, ...]]:
     """Query a Delta table without Spark; `{table}` in the query stands for it."""
-    from deltalake import DeltaTable
-
-    rows = DeltaTable(str(table)).to_pyarrow_table()  # noqa: F841  found by DuckDB by its name
+    rows = read_delta(table)  # noqa: F841  found by DuckDB by its name
     return duckdb.sql(query.format(table="rows")).fetchall()

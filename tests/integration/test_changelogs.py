@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 import penstock
@@ -20,6 +19,7 @@ from penstock.connector.changelog import ChangelogMode, RowKind
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.physical.insert import sink_changelog_mode, to_display_rows, to_sink_rows
 from penstock.sql.plan.rules.flow import Flow
+from tests.delta_tables import read_delta
 from tests.integration.test_updating_queries import forget_last_batch, run
 from tests.kafka_server import KafkaServer
 
@@ -94,7 +94,7 @@ def produce(
 
 def read(project: Path, table: str) -> list[tuple[Any, ...]]:
     """Give the rows of a Delta table, sorted."""
-    rows = DeltaTable(str(project / table)).to_pyarrow_table().to_pylist()
+    rows = read_delta(project / table).to_pylist()
     return sorted(tuple(row.values()) for row in rows)
 
 

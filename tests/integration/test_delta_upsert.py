@@ -65,7 +65,7 @@ def notes(path: Path) -> list[tuple[str, int]]:
     return [(note["application"], note["batch"]) for note in told if len(note["digest"]) == 16]
 
 
-def test_a_batch_that_is_replayed_is_merged_once(
+def test_a_batch_that_is_replayed_is_upserted_once(
     spark: SparkSession, tmp_path: Path, feed: Callable[..., None]
 ) -> None:
     """A driver that dies after Delta's commit and before Spark's replays the batch, and changes nothing.
@@ -124,8 +124,13 @@ def test_two_upserts_at_once_leave_no_trace_in_each_other(
     spark: SparkSession, tmp_path: Path, feed: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """MERGE takes its transaction from its session's settings. One fails in the middle of its own, and goes on later."""
-    good = prepared(spark, delta_table("good", columns=COLUMNS, key=("id",)), tmp_path)
-    bad = prepared(spark, delta_table("bad", columns=COLUMNS, key=("id",)), tmp_path)
+    merged: dict[str, Any] = {
+        "columns": COLUMNS,
+        "key": ("id",),
+        "options": {"delta.enableDeletionVectors": "false"},
+    }
+    good = prepared(spark, delta_table("good", **merged), tmp_path)
+    bad = prepared(spark, delta_table("bad", **merged), tmp_path)
     feed((1, "a", 0), (2, None, 0))
     both, merge = threading.Barrier(2, timeout=90), Merge._merge
     sessions: list[SparkSession] = []

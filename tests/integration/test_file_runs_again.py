@@ -6,11 +6,11 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 import penstock
 from penstock.catalog.errors import PenstockError
+from tests.delta_tables import read_delta
 from tests.kafka_server import KafkaServer
 from tests.sql.jobs.test_file_runs_again import readme_file
 
@@ -41,6 +41,6 @@ def test_the_readme_file_runs_again_also_after_a_run_that_failed(
     run()
     click(3)
     run()
-    rows = DeltaTable(project / "per_minute").to_pyarrow_table().to_pylist()
+    rows = read_delta(project / "per_minute").to_pylist()
 
     assert sorted((row["window_start"].minute, row["clicks"]) for row in rows) == [(0, 3), (1, 3)]

@@ -17,10 +17,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 import penstock
+from tests.delta_tables import read_delta
 from tests.integration.test_updating_queries import EVENTS, forget_last_batch, run
 from tests.kafka_server import KafkaServer
 
@@ -91,7 +91,7 @@ def newest(kafka: KafkaServer, topic: str) -> list[tuple[Any, ...]]:
 
 def in_delta(path: Path) -> list[tuple[Any, ...]]:
     """Give the rows of a Delta table."""
-    return [tuple(row.values()) for row in DeltaTable(str(path)).to_pyarrow_table().to_pylist()]
+    return [tuple(row.values()) for row in read_delta(path).to_pylist()]
 
 
 def answer(query: str, events: Sequence[Mapping[str, Any]]) -> list[tuple[Any, ...]]:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 import penstock
 from penstock.catalog.errors import PenstockError, QueryFailedError, UnsupportedError
 from penstock.sql.plan.physical import incremental as insert_module
+from tests.delta_tables import read_delta
 from tests.integration.test_changelogs import Orders, debezium, produce
 from tests.integration.test_updating_queries import forget_last_batch, run
 from tests.kafka_server import KafkaServer
@@ -52,7 +52,7 @@ def answer(name: str, orders: Orders) -> list[tuple[Any, ...]]:
 
 def kept(project: Path, table: str) -> list[tuple[Any, ...]]:
     """Give the rows of a Delta table in the order of their first column."""
-    rows = DeltaTable(str(project / table)).to_pyarrow_table().to_pylist()
+    rows = read_delta(project / table).to_pylist()
     return sorted((tuple(row.values()) for row in rows), key=lambda row: row[0])
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 import penstock
+from tests.delta_tables import read_delta
 from tests.integration.test_updating_queries import forget_last_batch
 from tests.kafka_server import KafkaServer
 
@@ -41,7 +41,7 @@ def give(kafka: KafkaServer, topic: str, bids: dict[int, tuple[int, int]]) -> No
 
 def rows_of(table: Path) -> list[tuple[int, ...]]:
     """The rows of a Delta table, in order."""
-    found = DeltaTable(str(table)).to_pyarrow_table().to_pylist()
+    found = read_delta(table).to_pylist()
     return sorted(tuple(row.values()) for row in found)
 
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pyspark
 import pytest
-from deltalake import DeltaTable
 from pyhive import hive
 from pyhive.exc import OperationalError
 from sqlalchemy import create_engine, inspect
@@ -34,6 +33,7 @@ from examples.bi.dashboard import COMPLETE, Dashboard
 from examples.bi.generator import Shop, customer_records, order_records, product_records
 from examples.bi.server import BiServer
 from penstock.connector.jvm.java import find_java
+from tests.delta_tables import read_delta
 from tests.integration.pipeline import wait_until
 from tests.sql.serve.test_tls import write_pem
 
@@ -361,7 +361,7 @@ def assert_totals_agree(served: Served, orders: int) -> None:
     star = served.project / "star"
     with duckdb.connect() as db:
         for name in ("fact_order_lines", "fact_daily_sales"):
-            db.register(name, DeltaTable(star / name).to_pyarrow_dataset())
+            db.register(name, read_delta(star / name))
 
         assert totals[0] == orders
         assert of_days == totals[1:]

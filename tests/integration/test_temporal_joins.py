@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 import penstock
+from tests.delta_tables import read_delta
 from tests.integration.test_updating_queries import forget_last_batch
 from tests.kafka_server import KafkaServer
 
@@ -62,7 +62,7 @@ def test_orders_get_the_rate_of_their_time_and_late_ones_are_counted(
         with penstock.connect(spark) as session:
             (job,) = session.run_file(script, available_now=True)
         dropped.append(job.progress.rows_dropped)
-        rows = DeltaTable(str(project / "priced")).to_pyarrow_table().to_pylist()
+        rows = read_delta(project / "priced").to_pylist()
         assert len(rows) == len({row["id"] for row in rows})
         return {row["id"]: row["rate"] for row in rows}
 

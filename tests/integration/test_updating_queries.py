@@ -15,11 +15,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 import penstock
 from penstock.sql.session.session import Session
+from tests.delta_tables import read_delta
 from tests.kafka_server import KafkaServer
 
 EVENTS = """
@@ -147,7 +147,7 @@ def test_the_result_is_the_batch_answer_after_a_restart_and_a_replay(
         run(session, script)
 
     for name in names:
-        found = DeltaTable(str(project / name)).to_pyarrow_table().to_pylist()
+        found = read_delta(project / name).to_pylist()
         rows = [nearly(tuple(row.values())) for row in found]
         answer = map(nearly, batch_answer(CASES[name][2], events))
         assert sorted(rows) == sorted(answer), name

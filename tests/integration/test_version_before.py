@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from deltalake import DeltaTable
 
+from tests.delta_tables import read_delta
 from tests.earlier_version import environment, install
 from tests.kafka_server import KafkaServer
 
@@ -88,7 +88,7 @@ def produce(kafka: KafkaServer, topic: str, ids: range) -> None:
 
 def rows(folder: Path) -> list[dict[str, Any]]:
     """The rows of a Delta table."""
-    found: list[dict[str, Any]] = DeltaTable(folder).to_pyarrow_table().to_pylist()
+    found: list[dict[str, Any]] = read_delta(folder).to_pylist()
     return found
 
 

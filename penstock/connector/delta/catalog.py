@@ -17,7 +17,8 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.namespaces import PATH, ROOT_DATABASE, CatalogDescriptor
 from penstock.catalog.model.table import PhysicalColumn, Schema, Table
 from penstock.connector.capabilities import CatalogAccess, TableAccess
-from penstock.connector.delta.log import LOG, is_delta_table, read_head, read_logged
+from penstock.connector.delta.files.live_files import LOG
+from penstock.connector.delta.log import is_delta_table, read_head, read_logged
 from penstock.connector.inference.inferred_table import InferredColumn, InferredTable
 from penstock.connector.storage import Folder, open_folder
 from penstock.connector.urls import is_remote, resolve_path

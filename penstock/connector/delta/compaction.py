@@ -4,7 +4,8 @@ The argument for compaction: files get names that nobody else has; Delta commits
 these are still of the table, by the transaction that read which files there are. No rows change (`dataChange` is
 false), so nothing of a batch depends on it: what is not committed is left for VACUUM, and a lost race is tried again.
 It is Arrow on one thread of the driver, without a job of Spark. A table that has more than the tasks' writer knows
-(`task_output.py`), and one that rows are merged into, keep Delta's own compaction, in the batch.
+(`task_output.py`), and one that rows are merged into, keep Delta's own compaction, in the batch. Where rows are
+replaced by their positions, files are put together on the batch's thread, behind its commit.
 """
 
 from __future__ import annotations
@@ -14,23 +15,20 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Condition, Thread
 from typing import Any
 from urllib.parse import unquote
-from uuid import uuid4
 
-import pyarrow as pa
-from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import SinkError
-from penstock.connector.arrow import arrow_type
 from penstock.connector.contract import LostLease
+from penstock.connector.delta.files.rewriting import Rewriting, size_of
+from penstock.connector.delta.files.small_files import CompactionLimits, SmallFile, SmallFiles
 from penstock.connector.delta.log import LogForm
 from penstock.connector.delta.options import CHECKPOINT_INTERVAL, DeltaTarget
-from penstock.connector.delta.small_files import CompactionLimits, SmallFile, SmallFiles
 from penstock.connector.delta.task_commit import differ, for_session
 from penstock.connector.delta.task_output import task_output
 from penstock.connector.delta.transaction import (
@@ -43,14 +41,6 @@ from penstock.connector.delta.transaction import (
 )
 from penstock.connector.failpoints import reach
 from penstock.connector.file_output import FileOutput, WrittenByEngine, WrittenFile
-from penstock.connector.spark.durable_files import sync_below, umask_of_folder
-from penstock.connector.spark.files.parquet_file import (
-    SUFFIXES,
-    ParquetFile,
-    fitted,
-    in_julian_times,
-    row_groups,
-)
 from penstock.connector.spark.internals import clone_session, running_context
 from penstock.connector.storage import open_folder
 
@@ -60,8 +50,6 @@ _USUAL_INTERVAL = 10
 """Delta's commits between two checkpoints of the log, where the table does not say."""
 _LONGEST_INTERVAL = 200
 """The most commits between two checkpoints that are written behind batches: readers open so many files of the log."""
-READ_ROWS = 8_192
-"""Rows that are read together: a file may have a hundred times the bytes in memory."""
 IDLE_S = 60
 """The thread ends when nothing was due for so long."""
 END_WAIT_S = 5
@@ -146,7 +134,7 @@ class UpkeepBehind:
             # one that fails is tried again an interval later
             self._checkpointed = version
         work = _Work(
-            spark=batch.spark if batch.ends else self._session_beside(batch.spark),
+            spark=batch.spark,
             upkeep=upkeep,
             lost_lease=batch.lost_lease,
             compacts=compacts,
@@ -154,8 +142,13 @@ class UpkeepBehind:
         )
         if batch.ends:
             self._do(work)
-        else:
-            self._hand_over(work)
+            return
+        if compacts and self.target.table.schema.primary_key is not None:
+            # beside batches that delete rows of the same files it would lose each race
+            self._do(replace(work, checkpoints=False))
+            work = replace(work, compacts=False)
+        if work.compacts or work.checkpoints:
+            self._hand_over(replace(work, spark=self._session_beside(batch.spark)))
 
     def _session_beside(self, spark: SparkSession) -> SparkSession:
         """Return a session for the thread: with the settings that the batch's has while it writes, and keeps not."""
@@ -367,7 +360,7 @@ def compact(
     """
     output = work.upkeep.output
     assert output is not None, "asked before"
-    rewriting = _Rewriting(output=output)
+    rewriting = Rewriting(output=output)
     try:
         written = rewriting.run(due)
     finally:
@@ -378,7 +371,7 @@ def compact(
     if _stopped() or (work.lost_lease is not None and work.lost_lease() is not None):
         _remove(output, written)
         return False
-    if (size := _size(output, written.path)) is None:
+    if (size := size_of(output, written.path)) is None:
         raise LostRaceError(f"the file {written.path} was removed, as by VACUUM")
     if size != written.size_bytes:
         raise SinkError(f"the file {written.path} was changed before it was committed")
@@ -386,78 +379,6 @@ def compact(
     transaction.leave_checkpoint()
     transaction.compact(_actions(rewriting.used, written), _counts(rewriting.used, written))
     return True
-
-
-@dataclass(slots=True, kw_only=True)
-class _Rewriting:
-    """Reads files and writes their rows as one. `left_out` cannot be read as the table's rows, or are not."""
-
-    output: FileOutput
-    used: list[SmallFile] = field(default_factory=list)
-    left_out: list[SmallFile] = field(default_factory=list)
-
-    def run(self, files: list[SmallFile]) -> WrittenFile | None:
-        """Return the new file, whose path is as the log has it; None where fewer than two files can be joined."""
-        output, folder = self.output, Path(self.output.folder)
-        columns = output.in_files
-        schema = pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
-        above = files[0].path.rpartition("/")[0]
-        name = f"part-00000-{uuid4()}-c000{SUFFIXES[output.compression]}.parquet"
-        path = f"{above}/{name}" if above else name
-        writer = ParquetFile(
-            folder,
-            unquote(path),
-            columns,
-            compression=output.compression,
-            mode=0o666 & ~umask_of_folder(folder / "file"),
-        )
-        rows = 0
-        try:
-            for group in row_groups(self._read(files, schema)):
-                writer.write(group)
-                rows += group.num_rows
-            if len(self.used) < 2:
-                writer.discard()
-                return None
-            written = writer.finish()
-            assert written.rows == rows, "each row once"
-            sync_below(folder, [written.path])
-        except BaseException:
-            writer.discard()
-            raise
-        return WrittenFile(
-            path=path, size_bytes=written.size_bytes, rows=rows, statistics=written.statistics
-        )
-
-    def _read(self, files: list[SmallFile], schema: pa.Schema) -> Iterator[pa.Table]:
-        for file in files:
-            try:
-                yield from self._rows(file, schema)
-            except (OSError, pa.ArrowException):
-                # it would be chosen again each time, and no other file of the table put together
-                self.left_out.append(file)
-                raise
-
-    def _rows(self, file: SmallFile, schema: pa.Schema) -> Iterator[pa.Table]:
-        # one that is gone is no longer of the table, and VACUUM had no long retention
-        if _size(self.output, file.path) != file.size_bytes:
-            self.left_out.append(file)
-            return
-        path = Path(self.output.folder) / unquote(file.path)
-        with parquet.ParquetFile(path, coerce_int96_timestamp_unit="us") as opened:
-            empty = opened.schema_arrow.empty_table()
-            # Delta writes the values of partitions into files, too
-            kept = [name for name in empty.column_names if name not in self.output.partitions]
-            fits = fitted(empty.select(kept), schema)
-            if fits is None or in_julian_times(opened.metadata.metadata or {}):
-                self.left_out.append(file)
-                return
-            self.used.append(file)
-            yield fits
-            for batch in opened.iter_batches(READ_ROWS, use_threads=False):
-                table = fitted(pa.Table.from_batches([batch]).select(kept), schema)
-                assert table is not None, "its schema fits"
-                yield table
 
 
 def _actions(used: list[SmallFile], written: WrittenFile) -> Iterator[dict[str, Any]]:
@@ -484,14 +405,6 @@ def _counts(used: list[SmallFile], written: WrittenFile) -> dict[str, int]:
         "numAddedBytes": written.size_bytes,
         "numRemovedBytes": sum(file.size_bytes for file in used),
     }
-
-
-def _size(output: FileOutput, path: str) -> int | None:
-    """Return the bytes of a file that the log names so; None where it is not there."""
-    try:
-        return (Path(output.folder) / unquote(path)).stat().st_size
-    except FileNotFoundError:
-        return None
 
 
 def _remove(output: FileOutput, written: WrittenFile) -> None:

@@ -216,7 +216,12 @@ class DeltaSink(Sink):
         """What does it in Spark."""
         from penstock.connector.delta.writer import DeltaWriter  # Spark, only where it is used
 
-        return DeltaWriter(target=self.target, adds_columns=self.adds_columns, upkeep=self.upkeep)
+        return DeltaWriter(
+            target=self.target,
+            adds_columns=self.adds_columns,
+            by_position=self.by_tasks and self.upkeep.target_file_bytes is None,
+            upkeep=self.upkeep,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.catalog.model.table import PhysicalColumn
+from penstock.connector.delta.files.live_files import LOG
 from penstock.connector.spark_catalog.json_types import physical_columns
 from penstock.connector.storage import Folder
 
-LOG = "_delta_log"
 _WITHOUT_FILES = frozenset({"metaData", "protocol", "txn"})
 _NO_SCHEMA = "no commit and no checkpoint has its schema"
 _COMMIT = re.compile(r"(\d{20})\.json")

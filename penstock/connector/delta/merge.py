@@ -6,7 +6,7 @@ Where in the table the keys of a batch can be is measured first: Delta leaves ou
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -136,7 +136,7 @@ def _bounds(name: str, kind: s.DataType, low: Any, high: Any, values: Any) -> st
 
 
 RETRY_DELAYS_MS = (100, 200, 400, 800, 1600, 3200, 5000)
-"""Waits between the attempts at a MERGE that another writer's commit got in the way of."""
+"""Waits between the attempts at a transaction that another writer's commit got in the way of."""
 
 _SETTINGS = {
     # what we give it is materialised already
@@ -181,21 +181,8 @@ class Merge:
         found: BatchKeys,
         columns: Sequence[tuple[str, s.DataType]],
     ) -> None:
-        waiting = Event()
-        for delay_ms in (*RETRY_DELAYS_MS, None):
-            try:
-                self._merge(spark, changes, found, [name for name, _ in columns])
-            except ConcurrentTransactionException as error:
-                raise SinkError(
-                    f"another run of this query wrote the same batch into the Delta table at {self.target.shown}",
-                    hint="stop the other one; this checkpoint resumes from what it wrote",
-                ) from error
-            except CONFLICTS as error:
-                if delay_ms is None:
-                    raise _conflict(error, self.target.shown) from error
-                waiting.wait(delay_ms / 1000)
-            else:
-                return
+        names = [name for name, _ in columns]
+        until_committed(lambda: self._merge(spark, changes, found, names), self.target.shown)
 
     def _merge(
         self, spark: SparkSession, changes: DataFrame, found: BatchKeys, columns: Sequence[str]
@@ -215,6 +202,28 @@ class Merge:
             # the first clause that fits a row takes it: no delete comes here
             merge = merge.whenMatchedUpdate(set=_assignments(rest))
         merge.execute()
+
+
+def until_committed(attempt: Callable[[], None], location: str) -> None:
+    """Try a transaction until no commit of another writer gets in its way.
+
+    Raises SinkError when one did each time, and when another run of the query has the batch.
+    """
+    waiting = Event()
+    for delay_ms in (*RETRY_DELAYS_MS, None):
+        try:
+            attempt()
+        except ConcurrentTransactionException as error:
+            raise SinkError(
+                f"another run of this query wrote the same batch into the Delta table at {location}",
+                hint="stop the other one; this checkpoint resumes from what it wrote",
+            ) from error
+        except CONFLICTS as error:
+            if delay_ms is None:
+                raise _conflict(error, location) from error
+            waiting.wait(delay_ms / 1000)
+        else:
+            return
 
 
 def _assignments(columns: Sequence[str]) -> dict[str, str | Column]:

@@ -167,7 +167,8 @@ WRITER: Option[str] = Option(
     default="auto",
     doc="Who writes the files of a stream: 'auto', the tasks that read the rows where the query takes values and "
     "conditions that they compute and the table has nothing that only Spark's writer keeps, else Spark, as EXPLAIN "
-    "says; 'spark' in each case.",
+    "says; 'spark' in each case. With a PRIMARY KEY 'auto' has tasks write the rows and delete those before by their "
+    "positions, where the table has deletion vectors; 'spark' merges (docs/exactly-once.md).",
     flink=None,
 )
 
@@ -176,8 +177,8 @@ AUTO_COMPACTION: Option[bool] = Option(
     type=BOOLEAN,
     default=True,
     doc="Whether a streaming query puts small files together when 50 of them are in a partition: beside its batches, "
-    "without a job of Spark. Delta's auto compaction does it, in the batch, where rows are merged by a PRIMARY KEY, "
-    "'sink.target-file-size' is set, or the table has what only Spark's writer keeps (docs/exactly-once.md). "
+    "without a job of Spark (with a PRIMARY KEY, behind a batch). Delta's auto compaction does it where rows are "
+    "merged, 'sink.target-file-size' is set, or the table has what only Spark's writer keeps (docs/exactly-once.md). "
     "'delta.autoOptimize.autoCompact' has the last word.",
     scope=OptionScope.SINK,
     flink=None,
@@ -230,6 +231,10 @@ MIN_FILE_SIZE = 1 << 20
 APPEND_ONLY = "delta.appendonly"
 
 AUTO_COMPACT = "delta.autooptimize.autocompact"
+
+DELETION_VECTORS = "delta.enabledeletionvectors"
+
+CHANGE_DATA_FEED = "delta.enablechangedatafeed"
 
 CHECKPOINT_INTERVAL = "delta.checkpointinterval"
 

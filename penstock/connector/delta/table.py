@@ -33,6 +33,7 @@ from penstock.catalog.model.table import Table
 from penstock.connector.delta.options import (
     CHECKPOINT_INTERVAL,
     COMMITS_TO_CHECKPOINT,
+    DELETION_VECTORS,
     FORGETFUL,
     DeltaTarget,
 )
@@ -144,8 +145,11 @@ def exists(target: DeltaTarget, spark: SparkSession) -> bool:
         return DeltaTable.isDeltaTable(spark, target.location)
 
 
-def create(target: DeltaTarget, spark: SparkSession) -> None:
-    """Create the table, unless there is one by now. Raises InputError when Delta refuses it."""
+def create(target: DeltaTarget, spark: SparkSession, *, vectors: bool = False) -> None:
+    """Create the table, unless there is one by now. Raises InputError when Delta refuses it.
+
+    `vectors`: it has deletion vectors, if its options do not say.
+    """
     builder = DeltaTable.createIfNotExists(spark).location(target.location)
     builder = builder.addColumns(stored_schema(target.table))
     if target.table.partition_keys:
@@ -156,6 +160,8 @@ def create(target: DeltaTarget, spark: SparkSession) -> None:
         builder = builder.comment(target.table.comment)
     if not any(key.lower() == CHECKPOINT_INTERVAL for key in target.properties):
         builder = builder.property("delta.checkpointInterval", COMMITS_TO_CHECKPOINT)
+    if vectors and not any(key.lower() == DELETION_VECTORS for key in target.properties):
+        builder = builder.property("delta.enableDeletionVectors", "true")
     for key, value in target.properties.items():
         builder = builder.property(key, value)
     with translate_errors(target.shown):

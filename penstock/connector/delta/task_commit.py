@@ -95,19 +95,19 @@ def commit_files(
         form = LogForm(metadata=transaction.metadata, protocol=transaction.protocol)
         if written.table_id not in (None, form.metadata["id"]):
             raise replaced_table(target)
-        _check_there(target, written)
+        check_there(target, written)
         if differ(task_output(target, form, output.filled), output):
             return False
         if files:
             transaction.compact_in_commit(True)
         behind.prepare(transaction)
-        actions = transaction.parsed(_actions(written, batch.spark))
+        actions = transaction.parsed(add_actions(written, batch.spark))
         version = transaction.commit(actions, _counts(files), note)
     behind.done(transaction, version, len(files))
     return True
 
 
-def _check_there(target: DeltaTarget, written: UncommittedFiles) -> None:
+def check_there(target: DeltaTarget, written: UncommittedFiles) -> None:
     """Check that the files are as their tasks left them: nothing protects them before a commit names them."""
     for file in written.files:
         try:
@@ -169,7 +169,8 @@ def differ(found: FileOutput | WrittenByEngine, output: FileOutput) -> bool:
     return replace(found, max_rows_per_file=output.max_rows_per_file) != output
 
 
-def _actions(written: UncommittedFiles, spark: SparkSession) -> Iterator[dict[str, Any]]:
+def add_actions(written: UncommittedFiles, spark: SparkSession) -> Iterator[dict[str, Any]]:
+    """Return the actions of the log by which the files are of the table."""
     now_ms = time.time_ns() // 1_000_000
     for file in written.files:
         yield {

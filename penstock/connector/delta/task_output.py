@@ -14,8 +14,11 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quote
 from penstock.catalog.model.table import PhysicalColumn
+from penstock.connector.delta.files.file_keys import OF_PARTITIONS
+from penstock.connector.delta.files.key_digests import has_digest
 from penstock.connector.delta.log import LogForm
-from penstock.connector.delta.options import DeltaTarget
+from penstock.connector.delta.options import CHANGE_DATA_FEED, DELETION_VECTORS, DeltaTarget
+from penstock.connector.expression import FieldValue
 from penstock.connector.file_output import (
     PARTITIONED_BY,
     FileColumn,
@@ -155,6 +158,51 @@ def task_output(
         columns=tuple(columns),
         partitions=form.partitions,
     )
+
+
+def upsert_output(target: DeltaTarget, stored: LogForm | None) -> FileOutput | WrittenByEngine:
+    """Decide whether tasks write the rows of upserts, and rows before them are deleted by their positions.
+
+    `stored` as of `task_output`. All declared columns are filled, from columns of their names.
+    """
+    key = target.table.schema.primary_key
+    assert key is not None, "rows are replaced by a key"
+    try:
+        form = _declared(target) if stored is None else _logged(stored, target)
+    except UnsupportedError as error:
+        return WrittenByEngine(reason=error.message)
+    reason = next(_merge_reasons(form, target, key.columns, is_stored=stored is not None), None)
+    if reason is not None:
+        return WrittenByEngine(reason=reason)
+    filled = [
+        FilledColumn(
+            name=column.name, source=FieldValue(path=(column.name,), type=stored_type(column.type))
+        )
+        for column in target.table.schema.physical
+    ]
+    return task_output(target, stored, filled)
+
+
+def _merge_reasons(
+    form: _Form, target: DeltaTarget, keys: Sequence[str], *, is_stored: bool
+) -> Iterator[str]:
+    """Tell why rows have to be merged."""
+    enabled = form.properties.get(DELETION_VECTORS, "" if is_stored else "true")
+    if enabled.lower() != "true" or (is_stored and "deletionVectors" not in form.features):
+        yield "the table has no deletion vectors"
+    if form.properties.get(CHANGE_DATA_FEED, "").lower() == "true":
+        yield "the table has a change data feed"
+    declared = {column.name.lower() for column in target.table.schema.physical}
+    for column in form.columns:
+        if column.name.lower() not in declared:
+            yield f"column {quote(column.name)} of the table is not declared"
+    wanted = {name.lower() for name in keys}
+    for column in form.columns:
+        if column.name.lower() not in wanted:
+            continue
+        by = column.name in form.partitions
+        if not has_digest(column.type) or (by and not isinstance(column.type, OF_PARTITIONS)):
+            yield f"column {quote(column.name)} of the key is of type {column.type}"
 
 
 # --- forms ---

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -22,6 +22,7 @@ from delta.exceptions import (
     ProtocolChangedException,
 )
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.connector.contract import MicroBatch
 from penstock.connector.delta.options import DeltaTarget
@@ -47,6 +48,18 @@ CONFLICTS = (
 _DELTA = "org.apache.spark.sql.delta"
 _CONVERTERS = "scala.jdk.javaapi.CollectionConverters"
 _IDENTITY = "delta.identity"
+_OF_FILES = (
+    "path",
+    "partitionValues",
+    "size",
+    "modificationTime",
+    "dataChange",
+    "stats",
+    "tags",
+    "deletionVector",
+    "clusteringProvider",
+)
+"""The fields of an `add` that tables have which tasks write."""
 _NOT_TYPES = ("nullable", "containsNull", "valueContainsNull", "metadata")
 
 
@@ -205,11 +218,35 @@ class Transaction(TableTransaction):
         """Write the rows of a frame as files of the table, by one job of Spark; gives their actions, a Seq."""
         return self.java.writeFiles(java_frame(frame))
 
-    def commit(self, files: Any, counts: Mapping[str, int], note: str) -> int:
+    def read_files(self) -> Iterator[dict[str, Any]]:
+        """Return the `add` of each file of the snapshot, by jobs of Spark."""
+        files = DataFrame(self.java.snapshot().allFiles().toDF(), self.spark)
+        there = [name for name in _OF_FILES if name in files.columns]
+        for (text,) in files.select(F.to_json(F.struct(*there))).collect():
+            yield json.loads(text)
+
+    @property
+    def known_files(self) -> int | None:
+        """The number of files of the snapshot, where its checksum says it."""
+        known = self.java.snapshot().numOfFilesIfKnown()
+        return int(known.get()) if known.isDefined() else None
+
+    @property
+    def from_first_commit(self) -> bool:
+        """Tell that the log of the snapshot has no checkpoint: its commits say all."""
+        return int(self.java.snapshot().checkpointProvider().version()) < 0
+
+    def read_table(self) -> None:
+        """Make each commit of another that changes rows from now on, or removes files, a conflict."""
+        self.java.readWholeTable()
+
+    def commit(
+        self, files: Any, counts: Mapping[str, int], note: str, *, updates: bool = False
+    ) -> int:
         """Commit the actions of files, the batch and its note, and return the version.
 
-        `counts` are what the table's history shows of it. Raises Delta's errors for commits of others that
-        conflict.
+        `counts` are what the table's history shows of it; `updates`: rows were replaced. Raises Delta's errors for
+        commits of others that conflict.
         """
         spark = self.spark
         self.java.registerSQLMetrics(java_session(spark), _metrics(spark, counts))
@@ -218,8 +255,9 @@ class Transaction(TableTransaction):
             "version": self.batch.batch_id,
             "lastUpdated": time.time_ns() // 1_000_000,
         }
+        mode = java_class(spark, "org.apache.spark.sql.streaming.OutputMode")
         operation = java_class(spark, f"{_DELTA}.DeltaOperations$StreamingUpdate")(
-            java_class(spark, "org.apache.spark.sql.streaming.OutputMode").Append(),
+            mode.Update() if updates else mode.Append(),
             self.batch.application_id,
             self.batch.batch_id,
             java_class(spark, "scala.Option").apply(note),

@@ -54,6 +54,7 @@ from penstock.connector.delta.task_commit import (
     remove_files,
 )
 from penstock.connector.delta.transaction import NONE_WRITTEN, Transaction, written_batch
+from penstock.connector.delta.upsert import Upserts, decide_new
 from penstock.connector.failpoints import reach
 from penstock.connector.file_output import FileOutput
 from penstock.connector.spark.hadoop_files import list_names, read_text, replace_text
@@ -273,29 +274,32 @@ def _found(spark: SparkSession, target: DeltaTarget, application: str | None) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaWriter:
-    """Appends to a Delta table, or merges into it by its PRIMARY KEY.
+    """Appends to a Delta table, or replaces rows of it by its PRIMARY KEY: by their positions, or by MERGE.
 
-    Columns are matched by name, NOT NULL is checked by Delta for every row. `adds_columns`: declared columns that the
-    table lacks are added when a run is prepared.
+    Columns are matched by name, NOT NULL is checked for every row. `adds_columns`: declared columns that the table
+    lacks are added when a run is prepared. `by_position`: where the table takes it, tasks write the rows of upserts.
     """
 
     target: DeltaTarget
     adds_columns: bool = False
+    by_position: bool = True
     upkeep: FileMaintenance = field(default_factory=FileMaintenance)
     _optimizer: Optimizer = field(default_factory=Optimizer, compare=False, repr=False)
     _written: CommittedBatches = field(default_factory=CommittedBatches, compare=False, repr=False)
     _changed: set[str] = field(default_factory=set, compare=False, repr=False)
     behind: UpkeepBehind = field(init=False, compare=False, repr=False)
+    _upserts: Upserts = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Begin without anything to do behind batches."""
         object.__setattr__(self, "behind", UpkeepBehind(target=self.target))
+        object.__setattr__(self, "_upserts", Upserts(target=self.target))
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Create the table, or check that the existing one accepts rows of `schema`. Raises InputError, SinkError."""
         created = not exists(self.target, spark)
         if created:
-            create(self.target, spark)
+            create(self.target, spark, vectors=self.by_position and decide_new(self.target))
         elif self.adds_columns:
             add_missing_columns(spark, self.target)
         # a new one too: another process may have been first
@@ -398,7 +402,7 @@ class DeltaWriter:
     def _write_batch(self, frame: DataFrame, batch: MicroBatch, note: str) -> None:
         if self._merge is None:
             self._append(frame, batch, note)
-        else:
+        elif not (self.by_position and self._upserts.write(frame, batch, note, self.behind)):
             settings = transaction_settings(batch.application_id, batch.batch_id, note)
             self._merge.run(batch.spark, frame, settings)
 

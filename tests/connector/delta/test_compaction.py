@@ -20,15 +20,16 @@ from penstock.catalog.model.table import Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.contract import LostLease
 from penstock.connector.delta import compaction
-from penstock.connector.delta.compaction import _Rewriting
 from penstock.connector.delta.connector import DeltaSink
-from penstock.connector.delta.small_files import SmallFile
+from penstock.connector.delta.files.rewriting import Rewriting
+from penstock.connector.delta.files.small_files import SmallFile
 from penstock.connector.file_output import FileColumn, FileOutput
 from penstock.connector.spark.files.parquet_file import fitted
 from penstock.connector.spark.internals import java_class, java_session
 from penstock.connector.spark.session import configured
 from tests.connector.delta.tables import delta_table, rows
 from tests.connector.delta.test_connector import prepared
+from tests.connector.delta.test_merge import actions
 from tests.connector.delta.test_writer import operations
 from tests.connector.spark.micro_batches import micro_batch
 
@@ -129,6 +130,24 @@ def test_rows_that_are_deleted_meanwhile_stay_deleted(
     assert "another writer was first (1 so far)" in caplog.text
     assert operations(stream.path).count("OPTIMIZE") == 1
     assert stream.ids() == [0, 2, 3, 4, 5]
+
+
+def test_rows_of_deletion_vectors_are_not_put_together(stream: Stream) -> None:
+    """Files with vectors become one without, and the vectors are removed with them."""
+    stream.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    for first in (0, 10):
+        frame = stream.spark.range(first, first + 10, 1, 1)
+        stream.write(frame.selectExpr("id", "concat('n', id) AS name"))
+    stream.sql("DELETE FROM {t} WHERE id IN (0, 3, 19)")
+    stream.write_ids(20)
+
+    assert operations(stream.path).count("OPTIMIZE") == 1
+    assert stream.live_files() == 1
+    assert stream.ids() == [number for number in range(21) if number not in (0, 3, 19)]
+    removed = actions(stream.path, 6, "remove")
+    vectors = {r.get("deletionVector", {}).get("cardinality") for r in removed}
+    assert vectors == {1, 2, None}
+    assert stream.writer.behind.failures == 0
 
 
 def test_others_that_optimize_and_vacuum_without_retention_cost_nothing(stream: Stream) -> None:
@@ -388,10 +407,10 @@ def test_a_file_of_another_form_is_left_as_it_is() -> None:
     assert fitted(pa.table({"id": [1], "more": [2]}), schema) is None
 
 
-def rewriting(folder: Path, column: str, kind: str) -> _Rewriting:
+def rewriting(folder: Path, column: str, kind: str) -> Rewriting:
     """What puts files of one column together."""
     columns = (FileColumn(name=column, type=parse_type(kind), source=None),)
-    return _Rewriting(output=FileOutput(folder=str(folder), shown="the table", columns=columns))
+    return Rewriting(output=FileOutput(folder=str(folder), shown="the table", columns=columns))
 
 
 def small_file(folder: Path, name: str, table: pa.Table, **footer: str) -> SmallFile:

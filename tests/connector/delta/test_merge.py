@@ -123,9 +123,12 @@ def test_a_null_that_may_not_be_is_refused_with_its_column(
     assert rows(spark, tmp_path / "orders") == []
 
 
-def test_any_reader_reads_the_table(spark: SparkSession, tmp_path: Path) -> None:
+def test_any_reader_reads_a_table_without_deletion_vectors(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """The oldest protocol: no feature that a reader would have to know."""
-    sink = prepared(spark, delta_table(columns=COLUMNS, key=("id",)), tmp_path)
+    options = {"delta.enableDeletionVectors": "false"}
+    sink = prepared(spark, delta_table(columns=COLUMNS, key=("id",), options=options), tmp_path)
     sink.write(changes(spark, (1, "a", ADD), (2, "b", ADD)))
     sink.write(changes(spark, (1, "a", GONE), (2, "c", AFTER)))
     table = RustTable(str(tmp_path / "orders"))

@@ -11,14 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.contract import MicroBatch
+from penstock.connector.delta.files.deletion_vector import VectorFolder
+from penstock.connector.delta.files.live_files import LiveFiles
+from penstock.connector.storage import open_folder
 from tests.connector.delta.tables import delta_table
 from tests.connector.delta.test_connector import prepared
+from tests.delta_tables import read_delta
 
 COLUMNS = {
     "id": "BIGINT NOT NULL",
@@ -58,13 +63,21 @@ def frame(spark: SparkSession, rows: list[dict[str, Any]], kinds: list[RowKind])
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"partition_keys": ("day",)}, {"key": ("id", "day"), "partition_keys": ("day",)}],
+    [
+        {},
+        {"partition_keys": ("day",)},
+        {
+            "key": ("id", "day"),
+            "partition_keys": ("day",),
+            "options": {"delta.enableDeletionVectors": "false"},
+        },
+    ],
     ids=["append", "partitioned", "merge"],
 )
 def test_other_programs_read_what_is_written(
     spark: SparkSession, tmp_path: Path, given: dict[str, Any]
 ) -> None:
-    """Every kind of write by default makes a table of the plainest protocol; values are the same elsewhere."""
+    """An append by default makes a table of the plainest protocol; values are the same elsewhere."""
     sink = prepared(spark, delta_table(columns=COLUMNS, **given), tmp_path)
     first, second = [row(n, "old") for n in range(4)], [row(4, "new")]
     kinds = [RowKind.INSERT]
@@ -92,3 +105,49 @@ def test_other_programs_read_what_is_written(
         for r in expected
     ]
     assert (table.protocol().min_reader_version, table.protocol().reader_features) == (1, None)
+
+
+def test_other_programs_read_rows_that_were_replaced_by_position(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Delta-rs by its queries; DuckDB by the numbers of rows in files, as the deletion vectors name them."""
+    sink = prepared(spark, delta_table(columns=COLUMNS, key=("id",)), tmp_path)
+    for number in range(3):
+        batch = MicroBatch(spark=spark, checkpoint=str(tmp_path), query_id="q", batch_id=number)
+        rows = [row(n, f"{number}") for n in range(0, 8, number + 1)]
+        sink.write_batch(frame(spark, rows, [RowKind.INSERT] * len(rows)), batch)
+    spark.sql(f"DELETE FROM delta.`{tmp_path / 'orders'}` WHERE id IN (1, 3)")
+    names = {0: "2", 2: "1", 4: "1", 5: "0", 6: "2", 7: "0"}
+    expected = [row(n, name) for n, name in names.items()]
+    table = DeltaTable(str(tmp_path / "orders"))
+    found = read_delta(tmp_path / "orders").sort_by("id").to_pylist()
+
+    assert found == expected
+    assert table.protocol().reader_features == ["deletionVectors"]
+    files = table.file_uris()
+    folder = VectorFolder(folder=tmp_path / "orders")
+    gone = [
+        (add["path"], int(at))
+        for add in live_adds(tmp_path / "orders")
+        if "deletionVector" in add
+        for at in folder.read(add["deletionVector"])
+    ]
+    deleted = pa.table(  # noqa: F841  found by DuckDB by its name
+        {"name": [path for path, _ in gone], "row_at": [at for _, at in gone]}
+    )
+    with duckdb.connect() as connection:
+        read = connection.execute(
+            "SELECT id, owner.name FROM read_parquet(?, file_row_number = true, filename = true) f "
+            "ANTI JOIN deleted ON row_at = f.file_row_number AND deleted.name = parse_filename(f.filename) "
+            "ORDER BY id",
+            [files],
+        ).fetchall()
+    assert read == list(names.items())
+
+
+def live_adds(table: Path) -> list[dict[str, Any]]:
+    """The files of the newest version, by its commits."""
+    live = LiveFiles()
+    live.begin(-1, ())
+    assert live.follow(open_folder(str(table)), DeltaTable(table).version())
+    return [dict(file.add) for file in live]

@@ -13,7 +13,8 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from deltalake import DeltaTable
+
+from tests.delta_tables import read_delta
 
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))
 END_S = 240
@@ -112,7 +113,7 @@ def write(project, text):
 
 def copied(project):
     """The ids in the Delta table, sorted."""
-    return sorted(DeltaTable(project / "copies").to_pyarrow_table()["id"].to_pylist())
+    return sorted(read_delta(project / "copies")["id"].to_pylist())
 
 
 def open_to_others(data, table):

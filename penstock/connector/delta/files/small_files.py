@@ -15,7 +15,8 @@ from typing import Any
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from penstock.connector.delta.log import LOG
+from penstock.connector.delta.files.deletion_vector import Descriptor
+from penstock.connector.delta.files.live_files import LOG
 from penstock.connector.storage import Folder
 
 MOST_KNOWN = 100_000
@@ -36,11 +37,18 @@ class LogGapError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallFile:
-    """A file of a table without deletion vector. `path` and `partition` are as the log has them."""
+    """A file of a table. `path` and `partition` are as the log has them; `deleted_share`: of its rows, by `vector`."""
 
     path: str
     size_bytes: int
     partition: Mapping[str, str | None]
+    vector: Descriptor | None = None
+    deleted_share: float = 0.0
+
+    @property
+    def live_bytes(self) -> int:
+        """What its rows that are of the table take."""
+        return round(self.size_bytes * (1 - self.deleted_share))
 
     @property
     def group(self) -> tuple[tuple[str, str | None], ...]:
@@ -49,7 +57,7 @@ class SmallFile:
 
     def removed(self, at_ms: int) -> dict[str, Any]:
         """Return the action of the log that removes it, without a change of rows."""
-        return {
+        action = {
             "path": self.path,
             "deletionTimestamp": at_ms,
             "dataChange": False,
@@ -57,6 +65,7 @@ class SmallFile:
             "partitionValues": dict(self.partition),
             "size": self.size_bytes,
         }
+        return action if self.vector is None else {**action, "deletionVector": dict(self.vector)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,38 +168,50 @@ def choose(files: Sequence[SmallFile], limits: CompactionLimits) -> list[SmallFi
     """
     chosen: set[str] = set()
     total = 0
-    for file in sorted(files, key=lambda one: one.size_bytes):
-        beyond = len(chosen) >= limits.enough // 2 and file.size_bytes > _LARGER * total
-        full = chosen and total + file.size_bytes > limits.file_bytes
+    for file in sorted(files, key=lambda one: one.live_bytes):
+        beyond = len(chosen) >= limits.enough // 2 and file.live_bytes > _LARGER * total
+        full = chosen and total + file.live_bytes > limits.file_bytes
         if beyond or full or len(chosen) >= MOST_FILES:
             break
         chosen.add(file.path)
-        total += file.size_bytes
+        total += file.live_bytes
     return [file for file in files if file.path in chosen]
 
 
 def _small_file(add: Mapping[str, Any], small_bytes: int) -> SmallFile | None:
     """Read an `add`; None for a file that stays as it is, or that lies elsewhere (a clone's)."""
-    if add.get("deletionVector") or add.get("clusteringProvider") or _ABSOLUTE.match(add["path"]):
+    if add.get("clusteringProvider") or _ABSOLUTE.match(add["path"]):
         return None
-    if int(add["size"]) >= small_bytes:
-        return None
-    return SmallFile(
+    vector = add.get("deletionVector")
+    found = SmallFile(
         path=add["path"],
         size_bytes=int(add["size"]),
         partition=dict(add.get("partitionValues") or {}),
+        vector=None if vector is None else {k: v for k, v in vector.items() if v is not None},
+        deleted_share=0.0 if vector is None else _share(vector, add.get("stats")),
     )
+    return found if found.live_bytes < small_bytes else None
+
+
+def _share(vector: Descriptor, stats: str | None) -> float:
+    """Return how much of a file is deleted; nothing where the log does not say how many rows there are."""
+    rows = json.loads(stats or "{}").get("numRecords")
+    return min(1.0, int(vector["cardinality"]) / int(rows)) if rows else 0.0
 
 
 def _of_checkpoint(log: Folder, name: str, small_bytes: int) -> Iterator[SmallFile]:
     with parquet.ParquetFile(log.system.open_input_file(f"{log.path}/{name}")) as file:
         kind = file.schema_arrow.field("add").type
         there = {part.name for part in kind}
-        odd = there & {"deletionVector", "clusteringProvider"}
+        odd = there & {"deletionVector", "clusteringProvider", "stats"}
         wanted = [f"add.{part}" for part in ("path", "size", "partitionValues", *sorted(odd))]
         for batch in file.iter_batches(columns=wanted):
             adds = batch.column("add").drop_null()
-            small = adds.filter(pc.less(pc.struct_field(adds, "size"), small_bytes))
+            small = pc.less(pc.struct_field(adds, "size"), small_bytes)
+            if "deletionVector" in odd:
+                # of a large file most rows may be gone
+                small = pc.or_(small, pc.is_valid(pc.struct_field(adds, "deletionVector")))
+            small = adds.filter(small)
             for add in small.to_pylist():
                 found = _small_file(add, small_bytes)
                 if found is not None:

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from penstock.connector.delta import small_files
-from penstock.connector.delta.small_files import (
+from penstock.connector.delta.files import small_files
+from penstock.connector.delta.files.small_files import (
     CompactionLimits,
     LogGapError,
     SmallFile,
@@ -20,6 +20,13 @@ from penstock.connector.delta.small_files import (
 )
 from penstock.connector.storage import open_folder
 
+VECTOR = {
+    "storageType": "u",
+    "pathOrInlineDv": "x",
+    "offset": 1,
+    "sizeInBytes": 9,
+    "cardinality": 1,
+}
 LIMITS = CompactionLimits(enough=3, small_bytes=100, file_bytes=200)
 
 
@@ -61,14 +68,13 @@ def test_files_are_due_when_there_are_enough_of_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "odd",
     [
-        added("odd", deletionVector={"storageType": "u"}),
         added("odd", clusteringProvider="liquid"),
         added("/elsewhere/odd"),
         added("s3://elsewhere/odd"),
     ],
 )
 def test_files_that_are_more_than_rows_stay(tmp_path: Path, odd: dict[str, Any]) -> None:
-    """With deletion vectors, laid out by clustering, of a clone."""
+    """Laid out by clustering, of a clone."""
     commit(tmp_path, 0, added("a"), added("b"), odd)
     assert due_at(tmp_path, 0) == []
     commit(tmp_path, 1, added("c"))
@@ -76,16 +82,33 @@ def test_files_that_are_more_than_rows_stay(tmp_path: Path, odd: dict[str, Any])
     assert due_at(tmp_path, 1) == ["a", "b", "c"]
 
 
-def test_a_deletion_vector_takes_a_file_out(tmp_path: Path) -> None:
+def test_a_file_with_a_deletion_vector_is_known_with_it(tmp_path: Path) -> None:
     """DELETE removes the file without it and adds the same with it, in either order."""
-    with_vector = added("a", deletionVector={"storageType": "u"})
     commit(tmp_path, 0, added("a"), added("b"), added("c"))
-    commit(tmp_path, 1, with_vector, removed("a"))
-    commit(tmp_path, 2, added("d"))
+    commit(tmp_path, 1, added("a", deletionVector=VECTOR), removed("a"))
+    files = SmallFiles(limits=LIMITS)
+    files.follow(open_folder(str(tmp_path)), 1)
 
-    assert due_at(tmp_path, 0) == ["a", "b", "c"]
-    assert due_at(tmp_path, 1) == []
-    assert due_at(tmp_path, 2) == ["b", "c", "d"]
+    assert [(file.path, file.vector) for file in files.due()] == [
+        ("b", None),
+        ("c", None),
+        ("a", VECTOR),
+    ]
+    assert files.due()[2].removed(7)["deletionVector"] == VECTOR
+    assert "deletionVector" not in files.due()[0].removed(7)
+
+
+def test_a_large_file_is_small_when_most_of_its_rows_are_gone(tmp_path: Path) -> None:
+    """By the share of its rows that are of the table; where the log does not say how many there are it stays."""
+    stats = json.dumps({"numRecords": 10})
+    commit(tmp_path, 0, added("a", 40), added("b", 45), added("few", 150, deletionVector=VECTOR))
+    commit(tmp_path, 1, added("some", 101, deletionVector=VECTOR, stats=stats))
+    more = {**VECTOR, "cardinality": 4}
+    commit(tmp_path, 2, added("some", 150, deletionVector=more, stats=stats))
+
+    assert due_at(tmp_path, 0) == []
+    assert due_at(tmp_path, 1) == ["a", "b", "some"]
+    assert due_at(tmp_path, 2) == ["a", "b", "some"]
 
 
 def test_files_become_one_within_their_partition(tmp_path: Path) -> None:
@@ -118,12 +141,19 @@ def test_a_look_goes_on_from_the_one_before(tmp_path: Path) -> None:
 def test_what_a_checkpoint_has_is_known(tmp_path: Path) -> None:
     """Its commits may be gone; one behind the version that is asked for is not read."""
     adds = [
-        {"path": path, "size": size, "partitionValues": [], "deletionVector": vector}
+        {
+            "path": path,
+            "size": size,
+            "partitionValues": [],
+            "deletionVector": vector,
+            "stats": '{"numRecords":10}',
+        }
         for path, size, vector in (
             ("a", 10, None),
             ("b", 10, None),
             ("large", 100, None),
-            ("marked", 10, {"storageType": "u"}),
+            ("gone", 150, {**VECTOR, "cardinality": 9}),
+            ("marked", 150, VECTOR),
         )
     ]
     kind = pa.struct(
@@ -131,7 +161,17 @@ def test_what_a_checkpoint_has_is_known(tmp_path: Path) -> None:
             ("path", pa.string()),
             ("size", pa.int64()),
             ("partitionValues", pa.map_(pa.string(), pa.string())),
-            ("deletionVector", pa.struct([("storageType", pa.string())])),
+            (
+                "deletionVector",
+                pa.struct(
+                    [
+                        *((name, pa.string()) for name in ("storageType", "pathOrInlineDv")),
+                        *((name, pa.int32()) for name in ("offset", "sizeInBytes")),
+                        ("cardinality", pa.int64()),
+                    ]
+                ),
+            ),
+            ("stats", pa.string()),
         ]
     )
     commit(tmp_path, 8, added("c"))
@@ -139,7 +179,7 @@ def test_what_a_checkpoint_has_is_known(tmp_path: Path) -> None:
     parquet.write_table(rows, tmp_path / "_delta_log" / f"{7:020}.checkpoint.parquet")
     parquet.write_table(rows, tmp_path / "_delta_log" / f"{9:020}.checkpoint.parquet")
 
-    assert due_at(tmp_path, 8) == ["a", "b", "c"]
+    assert due_at(tmp_path, 8) == ["a", "b", "gone", "c"]
 
 
 def test_a_commit_that_is_missing_is_no_empty_one(tmp_path: Path) -> None:

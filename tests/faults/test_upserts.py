@@ -1,0 +1,76 @@
+"""Upserts into Delta by position: processes that die between the files of a batch and what follows its commit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.delta_tables import read_delta
+from tests.faults.faulty import FaultyPipeline
+
+Make = Callable[..., FaultyPipeline]
+
+pytestmark = pytest.mark.timeout(900)
+
+KEYS, FILES, EACH = 200, 12, 150
+LATEST = """
+CREATE TABLE IF NOT EXISTS changes (id BIGINT, number BIGINT) WITH (
+  'connector' = 'filesystem', 'path' = 'in', 'format' = 'json', 'source.monitor-interval' = '1 s',
+  'source.max-bytes-per-batch' = '8 kb');
+CREATE TABLE IF NOT EXISTS latest (id BIGINT, number BIGINT, PRIMARY KEY (id) NOT ENFORCED)
+  WITH ('connector' = 'delta', 'path' = 'latest');
+INSERT INTO latest SELECT id, number FROM changes;
+"""
+
+
+def write_changes(folder: Path) -> dict[int, int]:
+    """Write files that name each key again and again; returns the last number of each key."""
+    folder.mkdir()
+    latest: dict[int, int] = {}
+    for file in range(FILES):
+        changes = {(file * 61 + each * 7) % KEYS: file * 1_000 + each for each in range(EACH)}
+        lines = "".join(json.dumps({"id": k, "number": v}) + "\n" for k, v in changes.items())
+        (folder / f"{file:03}.json").write_text(lines, encoding="utf-8")
+        latest |= changes
+    return latest
+
+
+def found(table: Path) -> dict[int, int]:
+    """The rows of the table, each key once."""
+    rows = read_delta(table).to_pylist()
+    assert len({row["id"] for row in rows}) == len(rows), "a key has one row"
+    return {row["id"]: row["number"] for row in rows}
+
+
+@pytest.mark.faults
+def test_an_upsert_is_killed_at_every_step(pipeline: Make, project: Path) -> None:
+    """A task with its file, the driver with all files, with the positions, with files put together, with the commit."""
+    latest = write_changes(project / "in")
+    few = ("--conf", "spark.databricks.delta.autoCompact.minNumFiles=4")
+    job, table = pipeline(LATEST, "--available-now", *few), project / "latest"
+    for name, visit in (
+        ("file-written", 1),
+        ("files-written", 2),
+        ("positions-known", 2),
+        ("put-together", 1),
+        ("written", 1),
+    ):
+        job.hold_at(name, visit=visit)
+        before = found(table) if (table / "_delta_log").exists() else {}
+        job.kill()
+        assert (found(table) if before else {}) == before, name
+    job.catch_up()
+
+    assert found(table) == latest
+    features = DeltaTable(table).protocol().reader_features
+    assert features == ["deletionVectors"]
+    history = DeltaTable(table).history()
+    assert {each["operation"] for each in history} == {
+        "CREATE TABLE",
+        "STREAMING UPDATE",
+        "OPTIMIZE",
+    }
