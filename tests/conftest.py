@@ -1,7 +1,7 @@
-"""What tests share: a real Kafka broker, a Spark with Delta, a PostgreSQL server, each started when first asked for.
+"""What tests share: a Kafka broker, a Spark with Delta, a PostgreSQL server, a browser, each started when asked for.
 
 A test that asks for `kafka` or `topic` is marked `broker`, one that asks for `spark` is marked `spark`, one that asks
-for `postgres` is marked `slow`.
+for `postgres` or `browser` is marked `slow`.
 Pure tests run first, so that a simple mistake shows before a JVM has started; then the longest files, as a worker that
 begins one of them last would be at work alone.
 """
@@ -29,6 +29,7 @@ pytest.register_assert_rewrite(
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.browser import Browser
     from tests.kafka_server import KafkaServer
     from tests.postgres_server import PostgresServer
     from tests.spark_cluster import Cluster
@@ -92,7 +93,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.broker)
         if names & {"spark", "spark_session"}:
             item.add_marker(pytest.mark.spark)
-        if "postgres" in names:
+        if names & {"postgres", "browser"}:
             item.add_marker(pytest.mark.slow)
     items.sort(key=place_of)
 
@@ -124,6 +125,27 @@ def postgres() -> Iterator[PostgresServer]:
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'penstock[jdbc]'")
     with running(found) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def running_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """The run's browser. Ask for `browser` instead, which shows each test a page as people see it first."""
+    pytest.importorskip("selenium", reason="selenium is not installed: make setup")
+    from tests.browser import programs, running
+
+    found = programs()
+    if found is None:
+        pytest.skip("Chromium is not installed (Debian: apt install chromium chromium-driver)")
+    with running(found, tmp_path_factory.mktemp("browser")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(running_browser: Browser) -> Iterator[Browser]:
+    """A browser, light and as wide as a desk's; a test that asks is skipped where there is none."""
+    running_browser.plain()
+    yield running_browser
+    running_browser.open("about:blank")  # its page asks a server that ends now for events
 
 
 @pytest.fixture(scope="session")

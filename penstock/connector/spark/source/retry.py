@@ -10,7 +10,8 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -43,8 +44,15 @@ class OutageFile:
         """Record what does not answer; the start time stays as it is for the length of the outage,
         over restarts too.
         """
+        self._write(*_describe(error))
+
+    def note_silence(self, what: str) -> None:
+        """Record that no answer has come yet, unless it is known what does not answer."""
+        if _read(self._path) is None:
+            self._write(what, "no answer yet")
+
+    def _write(self, what: str, reason: str) -> None:
         before = _read(self._path)
-        what, reason = _describe(error)
         value = {
             "what": what,
             "reason": reason,
@@ -101,9 +109,13 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How long to try, and the pauses between attempts, which double up to the longest. In seconds."""
+    """How long to try, and the pauses between attempts, which double up to the longest. In seconds.
+
+    An attempt that takes longer than `silence_s` is reported while it runs: clients give up after half a minute.
+    """
 
     total_s: float = 120.0
+    silence_s: float = 2.5
     first_pause_s: float = 0.5
     longest_pause_s: float = 5.0
 
@@ -114,17 +126,20 @@ def retry_while_unavailable(
     what: str,
     patience: RetryPolicy,
     outage_file: OutageFile | None = None,
+    asked: str = "the source",
 ) -> T:
     """Run `action`, again while the broker does not answer; `what` names it in the log. Blocks.
 
-    `outage_file` is where the process that runs the query sees the outage meanwhile, and still after the last attempt.
+    `outage_file` is where the process that runs the query sees the outage meanwhile, and still after the last attempt;
+    `asked` is what stands there before it is known what does not answer.
     Raises the last BrokerUnavailableError once the outage is longer than the policy allows.
     """
     began_s: float | None = None
     pause_s = patience.first_pause_s
     while True:
         try:
-            done = action()
+            with _silence_noted(outage_file if patience.total_s else None, asked, patience):
+                done = action()
         except BrokerUnavailableError as error:
             if outage_file is not None:
                 outage_file.note(error)
@@ -142,3 +157,19 @@ def retry_while_unavailable(
         if outage_file is not None:
             outage_file.clear()
         return done
+
+
+@contextmanager
+def _silence_noted(file: OutageFile | None, asked: str, patience: RetryPolicy) -> Iterator[None]:
+    """Record in `file` that `asked` has not answered, once the block takes that long."""
+    if file is None:
+        yield
+        return
+    timer = threading.Timer(patience.silence_s, file.note_silence, [asked])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # so that it writes nothing behind what the caller writes

@@ -159,6 +159,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             outage_file=None
             if self._scan.outage_file is None
             else OutageFile(Path(self._scan.outage_file)),
+            asked=f"the source of {self._scan.table.identifier.name}",
         )
         self._reached = True
         return planned

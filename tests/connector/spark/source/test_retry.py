@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,50 @@ def test_an_outage_is_told_to_the_process_that_runs_the_query(tmp_path: Path) ->
     assert str(first) == "Kafka at b:9092 (Connection refused)"
     assert second == first
     assert current_outage(tmp_path, "checkpoints/job/t") is None
+
+
+def test_an_attempt_without_an_answer_is_told_while_it_runs(tmp_path: Path) -> None:
+    """Clients give up after half a minute; then it is known what does not answer, since the same time."""
+    outage = OutageFile(outage_file(tmp_path, "a", 0))
+    seen: list[Outage] = []
+
+    def look() -> Outage:
+        while (found := current_outage(tmp_path, "a")) is None:
+            threading.Event().wait(0.001)
+        return found
+
+    def ask() -> int:
+        seen.append(look())
+        if len(seen) == 1:
+            raise BrokerUnavailableError("Kafka at b:9092 did not answer within 20 s (offsets)")
+        return 1
+
+    retry_while_unavailable(
+        ask,
+        what="planning",
+        patience=replace(QUICK, silence_s=0.001),
+        outage_file=outage,
+        asked="the source of orders",
+    )
+    silent, known = seen
+
+    assert str(silent) == "the source of orders (no answer yet)"
+    assert known.what == "Kafka at b:9092"
+    assert known.since_ms == silent.since_ms
+    assert current_outage(tmp_path, "a") is None
+
+
+def test_an_answer_in_time_leaves_no_trace(tmp_path: Path) -> None:
+    """Nothing is written behind it."""
+    outage = OutageFile(outage_file(tmp_path, "a", 0))
+    for _ in range(20):
+        retry_while_unavailable(
+            lambda: 1,
+            what="planning",
+            patience=replace(QUICK, silence_s=0.0001),
+            outage_file=outage,
+        )
+        assert current_outage(tmp_path, "a") is None
 
 
 def test_the_outage_of_another_query_is_not_told(tmp_path: Path) -> None:
