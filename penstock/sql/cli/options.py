@@ -247,3 +247,49 @@ VerboseOption = Annotated[
         help="Show stack traces, Spark's log and debug messages. Example: `--verbose`",
     ),
 ]
+
+
+UiHostOption = Annotated[
+    str,
+    typer.Option(
+        "--ui-host",
+        envvar="PENSTOCK_UI_HOST",
+        help="The address of the status page. One that others reach needs TLS, and asks for a token. "
+        "Example: `--ui-host 10.1.2.3`",
+    ),
+]
+
+UiTokenFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ui-token-file",
+        metavar="F",
+        envvar="PENSTOCK_UI_TOKEN_FILE",
+        help="A file with the token that the status page asks for; default one that is made and printed where others "
+        "reach the page, else none. Example: `--ui-token-file page.token`",
+        show_default=False,
+    ),
+]
+
+UiCertificateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ui-tls-cert",
+        metavar="F",
+        envvar="PENSTOCK_UI_TLS_CERT",
+        help="Serve the status page by TLS with this certificate (PEM), under its names. "
+        "Example: `--ui-tls-cert server.pem`",
+        show_default=False,
+    ),
+]
+
+UiKeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ui-tls-key",
+        metavar="F",
+        envvar="PENSTOCK_UI_TLS_KEY",
+        help="The certificate's private key (PEM). Example: `--ui-tls-key server.key`",
+        show_default=False,
+    ),
+]

@@ -35,6 +35,7 @@ from penstock.sql.processes.supervisor import ProcessOutput, ProjectSupervisor
 from penstock.sql.runner.run_mode import StopRequest
 from penstock.sql.script.project import Project
 from penstock.sql.settings import RestartStrategy, restart_strategy
+from penstock.sql.ui.access import ServedPage, announcement
 
 REPORT_S = 1
 """Time between two reports of a pipeline."""
@@ -50,7 +51,7 @@ class UpOptions:
     """The options of `penstock up`. `open_context` opens the catalog, with the settings of the command.
 
     `passed_on` are the arguments that each process gets as well; `shared`: there is one for all. `metrics_port` and
-    `ui_port` None: neither metrics nor the status page are served.
+    `page` None: neither metrics nor the status page are served.
     """
 
     project: Project
@@ -62,7 +63,7 @@ class UpOptions:
     output: RowFormat
     metrics_host: str
     metrics_port: int | None
-    ui_port: int | None
+    page: ServedPage | None
     stop_limit_ms: int
 
 
@@ -173,7 +174,8 @@ def _metrics(supervisor: ProjectSupervisor, options: UpOptions) -> Iterator[None
 @contextmanager
 def _status_page(supervisor: ProjectSupervisor, options: UpOptions) -> Iterator[None]:
     """Serve the status page while the block runs, where that was asked for."""
-    if options.ui_port is None:
+    served = options.page
+    if served is None:
         yield
         return
     from penstock.sql.ui.server import serving_pages
@@ -183,6 +185,6 @@ def _status_page(supervisor: ProjectSupervisor, options: UpOptions) -> Iterator[
     context = options.open_context()
     stored = StoredPipelines(namespace=context.namespace, project=context.project)
     view = ProjectView(processes=supervisor.processes, stored=stored, clock=SystemClock())
-    with serving_pages(view, port=options.ui_port) as url:
-        say(f"status page: {url}")
+    with serving_pages(view, served.access, port=served.port) as url:
+        say(announcement(served.access, url))
         yield

@@ -2,6 +2,7 @@
 
 `live.py` and `stored.py` make documents of a pipeline that runs here and of any other; `documents.py` says which fields
 they have, `openapi.py` describes them; `application.py` routes requests, `pages.py` writes HTML of the same documents,
-`charts.py` its drawings. `server.py` listens. Called by `penstock ui`, and by
+`charts.py` its drawings. `server.py` listens;
+`access.py` says who may open the page, `guard.py` holds requests to it. Called by `penstock ui`, and by
 `penstock run` and `penstock up` with `--ui-port`.
 """

@@ -7,13 +7,11 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
@@ -22,27 +20,18 @@ from starlette.staticfiles import StaticFiles
 from penstock.sql.jobs.job import Job
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.ui import pages
+from penstock.sql.ui.access import LOCAL_ACCESS, PageAccess
 from penstock.sql.ui.documents import VERSION_PATH, Document
+from penstock.sql.ui.guard import NameCheck, SecurityHeaders, TokenCheck
 from penstock.sql.ui.live import live_pipeline, live_summary
 from penstock.sql.ui.openapi import openapi
 from penstock.sql.ui.stored import StoredPipelines
 
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-
-LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]", "::1")
-"""The names that a browser may have for the server. Another is a page that rebinds its own name to this machine."""
-
 EVENT_INTERVAL_S = 1.0
 """Time between two looks at the pipelines of an open page."""
 
-SECURITY_HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
+EVENT_LOOKS = 5
+"""Looks in that time at whether the server ends, which waits for open pages."""
 
 
 class PipelineView(Protocol):
@@ -99,18 +88,24 @@ class StatusView:
         return all(job.status in good for job in self.jobs())
 
 
-def application(view: PipelineView) -> Starlette:
-    """Return the application of a view."""
+def application(
+    view: PipelineView,
+    access: PageAccess = LOCAL_ACCESS,
+    *,
+    is_ending: Callable[[], bool] = lambda: False,
+) -> Starlette:
+    """Return the application of a view for those whom `access` admits. Events end once `is_ending` says so."""
     return Starlette(
-        routes=[*_api(view), *_pages(view)],
+        routes=[*_api(view, is_ending), *_pages(view)],
         middleware=[
-            Middleware(TrustedHostMiddleware, allowed_hosts=list(LOCAL_NAMES)),
-            Middleware(_SecurityHeaders),
+            Middleware(SecurityHeaders),
+            Middleware(NameCheck, access=access),
+            Middleware(TokenCheck, access=access),
         ],
     )
 
 
-def _api(view: PipelineView) -> Iterable[Route]:
+def _api(view: PipelineView, is_ending: Callable[[], bool]) -> Iterable[Route]:
     def pipelines(_: Request) -> Response:
         return JSONResponse(view.pipelines())
 
@@ -127,7 +122,7 @@ def _api(view: PipelineView) -> Iterable[Route]:
         return JSONResponse(openapi())
 
     async def events(request: Request) -> Response:
-        return StreamingResponse(_events(view, request), media_type="text/event-stream")
+        return StreamingResponse(_events(view, request, is_ending), media_type="text/event-stream")
 
     def healthy(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -180,10 +175,12 @@ def _page(write: Callable[[Document], str], document: Document | None, name: str
     return HTMLResponse(write(document))
 
 
-async def _events(view: PipelineView, request: Request) -> AsyncIterator[str]:
-    """Send an event with the pipelines that have changed since the last one, until the page is closed."""
+async def _events(
+    view: PipelineView, request: Request, is_ending: Callable[[], bool]
+) -> AsyncIterator[str]:
+    """Send an event with the pipelines that have changed since the last one, until the page or the server is closed."""
     before: dict[str, Document] = {}
-    while not await request.is_disconnected():
+    while not (is_ending() or await request.is_disconnected()):
         now = {str(each["name"]): each for each in await run_in_threadpool(view.pipelines)}
         changed = [name for name in sorted({*now, *before}) if now.get(name) != before.get(name)]
         if changed:
@@ -191,19 +188,7 @@ async def _events(view: PipelineView, request: Request) -> AsyncIterator[str]:
         else:
             yield ": nothing\n\n"  # a closed connection is noticed by what is sent
         before = now
-        await asyncio.sleep(EVENT_INTERVAL_S)
-
-
-class _SecurityHeaders:
-    """Adds the headers that keep a browser from loading or showing anything else."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(SECURITY_HEADERS)
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)
+        for _ in range(EVENT_LOOKS):
+            await asyncio.sleep(EVENT_INTERVAL_S / EVENT_LOOKS)
+            if is_ending():
+                return

@@ -1,4 +1,4 @@
-"""Listens for the browser: uvicorn on a thread of its own, at an address of this machine only."""
+"""Listens for the browser: uvicorn on a thread of its own, by default at an address of this machine only."""
 
 from __future__ import annotations
 
@@ -11,52 +11,61 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from penstock.catalog.errors import ConfigError
+from penstock.sql.ui.access import LOCAL_ACCESS, PageAccess
 from penstock.sql.ui.application import application
 
 if TYPE_CHECKING:
     from penstock.sql.ui.application import PipelineView
 
 
-HOST = "127.0.0.1"
+GRACE_S = 2
+"""How long requests may take once the server ends."""
+
 STOP_S = 5
-"""How long an open page may keep the server from ending."""
+"""How long the end waits for the server's thread."""
 
 
 @contextmanager
-def serving_pages(view: PipelineView, *, port: int) -> Iterator[str]:
+def serving_pages(
+    view: PipelineView, access: PageAccess = LOCAL_ACCESS, *, port: int
+) -> Iterator[str]:
     """Answer requests while the block runs; gives the URL. Port 0 is any that is free. Raises ConfigError."""
-    listening = _listen(port)
+    listening = _listen(access.host, port)
     config = uvicorn.Config(
-        application(view),
+        application(view, access, is_ending=lambda: server.should_exit),
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=1,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE_S,
         lifespan="off",
     )
+    config.load()
+    config.ssl = access.tls
     server = uvicorn.Server(config)
     thread = Thread(
         target=server.run, kwargs={"sockets": [listening]}, name="penstock ui", daemon=True
     )
     thread.start()
     try:
-        yield f"http://{HOST}:{listening.getsockname()[1]}/"
+        yield access.url(listening.getsockname()[1])
     finally:
         server.should_exit = True
         thread.join(STOP_S)
         listening.close()
 
 
-def _listen(port: int) -> socket.socket:
-    listening = socket.socket()
+def _listen(host: str, port: int) -> socket.socket:
+    name = f"[{host}]" if ":" in host else host
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((HOST, port))
+        listening.bind((host, port))
         listening.listen()
     except OSError as error:
         listening.close()
         raise ConfigError(
-            f"the page cannot be served at {HOST}:{port}: {error.strerror or error}",
-            hint="name another port",
+            f"the page cannot be served at {name}:{port}: {error.strerror or error}",
+            hint="name another port, or an address of this machine",
         ) from error
     return listening

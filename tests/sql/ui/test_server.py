@@ -27,13 +27,14 @@ def view(tmp_path):
     )
 
 
-def test_pages_and_events_come_until_the_block_ends(view):
-    """The first event names each pipeline; an open page does not keep the server."""
+def test_pages_and_events_come_until_the_block_ends(view, caplog):
+    """The first event names each pipeline; an open page neither keeps the server nor makes it log an error."""
     with serving_pages(view, port=0) as url:
         assert "shop/totals" in urlopen(url).read().decode()
         events = urlopen(f"{url}api/v1/events")
         assert events.readline() == b"event: pipeline\n"
         assert events.readline() == b'data: ["shop/totals"]\n'
+    assert caplog.records == []
     with pytest.raises(URLError):
         urlopen(url)
 

@@ -26,6 +26,10 @@ from penstock.sql.cli.options import (
     StopTimeoutOption,
     StrictOption,
     TargetOption,
+    UiCertificateOption,
+    UiHostOption,
+    UiKeyOption,
+    UiTokenFileOption,
     VarOption,
     VarsFileOption,
     VerboseOption,
@@ -36,6 +40,7 @@ from penstock.sql.cli.output.row_text import RowFormat
 from penstock.sql.errors.render import ErrorFormat
 from penstock.sql.script.project import load_dotenv
 from penstock.sql.settings import STOP_LIMIT_MS
+from penstock.sql.ui.access import served_page
 
 DEFAULT_STOP_S = 60.0
 """What a batch in flight gets by default: within the 90 s that systemd gives a unit to stop."""
@@ -113,11 +118,15 @@ def run(  # noqa: PLR0917  typer passes options by name
             min=0,
             max=65535,
             envvar="PENSTOCK_RUN_UI_PORT",
-            help="Serve the status page at this port of 127.0.0.1; 0 is any that is free. "
+            help="Serve the status page at this port; 0 is any that is free. "
             "Example: `--ui-port 8090`",
             show_default=False,
         ),
     ] = None,
+    ui_host: UiHostOption = "127.0.0.1",
+    ui_token_file: UiTokenFileOption = None,
+    ui_tls_cert: UiCertificateOption = None,
+    ui_tls_key: UiKeyOption = None,
     keep_going: Annotated[
         bool,
         typer.Option(
@@ -174,7 +183,13 @@ def run(  # noqa: PLR0917  typer passes options by name
                 errors=errors,
                 metrics_host=metrics_host,
                 metrics_port=metrics_port,
-                ui_port=ui_port,
+                page=served_page(
+                    ui_port,
+                    host=ui_host,
+                    token_file=ui_token_file,
+                    certificate=ui_tls_cert,
+                    key=ui_tls_key,
+                ),
                 stop_limit_ms=int(stop_timeout * 1000),
             )
         )
@@ -233,11 +248,15 @@ def up(  # noqa: PLR0917  typer passes options by name
             min=0,
             max=65535,
             envvar="PENSTOCK_RUN_UI_PORT",
-            help="Serve the status page of all pipelines at this port of 127.0.0.1; 0 is any that is free. "
+            help="Serve the status page of all pipelines at this port; 0 is any that is free. "
             "Example: `--ui-port 8090`",
             show_default=False,
         ),
     ] = None,
+    ui_host: UiHostOption = "127.0.0.1",
+    ui_token_file: UiTokenFileOption = None,
+    ui_tls_cert: UiCertificateOption = None,
+    ui_tls_key: UiKeyOption = None,
     stop_timeout: StopTimeoutOption = DEFAULT_STOP_S,
     strict: StrictOption = False,
     verbose: VerboseOption = False,
@@ -281,7 +300,13 @@ def up(  # noqa: PLR0917  typer passes options by name
                 output=output,
                 metrics_host=metrics_host,
                 metrics_port=metrics_port,
-                ui_port=ui_port,
+                page=served_page(
+                    ui_port,
+                    host=ui_host,
+                    token_file=ui_token_file,
+                    certificate=ui_tls_cert,
+                    key=ui_tls_key,
+                ),
                 stop_limit_ms=int(stop_timeout * 1000),
             )
         )

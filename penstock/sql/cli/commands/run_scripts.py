@@ -56,6 +56,7 @@ from penstock.sql.runner.summary import StatementResult, StatementStatus, docume
 from penstock.sql.settings import STOP_LIMIT_MS
 from penstock.sql.spark_process.jvm import end_jvm
 from penstock.sql.spark_process.spark_session import is_running
+from penstock.sql.ui.access import ServedPage, announcement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +75,7 @@ class RunOptions:
     """The options of `penstock run` or `penstock plan`; `available_now` None leaves it to the tables.
 
     `dry_run` shows what would run; `from_scratch` sets checkpoints aside before it runs. `errors` is the format of
-    failures of the run. `metrics_port` and `ui_port` None: neither metrics nor
+    failures of the run. `metrics_port` and `page` None: neither metrics nor
     the status page are served.
     """
 
@@ -89,7 +90,7 @@ class RunOptions:
     progress_interval_ms: int = LOG_INTERVAL_MS
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = None
-    ui_port: int | None = None
+    page: ServedPage | None = None
     stop_limit_ms: int = STOP_LIMIT_MS
 
 
@@ -372,7 +373,8 @@ def _lineage_events(
 @contextmanager
 def _status_page(board: JobBoard, context: SessionContext, options: RunOptions) -> Iterator[None]:
     """Serve the status page while the block runs, where that was asked for."""
-    if options.ui_port is None:
+    served = options.page
+    if served is None:
         yield
         return
     from penstock.sql.ui.application import StatusView
@@ -380,8 +382,9 @@ def _status_page(board: JobBoard, context: SessionContext, options: RunOptions) 
     from penstock.sql.ui.stored import StoredPipelines
 
     stored = StoredPipelines(namespace=context.namespace, project=context.project)
-    with serving_pages(StatusView(jobs=board.jobs, stored=stored), port=options.ui_port) as url:
-        say(f"status page: {url}")
+    view = StatusView(jobs=board.jobs, stored=stored)
+    with serving_pages(view, served.access, port=served.port) as url:
+        say(announcement(served.access, url))
         yield
 
 

@@ -17,7 +17,7 @@ from penstock.sql.script.project import find_project
 DEFAULT_PORT = 8090
 
 
-def ui(
+def ui(  # noqa: PLR0917  typer passes options by name
     context: typer.Context,
     port: Annotated[
         int,
@@ -26,9 +26,49 @@ def ui(
             min=0,
             max=65535,
             envvar="PENSTOCK_UI_PORT",
-            help="The port at 127.0.0.1; 0 is any that is free. Example: `--port 8090`",
+            help="The port; 0 is any that is free. Example: `--port 8090`",
         ),
     ] = DEFAULT_PORT,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            envvar="PENSTOCK_UI_HOST",
+            help="The address to listen on. One that others reach needs TLS, and asks for a token. "
+            "Example: `--host 10.1.2.3`",
+        ),
+    ] = "127.0.0.1",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="F",
+            envvar="PENSTOCK_UI_TOKEN_FILE",
+            help="A file with the token that is asked for; default one that is made and printed where others reach the "
+            "page, else none. Example: `--token-file page.token`",
+            show_default=False,
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(
+            "--tls-cert",
+            metavar="F",
+            envvar="PENSTOCK_UI_TLS_CERT",
+            help="Speak TLS with this certificate (PEM), under its names. Example: `--tls-cert server.pem`",
+            show_default=False,
+        ),
+    ] = None,
+    tls_key: Annotated[
+        Path | None,
+        typer.Option(
+            "--tls-key",
+            metavar="F",
+            envvar="PENSTOCK_UI_TLS_KEY",
+            help="The certificate's private key (PEM). Example: `--tls-key server.key`",
+            show_default=False,
+        ),
+    ] = None,
     catalog: CatalogOption = None,
     target: TargetOption = None,
     verbose: VerboseOption = False,
@@ -44,17 +84,19 @@ def ui(
         from penstock.sql.cli.signals import StopSignals
         from penstock.sql.execution.context import open_names
         from penstock.sql.runner.run_mode import StopRequest
+        from penstock.sql.ui.access import announcement, page_access
         from penstock.sql.ui.application import StatusView
         from penstock.sql.ui.server import serving_pages
         from penstock.sql.ui.stored import StoredPipelines
 
+        access = page_access(host=host, token_file=token_file, certificate=tls_cert, key=tls_key)
         project = find_project(Path.cwd(), target=target)
         names = open_names(open_catalog(catalog, project), project.root)
         stored = StoredPipelines(namespace=names, project=project.root)
         with (
             StopSignals(StopRequest()),
-            serving_pages(StatusView(jobs=tuple, stored=stored), port=port) as url,
+            serving_pages(StatusView(jobs=tuple, stored=stored), access, port=port) as url,
         ):
-            say(f"status page: {url} (Ctrl-C ends it)")
+            say(f"{announcement(access, url)} (Ctrl-C ends it)")
             with suppress(KeyboardInterrupt):  # raised for SIGTERM, too
                 Event().wait()
