@@ -30,11 +30,16 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-    """Turns signals into stop requests while it is entered; until `listen`, a signal interrupts as usual."""
+    """Turns signals into stop requests while it is entered; until `listen`, a signal interrupts as usual.
+
+    Where what is to stop does not within the request's limit, the process ends all the same: a batch that waits outside
+    of Spark cannot be interrupted, and it is read again as after a kill.
+    """
 
     def __init__(self, request: StopRequest) -> None:
         self._request = request
         self._listening = False
+        self._last_resort: Timer | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -50,6 +55,8 @@ class StopSignals:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if self._last_resort is not None:
+            self._last_resort.cancel()
 
     def listen(self) -> None:
         """From now on count signals. Called once Spark runs, which puts its own handler for Ctrl-C in place."""
@@ -67,13 +74,24 @@ class StopSignals:
         match self._request.count:
             case 1:
                 _write("stopping after the batch in flight; again to stop at once\n")
+                self._end_after(self._request.limit_ms / 1000 + AT_ONCE_LIMIT_S)
             case 2:
                 _write("stopping at once\n")
-                last_resort = Timer(AT_ONCE_LIMIT_S, os._exit, (INTERRUPTED,))
-                last_resort.daemon = True
-                last_resort.start()
+                self._end_after(AT_ONCE_LIMIT_S)
             case _:
                 os._exit(INTERRUPTED)
+
+    def _end_after(self, seconds: float) -> None:
+        if self._last_resort is not None:
+            self._last_resort.cancel()
+        self._last_resort = Timer(seconds, _give_up)
+        self._last_resort.daemon = True
+        self._last_resort.start()
+
+
+def _give_up() -> None:
+    _write("the batch in flight did not end in time: it is left, and the next run does it again\n")
+    os._exit(INTERRUPTED)
 
 
 def _write(text: str) -> None:
