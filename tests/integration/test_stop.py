@@ -91,8 +91,11 @@ def test_a_batch_in_flight_is_finished(start, number: signal.Signals) -> None:
     summary = run.first.finish(120)
 
     insert = summary["statements"][-1]
-    assert (insert["status"], insert["batches"], insert["rows_out"]) == ("stopped", 3, 3 * BATCH)
-    assert run.first.batches("copies") == 3
+    assert insert["status"] == "stopped"
+    # Spark may have begun another one when the third was committed
+    assert insert["batches"] in {3, 4}
+    assert insert["rows_out"] == insert["batches"] * BATCH
+    assert run.first.batches("copies") == insert["batches"]
     run.finish_with_the_rest()
 
 
