@@ -1,0 +1,155 @@
+"""`penstock up`: what its options become, and what it refuses before it starts anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.sql.cli import up_run
+from penstock.sql.cli.commands.app import app
+from penstock.sql.processes.child import Lines, ProcessPlan
+from tests.sql.cli.command_runner import CommandRunner
+
+RUNNER = CommandRunner()
+PIPELINE = """CREATE TABLE orders (id BIGINT) WITH ('connector' = 'datagen');
+CREATE TABLE {hole} (id BIGINT) WITH ('connector' = 'blackhole');
+INSERT INTO {hole} SELECT id FROM orders;"""
+
+
+class Finished:
+    """A process that has done its work as soon as it is looked at."""
+
+    pid = 1
+    pids = (1,)
+
+    def __init__(self, plan: ProcessPlan, lines: Lines) -> None:
+        PLANS.append(plan)
+        lines.printed("a row")
+        lines.logged(json.dumps({"time": "", "name": plan.pipelines[0], "status": "finished"}))
+
+    def status(self) -> int:
+        """Return that of a success."""
+        return 0
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+
+PLANS: list[ProcessPlan] = []
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[ProcessPlan]:
+    """The processes that the command starts, none of which runs."""
+    PLANS.clear()
+    monkeypatch.setattr(up_run, "ChildProcess", Finished)
+    return PLANS
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of two pipelines, in a folder below the current one."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        file = tmp_path / "shop" / "sql" / f"{name}.sql"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(PIPELINE.format(hole=f"hole_{name}"), encoding="utf-8")
+    return tmp_path / "shop"
+
+
+def test_each_file_is_a_run_with_the_options_that_were_typed(
+    shop: Path, plans: list[ProcessPlan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the project's folder; what is in variables is not put onto a command line, nor what is the supervisor's."""
+    monkeypatch.setenv("PENSTOCK_CONF", "spark.app.name=secret")
+    Path("vars.toml").write_text("x = 1\n", encoding="utf-8")
+    options = ("--var", "y=2", "--vars-file", "vars.toml", "--continuous", "--stop-timeout", "7")
+
+    result = RUNNER.invoke(app, ["up", "shop", *options])
+
+    assert result.exit_code == 0, result.stderr
+    first, second = plans
+    assert (first.name, second.name) == ("sql/a.sql", "sql/b.sql")
+    assert first.folder == shop
+    assert first.pipelines == ("a/hole_a",)
+    words = list(first.command[first.command.index("run") + 1 :])
+    assert words == [
+        str(shop / "sql" / "a.sql"),
+        *("--var", "y=2", "--vars-file", str(shop.parent / "vars.toml"), "--continuous"),
+        *("--progress", "json", "--progress-interval", "1"),
+        *("--metrics-port", "0", "--stop-timeout", "7.0"),
+    ]
+    assert first.environment["PENSTOCK_CONF"] == "spark.app.name=secret"
+    assert "finished  sql/a.sql" in result.stderr
+    assert "sql/a.sql | a row" in result.stdout
+
+
+def test_shared_is_one_run_of_all_files(shop: Path, plans: list[ProcessPlan]) -> None:
+    """With the names of all pipelines; its documents are on stdout as JSON."""
+    result = RUNNER.invoke(app, ["up", "shop", "--shared", "--format", "json"])
+
+    (plan,) = plans
+    assert result.exit_code == 0, result.stderr
+    assert plan.name == "all"
+    assert plan.pipelines == ("a/hole_a", "b/hole_b")
+    assert "--keep-going" in plan.command
+    assert {str(shop / "sql" / "a.sql"), str(shop / "sql" / "b.sql")} < set(plan.command)
+    assert '"name": "a/hole_a", "status": "finished"' in result.stdout
+    assert "a row" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere",), "there is no folder nowhere"),
+        ((), "has a pipeline"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
+) -> None:
+    """As wrong input, before a process is started."""
+    monkeypatch.chdir(tmp_path)
+
+    result = RUNNER.invoke(app, ["up", *arguments])
+
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_files_that_are_wrong_start_nothing(shop: Path, plans: list[ProcessPlan]) -> None:
+    """All faults are told, with their files."""
+    (shop / "sql" / "c.sql").write_text("SELEC 1;", encoding="utf-8")
+    (shop / "sql" / "d.sql").write_text("INSERT INTO x SELECT 1 FROM y;", encoding="utf-8")
+
+    result = RUNNER.invoke(app, ["up", "shop"])
+
+    assert (result.exit_code, plans) == (2, [])
+    assert "sql/c.sql:1:1" in result.stderr
+    assert "sql/d.sql:1:" in result.stderr
+
+
+def test_a_file_that_waits_for_another_is_not_shared(shop: Path, plans: list[ProcessPlan]) -> None:
+    """Apart, it starts after the other; together, none would wait."""
+    filled = (
+        "CREATE TABLE kept WITH ('connector' = 'delta', 'path' = 'kept') AS SELECT id FROM orders;"
+    )
+    (shop / "sql" / "b.sql").write_text(filled, encoding="utf-8")
+    reading = PIPELINE.format(hole="hole_c").replace("FROM orders", "FROM kept")
+    (shop / "sql" / "c.sql").write_text(reading, encoding="utf-8")
+
+    shared = RUNNER.invoke(app, ["up", "shop", "--shared"])
+
+    assert (shared.exit_code, plans) == (2, [])
+    assert "sql/c.sql reads a table that sql/b.sql creates by its query" in shared.stderr
+
+
+@pytest.mark.parametrize("option", ["--dry-run", "--from-scratch"])
+def test_files_that_run_apart_are_not_planned_as_one(shop: Path, option: str) -> None:
+    """`penstock run --keep-going` says so before Spark is started."""
+    result = RUNNER.invoke(app, ["run", "shop/sql/a.sql", "--keep-going", option])
+
+    assert result.exit_code == 2
+    assert "--keep-going goes neither with" in result.stderr
