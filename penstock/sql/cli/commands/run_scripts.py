@@ -176,6 +176,8 @@ def run_files_apart(options: RunOptions) -> int:
             with (
                 showing(board, options.progress, interval_ms=options.progress_interval_ms),
                 _metrics(board, options),
+                _pushed_metrics(board),
+                _lineage_events(board, lambda: _lineages_of(files)),
                 _status_page(board, script.open_context(), options),
             ):
                 threads = [each.start(request) for each in files]
@@ -195,6 +197,10 @@ def run_files_apart(options: RunOptions) -> int:
     if failures:
         return EXIT_ENGINE_GONE if _is_engine_gone(failures) else EXIT_FAILED
     return EXIT_INTERRUPTED if any(each.interrupted for each in files) else 0
+
+
+def _lineages_of(files: Sequence[_FileApart]) -> Mapping[str, PipelineLineage]:
+    return {name: found for each in files for name, found in each.lineages().items()}
 
 
 class _FileApart:
@@ -236,6 +242,10 @@ class _FileApart:
         thread = Thread(target=self._run, args=(request,), name="penstock file", daemon=True)
         thread.start()
         return thread
+
+    def lineages(self) -> Mapping[str, PipelineLineage]:
+        """Return what the pipelines of the file read and write."""
+        return {} if self._context is None else _lineages(self._planned, self._context)
 
     def release(self) -> None:
         """Release what leases are left."""
@@ -302,7 +312,7 @@ def _run(
         shown,
         _metrics(board, options),
         _pushed_metrics(board),
-        _lineage_events(board, planned, context),
+        _lineage_events(board, lambda: _lineages(planned, context)),
         _status_page(board, context, options),
         redirect_stdout(sys.stderr if as_json else sys.stdout),
     ):
@@ -356,18 +366,21 @@ def _pushed_metrics(board: JobBoard) -> Iterator[None]:
 
 @contextmanager
 def _lineage_events(
-    board: JobBoard, planned: Sequence[CheckedScript], context: SessionContext
+    board: JobBoard, lineages: Callable[[], Mapping[str, PipelineLineage]]
 ) -> Iterator[None]:
     """Send OpenLineage events while the block runs, where its variables or its file ask for that."""
     from penstock.sql.lineage.openlineage import sending_events
 
-    def lineages() -> Mapping[str, PipelineLineage]:
-        from penstock.sql.lineage.datasets import pipeline_lineages
-
-        return pipeline_lineages(planned, context)
-
     with sending_events(board.jobs, lineages):
         yield
+
+
+def _lineages(
+    planned: Sequence[CheckedScript], context: SessionContext
+) -> Mapping[str, PipelineLineage]:
+    from penstock.sql.lineage.datasets import pipeline_lineages
+
+    return pipeline_lineages(planned, context)
 
 
 @contextmanager
