@@ -1274,12 +1274,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     Aggregate by window_start, window_end: MAX(s) [stage windows_4] [I]
 --     - state: rows until the watermark has passed their window
 --     - bound: the watermark of its table
---     - run by Spark, several jobs a batch, as it computes an aggregation that waits for a watermark
+--     - run by a keyed operator
 --       WindowAssign TUMBLE ts, size 1 min [stage rows_3] [I]
 --         Over SUM(price) OVER (PARTITION BY auction ORDER BY ts) [stage over_0] [I]
 --         - state: SUM(price), and rows until the watermark has passed their ts
 --         - bound: the watermark of its table; what is kept of each key that was ever seen stays
---         - run by Spark, as windows_4 is
+--         - run by a keyed operator
 --           Scan bids (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (window_start, most), key unknown, aggregate
 --   reads:

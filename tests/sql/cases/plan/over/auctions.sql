@@ -59,12 +59,12 @@ SELECT window_start, window_end, MAX(c) FROM TABLE(TUMBLE((SELECT id, ts, COUNT(
 --     Aggregate by window_start, window_end: MAX(c) [stage windows_4] [I]
 --     - state: rows until the watermark has passed their window
 --     - bound: the watermark of its table
---     - run by Spark, several jobs a batch, as it computes an aggregation that waits for a watermark
+--     - run by a keyed operator
 --       WindowAssign TUMBLE ts, size 10 s [stage rows_3] [I]
 --         Over COUNT(*) OVER (PARTITION BY currency ORDER BY ts) [stage over_0] [I]
 --         - state: COUNT(*), and rows until the watermark has passed their ts
 --         - bound: the watermark of its table; what is kept of each key that was ever seen stays
---         - run by Spark, as windows_4 is
+--         - run by a keyed operator
 --           Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (window_start, window_end, __column2), key (window_start, window_end), aggregate
 --   reads:

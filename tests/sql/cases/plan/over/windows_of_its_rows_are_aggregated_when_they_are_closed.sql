@@ -9,14 +9,14 @@ SELECT window_start, MAX(amount) AS m FROM TABLE(TUMBLE((SELECT o.* FROM orders 
 --     Aggregate by window_start, window_end: MAX(amount) [stage windows_4] [I]
 --     - state: rows until the watermark has passed their window
 --     - bound: the watermark of its table
---     - run by Spark, several jobs a batch, as it computes an aggregation that waits for a watermark
+--     - run by a keyed operator
 --       Filter w.amount > 1 [stage rows_3] [I]
 --         SubqueryAlias w [stage rows_3] [I]
 --           WindowAssign HOP ts, size 2 min, slide 1 min [stage rows_3] [I]
 --             Over SUM(amount) OVER (ORDER BY ts) [stage over_0] [I]
 --             - state: SUM(amount), and rows until the watermark has passed their ts
 --             - bound: the watermark of its table; what is kept of each key that was ever seen stays
---             - run by Spark, as windows_4 is
+--             - run by a keyed operator
 --               Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (window_start, m), key unknown, aggregate
 --   reads:
@@ -42,13 +42,13 @@ SELECT window_start, MAX(amount) AS m FROM TABLE(TUMBLE((SELECT o.* FROM orders 
 --     Aggregate by window_start, window_end: MAX(amount) [stage windows_4] [I]
 --     - state: rows until the watermark has passed their window
 --     - bound: the lowest watermark of its 2 tables
---     - run by Spark, several jobs a batch, as it computes an aggregation that waits for a watermark
+--     - run by a keyed operator
 --       WindowAssign TUMBLE ts, size 1 min [stage rows_3] [I]
 --         Project o.* [stage rows_3] [I]
 --           TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
 --           - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
 --           - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
---           - run by Spark, as windows_4 is
+--           - run by a keyed operator
 --             Scan orders AS o (kafka) [spark, feed_1] [I]
 --             Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (window_start, m), key unknown, aggregate

@@ -52,13 +52,13 @@ SELECT window_start, window_end, SUM(rate) FROM TABLE(TUMBLE((SELECT o.ts, r.rat
 --     Aggregate by window_start, window_end: SUM(rate) [stage windows_4] [I]
 --     - state: rows until the watermark has passed their window
 --     - bound: the lowest watermark of its 2 tables
---     - run by Spark, several jobs a batch, as it computes an aggregation that waits for a watermark
+--     - run by a keyed operator
 --       WindowAssign TUMBLE ts, size 10 s [stage rows_3] [I]
 --         Project o.ts, r.rate [stage rows_3] [I]
 --           TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
 --           - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
 --           - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
---           - run by Spark, as windows_4 is
+--           - run by a keyed operator
 --             Scan orders AS o (kafka) [spark, feed_1] [I]
 --             Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (window_start, window_end, __column2), key (window_start, window_end), aggregate

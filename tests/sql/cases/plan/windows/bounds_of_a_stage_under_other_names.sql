@@ -17,14 +17,14 @@ SELECT window_start, SUM(a) AS a FROM TABLE(TUMBLE((SELECT t, SUM(amount) AS a F
 --     Aggregate by s, e: SUM(amount) [stage windows_5] [I]
 --     - state: rows until the watermark has passed their window
 --     - bound: the lowest watermark of its 2 tables
---     - run by Spark, several jobs a batch, as it computes an aggregation that waits for a watermark
+--     - run by a keyed operator
 --       Project window_start AS s, window_end AS e, window_time AS t, amount [stage rows_4] [I]
 --         WindowAssign TUMBLE ts, size 1 min [stage rows_4] [I]
 --           Project o.*, r.rate [stage rows_4] [I]
 --             TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
 --             - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
 --             - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
---             - run by Spark, as windows_5 is
+--             - run by a keyed operator
 --               Scan orders AS o (kafka) [spark, feed_1] [I]
 --               Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (s, a), key unknown, aggregate
@@ -94,14 +94,14 @@ SELECT window_start, SUM(a) AS a FROM TABLE(TUMBLE((SELECT t, SUM(amount) AS a F
 --     Aggregate by s, e: SUM(amount) [stage windows_4] [I]
 --     - state: rows until the watermark has passed their window
 --     - bound: the lowest watermark of its 2 tables
---     - run by Spark, several jobs a batch, as it computes an aggregation that waits for a watermark
+--     - run by a keyed operator
 --       Project window_start AS s, window_end AS e, amount [stage rows_3] [I]
 --         WindowAssign TUMBLE ts, size 1 min [stage rows_3] [I]
 --           Project o.*, r.rate [stage rows_3] [I]
 --             TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
 --             - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
 --             - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
---             - run by Spark, as windows_4 is
+--             - run by a keyed operator
 --               Scan orders AS o (kafka) [spark, feed_1] [I]
 --               Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (s, e, a), key (s, e), aggregate
@@ -132,14 +132,14 @@ SELECT window_start, SUM(a) AS a FROM TABLE(TUMBLE((SELECT t, SUM(amount) AS a F
 --     Aggregate by window_start, window_end: SUM(amount) [stage windows_4] [I]
 --     - state: rows until the watermark has passed their window
 --     - bound: the lowest watermark of its 2 tables
---     - run by Spark, several jobs a batch, as it computes an aggregation that waits for a watermark
+--     - run by a keyed operator
 --       Project window_start, window_end, amount [stage rows_3] [I]
 --         WindowAssign TUMBLE ts, size 1 min [stage rows_3] [I]
 --           Project o.*, r.rate [stage rows_3] [I]
 --             TemporalJoin INNER on o.currency = r.currency, as of o.ts [stage temporal_0] [I]
 --             - state: rows until the watermark has passed their ts; of rates the versions after it, and the last one before it
 --             - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
---             - run by Spark, as windows_4 is
+--             - run by a keyed operator
 --               Scan orders AS o (kafka) [spark, feed_1] [I]
 --               Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (window_start, a), key unknown, aggregate
