@@ -70,8 +70,8 @@ class DeadLetterFiles:
             for kind in ordered
         ]
 
-    def newest(self, limit: int) -> Sequence[dict[str, Any]]:
-        """Return the last dead letters, newest first. Raises NotReadableHereError."""
+    def newest(self, limit: int | None) -> Sequence[dict[str, Any]]:
+        """Return the last dead letters, newest first; None is all. Raises NotReadableHereError."""
         planned = self._planned_positions()
 
         def order(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -183,7 +183,9 @@ def _status_page(supervisor: ProjectSupervisor, options: UpOptions) -> Iterator[
 
     # names of its own: the page's threads read them
     context = options.open_context()
-    stored = StoredPipelines(namespace=context.namespace, project=context.project)
+    stored = StoredPipelines(
+        namespace=context.namespace, project=context.project, configured=options.project
+    )
     view = ProjectView(processes=supervisor.processes, stored=stored, clock=SystemClock())
     with serving_pages(view, served.access, port=served.port) as url:
         say(announcement(served.access, url))

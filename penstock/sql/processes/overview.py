@@ -104,6 +104,10 @@ class ProjectView:
         """Describe one table or view; None where there is none."""
         return self.stored.table(name)
 
+    def dead_letters(self, table: str | None) -> Document:
+        """Describe the records that were left out, of one table or of all."""
+        return self.stored.dead_letters(table)
+
     def ready(self) -> bool:
         """Whether each pipeline runs or has ended well."""
         good = {JobStatus.RUNNING, JobStatus.FINISHED, JobStatus.STOPPED}

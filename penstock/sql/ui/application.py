@@ -49,6 +49,9 @@ class PipelineView(Protocol):
     def table(self, name: str) -> Document | None:
         """Describe one table or view; None where there is none."""
 
+    def dead_letters(self, table: str | None) -> Document:
+        """Describe the records that were left out, of one table or of all."""
+
     def ready(self) -> bool:
         """Whether each pipeline of the process runs or has ended well."""
 
@@ -81,6 +84,10 @@ class StatusView:
     def table(self, name: str) -> Document | None:
         """Describe one table or view; None where there is none."""
         return self.stored.table(name)
+
+    def dead_letters(self, table: str | None) -> Document:
+        """Describe the records that were left out, of one table or of all."""
+        return self.stored.dead_letters(table)
 
     def ready(self) -> bool:
         """Whether each job of this process runs or has ended well."""
@@ -118,6 +125,9 @@ def _api(view: PipelineView, is_ending: Callable[[], bool]) -> Iterable[Route]:
     def table(request: Request) -> Response:
         return _found(view.table(request.path_params["name"]))
 
+    def dead_letters(request: Request) -> Response:
+        return JSONResponse(view.dead_letters(request.query_params.get("table")))
+
     def description(_: Request) -> Response:
         return JSONResponse(openapi())
 
@@ -135,6 +145,7 @@ def _api(view: PipelineView, is_ending: Callable[[], bool]) -> Iterable[Route]:
     yield Route(f"{VERSION_PATH}/pipelines/{{name:path}}", pipeline)
     yield Route(f"{VERSION_PATH}/tables", tables)
     yield Route(f"{VERSION_PATH}/tables/{{name:path}}", table)
+    yield Route(f"{VERSION_PATH}/dead-letters", dead_letters)
     yield Route(f"{VERSION_PATH}/openapi.json", description)
     yield Route(f"{VERSION_PATH}/events", events)
     yield Route("/healthz", healthy)
@@ -156,7 +167,12 @@ def _pages(view: PipelineView) -> Iterable[Route | Mount]:
         name = request.path_params["name"]
         return _page(pages.table_page, view.table(name), name)
 
+    def dead_letters(request: Request) -> Response:
+        table = request.query_params.get("table")
+        return HTMLResponse(pages.dead_letters_page(view.dead_letters(table), table))
+
     yield Route("/", pipelines)
+    yield Route("/dead-letters", dead_letters)
     yield Route("/pipelines/{name:path}", pipeline)
     yield Route("/tables", tables)
     yield Route("/tables/{name:path}", table)

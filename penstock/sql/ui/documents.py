@@ -117,6 +117,32 @@ SCHEMAS: Mapping[str, tuple[FieldType, ...]] = {
         _text("comment", "its comment"),
         _text("definition", "its CREATE statement, values of secret options left out"),
     ),
+    "DeadLetters": (
+        _list("reasons", "DeadLetterReason", "how many, by table, pipeline and reason"),
+        _list("newest", "DeadLetter", "the newest 20, newest first"),
+        _text("elsewhere", "why none can be shown here, and the command that shows them"),
+    ),
+    "DeadLetterReason": (
+        _text("table", "the table they were read for"),
+        _text("pipeline", "the query that left them out"),
+        _text("stage", "where it did: decoding, or a rule"),
+        _text("reason", "the kind of error"),
+        _count("letters", "how many"),
+        _count("replayed", "how many of them were given back to Kafka"),
+        _text("replay", "the command that gives the others back"),
+    ),
+    "DeadLetter": (
+        _text("table", "the table it was read for"),
+        _text("pipeline", "the query that left it out"),
+        _text("position", "its topic, partition and offset, or its file and byte"),
+        _time("timestamp", "the record's own time"),
+        _time("left_out", "when it was left out"),
+        _text("stage", "where"),
+        _text("error", "why"),
+        _text("key", "the record's key, as text"),
+        _text("value", "the record's value, as text; its first 2,000 characters"),
+        FieldType(name="replayed", type="boolean", meaning="whether it was given back to Kafka"),
+    ),
     "Error": (_text("error", "what is wrong"),),
 }
 """The fields of each document."""

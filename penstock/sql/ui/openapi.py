@@ -11,8 +11,13 @@ PATHS = {
     "/pipelines/{name}": ("One pipeline; its name has a slash in it.", "Pipeline", False),
     "/tables": ("Tables and views of the catalog.", "TableSummary", True),
     "/tables/{name}": ("One table or view.", "Table", False),
+    "/dead-letters": ("Records that were left out, of one table or of all.", "DeadLetters", False),
 }  # fmt: skip
 """The paths below VERSION_PATH: what each gives, the document, and whether that is a list of them."""
+
+
+QUERIES = {"/dead-letters": ("table", "the full name of the table that they were read for")}
+"""The query parameters of paths: the name and what it is."""
 
 
 def openapi() -> Document:
@@ -55,6 +60,10 @@ def _operation(path: str, summary: str, schema: str, is_list: bool) -> Document:
         answers["404"] = _answer("there is none of this name", _reference("Error"))
         named = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
         operation["parameters"] = [named]
+    if path in QUERIES:
+        name, meaning = QUERIES[path]
+        asked = {"name": name, "in": "query", "description": meaning, "schema": {"type": "string"}}
+        operation["parameters"] = [asked]
     return operation
 
 

@@ -64,6 +64,11 @@ def table_page(table: Document) -> str:
     return _environment().get_template("table.html").render(table=table)
 
 
+def dead_letters_page(found: Document, table: str | None) -> str:
+    """Write the page of dead letters, of one table or of all."""
+    return _environment().get_template("dead_letters.html").render(found=found, table=table)
+
+
 def missing_page(name: str) -> str:
     """Write the page for a name that is not known."""
     return _environment().get_template("missing.html").render(name=name)

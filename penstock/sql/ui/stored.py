@@ -24,15 +24,21 @@ from penstock.sql.information_schema.pipelines import (
     stored_pipelines,
 )
 from penstock.sql.information_schema.rows import named_objects
+from penstock.sql.script.project import Project, find_project
+from penstock.sql.ui.dead_letters import dead_letters
 from penstock.sql.ui.documents import Document, known, table_document, time_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPipelines:
-    """What the catalog and the checkpoints of a project say. May be used on any thread."""
+    """What the catalog and the checkpoints of a project say. May be used on any thread.
+
+    `configured` is the project as its file and target say; None reads the file.
+    """
 
     namespace: Namespace
     project: Path
+    configured: Project | None = None
 
     def summaries(self) -> Iterator[Document]:
         """Describe each pipeline that has a lease, a report of a failure or a checkpoint."""
@@ -63,6 +69,11 @@ class StoredPipelines:
         except InputError:
             return None
         return _row(found) | {"definition": without_secrets(show_create(found, redacted=True))}
+
+    def dead_letters(self, table: str | None = None) -> Document:
+        """Describe the records that were left out, of one table or of all."""
+        project = self.configured or find_project(self.project)
+        return dead_letters(project, self.namespace.catalog, table)
 
 
 def _summary(found: StoredPipeline) -> Document:

@@ -394,7 +394,11 @@ def _status_page(board: JobBoard, context: SessionContext, options: RunOptions) 
     from penstock.sql.ui.server import serving_pages
     from penstock.sql.ui.stored import StoredPipelines
 
-    stored = StoredPipelines(namespace=context.namespace, project=context.project)
+    stored = StoredPipelines(
+        namespace=context.namespace,
+        project=context.project,
+        configured=options.script.project,
+    )
     view = StatusView(jobs=board.jobs, stored=stored)
     with serving_pages(view, served.access, port=served.port) as url:
         say(announcement(served.access, url))

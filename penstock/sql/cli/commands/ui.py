@@ -92,7 +92,7 @@ def ui(  # noqa: PLR0917  typer passes options by name
         access = page_access(host=host, token_file=token_file, certificate=tls_cert, key=tls_key)
         project = find_project(Path.cwd(), target=target)
         names = open_names(open_catalog(catalog, project), project.root)
-        stored = StoredPipelines(namespace=names, project=project.root)
+        stored = StoredPipelines(namespace=names, project=project.root, configured=project)
         with (
             StopSignals(StopRequest()),
             serving_pages(StatusView(jobs=tuple, stored=stored), access, port=port) as url,

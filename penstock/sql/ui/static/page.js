@@ -45,7 +45,7 @@ async function refresh() {
   if (focused >= 0) main.querySelectorAll("a, button, pre")[focused]?.focus();
 }
 prepare();
-if (!location.pathname.startsWith("/tables")) {
+if (location.pathname === "/" || location.pathname.startsWith("/pipelines")) {
   let first = true;
   new EventSource("/api/v1/events").addEventListener("pipeline", () => {
     if (first) first = false;
