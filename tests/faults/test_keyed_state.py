@@ -33,6 +33,14 @@ INSERT INTO numbered
 SELECT part, seq, ROW_NUMBER() OVER w, COUNT(*) OVER w, LAG(seq) OVER w FROM events
 WINDOW w AS (PARTITION BY part ORDER BY ts RANGE BETWEEN INTERVAL '59' SECOND PRECEDING AND CURRENT ROW);
 """
+AS_OF = """
+CREATE TEMPORARY VIEW newest AS SELECT part, seq AS version, ts FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY part ORDER BY ts DESC) AS n FROM events) WHERE n = 1;
+CREATE TABLE IF NOT EXISTS versioned (part BIGINT, seq BIGINT, version BIGINT)
+WITH ('connector' = 'delta', 'path' = 'versioned');
+INSERT INTO versioned
+SELECT e.part, e.seq, v.version FROM events AS e JOIN newest FOR SYSTEM_TIME AS OF e.ts AS v ON e.part = v.part;
+"""
 NOW = ("--available-now",)
 
 Make = Callable[..., FaultyPipeline]
@@ -87,6 +95,22 @@ def test_over_aggregates_die_at_every_step(pipeline: Make, workload: Workload) -
     # a second of the watermark, of the partition that is behind all others
     assert set(passed.values()) == {min(workload.written.values()) - 1}
     assert list((job.checkpoint("numbered") / "keyed" / "manifests").glob("*.json"))
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_a_temporal_join_dies_at_every_step(pipeline: Make, workload: Workload) -> None:
+    """Each row that the watermark has passed is there once, with the version of its own time."""
+    job = die_at_every_step(pipeline, workload, AS_OF, states=1)
+    query = "SELECT part, seq, version FROM {table}"
+    found = Counter(map(tuple, delta_rows(job.project / "versioned", query)))
+    passed = Counter(part for part, *_ in found)
+
+    assert found == Counter(
+        (part, seq, seq) for part, count in passed.items() for seq in range(count)
+    )
+    assert set(passed.values()) == {min(workload.written.values()) - 1}
+    assert list((job.checkpoint("versioned") / "keyed" / "manifests").glob("*.json"))
 
 
 def die_at_every_step(
