@@ -25,7 +25,7 @@ ORDERS = "default_catalog.default_database.orders"
 VISITS = "default_catalog.default_database.visits"
 BASE = datetime(2026, 1, 2, tzinfo=UTC)
 OF_TOPIC = """CREATE TABLE visits (id BIGINT) WITH ('connector' = 'kafka', 'topic' = 'visits', 'format' = 'json',
-  'properties.bootstrap.servers' = 'nowhere:1', 'bad-records' = 'dead-letter', '' = 'letters');"""
+  'properties.bootstrap.servers' = 'nowhere:1', 'bad-records' = 'dead-letter', 'dead-letter.topic' = 'letters');"""
 
 
 def letter(number: int, table: str, value: bytes = b"{") -> dict:
