@@ -93,7 +93,8 @@ class PipelineCollector(Collector):
             samples.add(f.BAD_RECORDS, job.name, bad, UNKNOWN_TABLE)
         for number, operator in enumerate(batches.operators):
             label = f"{operator.name} {number}"
-            samples.add(f.STATE_ROWS, job.name, operator.rows, label)
+            if operator.rows is not None:
+                samples.add(f.STATE_ROWS, job.name, operator.rows, label)
             samples.add(f.STATE_BYTES, job.name, operator.size_bytes, label)
             commit_ms = counters.state_commit_ms.get(number, 0)
             samples.add(f.STATE_COMMIT, job.name, commit_ms / 1000, label)

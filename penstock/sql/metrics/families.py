@@ -114,7 +114,11 @@ LEASE = _gauge(
     "lease_expires_timestamp_seconds",
     "When the pipeline stops unless its lease is renewed in the catalog before.",
 )
-STATE_ROWS = _gauge("state_rows", "Rows that a stateful operator of Spark keeps.", "operator")
+STATE_ROWS = _gauge(
+    "state_rows",
+    "Rows that a stateful operator of Spark keeps; absent where its store does not count them, as RocksDB.",
+    "operator",
+)
 STATE_BYTES = _gauge("state_bytes", "Memory that the state of such an operator takes.", "operator")
 STATE_COMMIT = _counter("state_commit_seconds", "Time that committing this state took.", "operator")
 SPLIT_POSITION = _gauge("split_position", "The next position to read.", "table", "split")

@@ -67,12 +67,17 @@ class SourceMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorMetrics:
-    """The state of one of Spark's stateful operators after a batch."""
+    """The state of one of Spark's stateful operators after a batch.
+
+    `rows` is None where it is not known: RocksDB, which Penstock's sessions have, counts none. `updated` are those that
+    the batch wrote.
+    """
 
     name: str
-    rows: int
+    rows: int | None
     size_bytes: int
     commit_ms: int
+    updated: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,10 +182,16 @@ def _ends(state: SourceState, latest: Mapping[str, Any]) -> dict[str, int]:
 def _operator(found: Mapping[str, Any]) -> OperatorMetrics:
     return OperatorMetrics(
         name=str(found.get("operatorName") or "operator"),
-        rows=int(found.get("numRowsTotal") or 0),
+        rows=int(found.get("numRowsTotal") or 0) or (None if _is_uncounted(found) else 0),
         size_bytes=int(found.get("memoryUsedBytes") or 0),
         commit_ms=int(found.get("commitTimeMs") or 0),
+        updated=int(found.get("numRowsUpdated") or 0),
     )
+
+
+def _is_uncounted(found: Mapping[str, Any]) -> bool:
+    """Return whether the operator's store may leave its rows uncounted, which it reports as none."""
+    return any(name.startswith("rocksdb") for name in found.get("customMetrics") or ())
 
 
 def _timeless(state: SourceState) -> Iterator[TimelessSplit]:

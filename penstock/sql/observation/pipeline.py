@@ -40,7 +40,8 @@ class PipelineObservation:
     `error` is the last one, `outage` what does not answer. `sources` are the tables read by name, as of the last
     batch; `ends_known` tells whether they have lags. `rows_read` are the rows read since the start, by number of
     source. `batches` are the last ones, `lags` samples of the lag over a longer time, oldest first. `state_rows`
-    are those of stateful operators. `running_since_ms` is when the batch that runs now was first seen.
+    are those of stateful operators, as far as they are known; `keeps_rows` tells that the last batches wrote some.
+    `running_since_ms` is when the batch that runs now was first seen.
     """
 
     status: JobStatus
@@ -56,6 +57,7 @@ class PipelineObservation:
     ends_known: bool = False
     rows_read: Mapping[int, int] = field(default_factory=dict)
     state_rows: int = 0
+    keeps_rows: bool = False
 
 
 def distinct_names(sources: Iterable[str]) -> tuple[str, ...]:

@@ -188,7 +188,8 @@ def _paused(seen: PipelineObservation, _: int) -> _Said:
 def _waiting_rows(seen: PipelineObservation, _: int) -> _Said:
     """Rows that no batch gave out, in the state of a query whose tables are all read."""
     recent = _with_rows(seen)
-    if not seen.state_rows or not recent or any(batch.rows_out for batch in recent):
+    keeps = seen.state_rows > 0 or seen.keeps_rows
+    if not keeps or not recent or any(batch.rows_out for batch in recent):
         return None
     watermarks = [state.watermark_ms for _, state in _states(seen)]
     known = [at_ms for at_ms in watermarks if at_ms is not None and at_ms < MAX_WATERMARK_MS]
@@ -197,7 +198,8 @@ def _waiting_rows(seen: PipelineObservation, _: int) -> _Said:
     held = sorted({name for _, state in _states(seen) for name in holders(state)})
     moves = f"; the next record that moves it must come on {_names(held)}" if held else ""
     waits = "waits" if seen.state_rows == 1 else "wait"
-    rows = f"{_counted(seen.state_rows)} of its state {waits} for the watermark"
+    count = _counted(seen.state_rows) if seen.state_rows else "rows"
+    rows = f"{count} of its state {waits} for the watermark"
     return f"caught up: {rows}, which is at {_instant(min(known))}{moves}", ""
 
 

@@ -173,3 +173,14 @@ def test_phases_and_operators_are_those_of_the_event() -> None:
 
     assert batch.phases_ms == {"addBatch": 30}
     assert batch.operators == (OperatorMetrics(name="dedupe", rows=9, size_bytes=70, commit_ms=4),)
+
+
+def test_rows_of_state_that_no_store_counts_are_not_none_at_all() -> None:
+    """RocksDB as Penstock's sessions have it says 0, however many there are."""
+    counted = {"operatorName": "dedupe", "numRowsTotal": 0, "numRowsUpdated": 3}
+    uncounted = counted | {"customMetrics": {"rocksdbBytesCopied": 7}}
+    told = event() | {"stateOperators": [counted, uncounted]}
+    first, second = read_batch_metrics(told, rows_out_metric=None).operators
+
+    assert (first.rows, second.rows) == (0, None)
+    assert second.updated == 3
