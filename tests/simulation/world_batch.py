@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+from penstock.catalog.model.identifier import Identifier
 from penstock.connector.scan import GroupMember, Scan
 from penstock.connector.source.state import SourceState, decode_state
 from penstock.connector.spark.errors import SparkReadableError
@@ -58,7 +59,8 @@ class Table:
     def start(self, member: GroupMember | None) -> None:
         """Start the source's process."""
         scan = Scan(
-            table=SimpleNamespace(identifier=self.name),  # type: ignore[arg-type]  only its name is asked for
+            # only its name is asked for
+            table=SimpleNamespace(identifier=Identifier(catalog="c", database="d", name=self.name)),  # type: ignore[arg-type]
             columns=("position", "time"),
             rowtime=ROWTIME,
             time_zone="UTC",
