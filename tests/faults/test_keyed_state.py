@@ -26,6 +26,13 @@ INSERT INTO pairs
 SELECT a.part, a.seq, b.after FROM events AS a
 JOIN (SELECT part, seq + 1 AS after FROM events WHERE seq >= 0) AS b ON a.part = b.part AND a.seq = b.after;
 """
+FOLLOWED = """
+CREATE TABLE IF NOT EXISTS followed (part BIGINT, seq BIGINT, after BIGINT)
+WITH ('connector' = 'delta', 'path' = 'followed');
+INSERT INTO followed
+SELECT a.part, a.seq, b.seq FROM events AS a, events AS b
+WHERE a.part = b.part AND b.ts > a.ts AND b.ts <= a.ts + INTERVAL '2' SECOND;
+"""
 NUMBERED = """
 CREATE TABLE IF NOT EXISTS numbered (part BIGINT, seq BIGINT, number BIGINT, minute BIGINT, before BIGINT)
 WITH ('connector' = 'delta', 'path' = 'numbered');
@@ -75,6 +82,23 @@ def test_a_join_of_inserts_dies_at_every_step(pipeline: Make, workload: Workload
     found = delta_rows(job.project / "pairs", "SELECT part, seq, after FROM {table}")
     assert Counter(map(tuple, found)) == pairs
     assert list((job.checkpoint("pairs") / "keyed" / "manifests").glob("*.json"))
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_a_join_in_time_dies_at_every_step(pipeline: Make, workload: Workload) -> None:
+    """Each row finds the two behind it, in its batch or later, and once; what has ended is not needed."""
+    job = die_at_every_step(pipeline, workload, FOLLOWED, states=1)
+    pairs = Counter(
+        (part, seq, after)
+        for part, count in workload.written.items()
+        for seq in range(count)
+        for after in range(seq + 1, min(seq + 3, count))
+    )
+
+    found = delta_rows(job.project / "followed", "SELECT part, seq, after FROM {table}")
+    assert Counter(map(tuple, found)) == pairs
+    assert list((job.checkpoint("followed") / "keyed" / "manifests").glob("*.json"))
 
 
 @pytest.mark.nightly

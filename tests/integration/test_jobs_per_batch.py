@@ -126,3 +126,20 @@ def test_a_temporal_join_is_one_job(spark: SparkSession, project: Path) -> None:
 
     assert [jobs for _, jobs in found] == [batches for batches, _ in found]
     assert spark.read.format("delta").load(str(project / "kept")).count() > 0
+
+
+PAIRS = "CREATE TEMPORARY TABLE kept (one BIGINT, other BIGINT) WITH ('connector' = 'blackhole');"
+WITHIN = """INSERT INTO kept
+SELECT a.id, b.id FROM orders AS a, orders AS b
+WHERE a.name = b.name AND b.at BETWEEN a.at - INTERVAL '1' MINUTE AND a.at
+"""
+
+
+def test_a_join_in_time_is_one_job(spark: SparkSession, project: Path) -> None:
+    """The table is read once for both sides; the watermark that ends rows asks for no job of its own."""
+    found = []
+    for number in range(3):
+        put_file(project, number)
+        found.append(run_jobs(spark, project, SOURCE + PAIRS + WITHIN))
+
+    assert [jobs for _, jobs in found] == [batches for batches, _ in found]

@@ -125,7 +125,7 @@ def _state_advice(part: ExplainedPart, analyzer: Analyzer) -> Iterator[str]:
 
 def _keeps_for_ever(stage: Stage) -> bool:
     """Return whether the state of a stage grows without bound unless a setting bounds it."""
-    if isinstance(stage, RecomputeOperator):
+    if isinstance(stage, RecomputeOperator) and stage.times is None:
         return not all(stage_input.time_to_live_ms for stage_input in stage.inputs)
     return not is_bounded(stage)
 

@@ -11,6 +11,7 @@ from penstock.sql.incremental.stages import (
     Calc,
     ChangelogNormalize,
     IncrementalQuery,
+    JoinTimes,
     OverAggregate,
     OverFrameState,
     RangeState,
@@ -64,6 +65,8 @@ def is_settled(maintained: IncrementalQuery) -> bool:
 def is_bounded(stage: Stage) -> bool:
     """Return whether a stage keeps nothing, or nothing that grows without a time to live but by the number of keys."""
     within = isinstance(stage, OverAggregate) and isinstance(stage.frame_state, RangeState)
+    if isinstance(stage, RecomputeOperator):
+        return stage.times is not None
     return within or isinstance(stage, Calc | TemporalJoin | WindowAggregate)
 
 
@@ -74,7 +77,8 @@ def _shape(stage: Stage) -> str:
         case ChangelogNormalize(name=name, input=upserts, key=key):
             return f"MAINTAINED {name} NORMALIZE {upserts} KEY ({', '.join(key)})"
         case RecomputeOperator(name=name, inputs=inputs, query=query):
-            return f"MAINTAINED {name} KEEP {'; '.join(map(describe_input, inputs))} COMPUTE {to_text(query)}"
+            stored = "; ".join(map(describe_input, inputs))
+            return f"MAINTAINED {name} KEEP {stored}{_until(stage.times)} COMPUTE {to_text(query)}"
         case TemporalJoin(name=name, query=query):
             rows = f"{stage.rows} BY ({', '.join(stage.row_key)}) AT {stage.time}"
             versions = (
@@ -93,6 +97,15 @@ def _shape(stage: Stage) -> str:
             return f"MAINTAINED {name} OVER {rows} WAITS FOR ({sources}) KEEP {what} COMPUTE {to_text(query)}"
         case _:
             assert_never(stage)
+
+
+def _until(times: JoinTimes | None) -> str:
+    """Write until when a join keeps rows."""
+    if times is None:
+        return ""
+    ends = ", ".join(f"{one.ends} + {one.micros} us" for one in times.sides)
+    rowtimes = ", ".join(one.rowtime or "CLOSED" for one in times.sides)
+    return f" UNTIL {ends} AT {rowtimes} OF ({', '.join(map(str, times.waits_for))})"
 
 
 def _frame_state(frame_state: OverFrameState) -> str:

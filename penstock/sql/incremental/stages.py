@@ -188,6 +188,27 @@ class StageInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SideTime:
+    """When rows of a side of a join match no later row of the other side: `micros` behind their time `ends`.
+
+    `rowtime` is the column by which rows are late; None: rows of closed windows, which come a batch behind the
+    watermark that closes them.
+    """
+
+    ends: str
+    micros: int
+    rowtime: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinTimes:
+    """The event times of both sides of an inner join of inserts; the lowest watermark of `waits_for` ends rows."""
+
+    sides: tuple[SideTime, SideTime]
+    waits_for: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecomputeOperator:
     """Computes the results of the keys that a batch changes, before and after it, and emits the difference.
 
@@ -195,7 +216,8 @@ class RecomputeOperator:
     result (None: unknown); a key that exists before and after emits -U and +U, else +I, -D. `joins`: TTL is by row of
     an input; else by its key as a whole. `mechanism` describes the stage for EXPLAIN. Without a row in any input there
     is no result: an aggregation without keys begins with its first row, as Flink's. The query is deterministic:
-    functions that depend on the order of rows sort by columns (or arrival).
+    functions that depend on the order of rows sort by columns (or arrival). `times`: rows of a join that end, and are
+    dropped where they are late; only keyed operators do that, so others keep rows for good.
     """
 
     name: str
@@ -203,6 +225,7 @@ class RecomputeOperator:
     query: exp.Query
     key: tuple[str, ...] | None = None
     joins: bool = False
+    times: JoinTimes | None = None
     mechanism: UpdatingOperator
 
 
@@ -293,6 +316,17 @@ class IncrementalQuery:
     stages: tuple[Stage, ...]
     columns: tuple[str, ...]
     key: tuple[str, ...] | None = None
+
+
+def sources_of(stage: Stage) -> tuple[int, ...]:
+    """Return the sources for whose watermarks a stage waits, or whose watermarks end its rows."""
+    match stage:
+        case RecomputeOperator(times=times):
+            return () if times is None else times.waits_for
+        case OverAggregate() | WindowAggregate() | TemporalJoin():
+            return stage.waits_for
+        case _:
+            return ()
 
 
 def inputs_of(stage: Stage) -> tuple[str, ...]:

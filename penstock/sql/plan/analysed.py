@@ -129,6 +129,12 @@ class AnalysedQuery:
         stages = () if self.maintained is None else self.maintained.stages
         return any(isinstance(stage, RecomputeOperator) and stage.joins for stage in stages)
 
+    @property
+    def joins_in_time(self) -> bool:
+        """Whether stages run joins that end with the watermark, which earlier versions gave to Spark."""
+        stages = () if self.maintained is None else self.maintained.stages
+        return any(isinstance(stage, RecomputeOperator) and stage.times for stage in stages)
+
     def in_one_phase(self) -> AnalysedQuery:
         """Return the query as versions ran it that had no aggregations in two phases."""
         return self._in_phases(frozenset())

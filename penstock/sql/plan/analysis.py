@@ -23,7 +23,13 @@ from penstock.connector.contract import Source, SourceKind
 from penstock.sql.dialect import window_tables
 from penstock.sql.expressions.expression import parse_expression
 from penstock.sql.expressions.rowtime import rowtime_of
-from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
+from penstock.sql.incremental.stages import (
+    EventTimeStage,
+    IncrementalQuery,
+    RecomputeOperator,
+    Stage,
+    sources_of,
+)
 from penstock.sql.information_schema.source import InformationSource
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.builder.builder import build
@@ -78,13 +84,16 @@ class ScanOrder:
 
     def stages(self, maintained: IncrementalQuery) -> IncrementalQuery:
         """Return stages that wait for watermarks by the new numbers."""
-        stages = tuple(
-            replace(stage, waits_for=tuple(sorted(map(self.numbers.index, stage.waits_for))))
-            if isinstance(stage, EventTimeStage)
-            else stage
-            for stage in maintained.stages
-        )
+        stages = tuple(self._stage(stage) for stage in maintained.stages)
         return replace(maintained, stages=stages)
+
+    def _stage(self, stage: Stage) -> Stage:
+        waits_for = tuple(sorted(map(self.numbers.index, sources_of(stage))))
+        if isinstance(stage, EventTimeStage):
+            return replace(stage, waits_for=waits_for)
+        if isinstance(stage, RecomputeOperator) and stage.times is not None:
+            return replace(stage, times=replace(stage.times, waits_for=waits_for))
+        return stage
 
 
 def analyse(
@@ -134,7 +143,7 @@ def analyse_or_refuse(
     """
     context = SyntaxContext(namespace=namespace, project=project, appends=appends, form=form)
     read, target = read_query(query, context), (sink or _APPENDS) if appends else None
-    follows = form in (PlanForm.WINDOWS_FOLLOWED, PlanForm.REGULAR_JOINS)
+    follows = form not in (PlanForm.TIES_OPEN, PlanForm.TIES_BROKEN)
     plan = build(read.query, read.tables, read.lookups, follows_windows=follows)
     options = PlacementOptions(
         sink=target,
@@ -146,7 +155,8 @@ def analyse_or_refuse(
         },
         instants=_instants(read) if read.temporal else {},
         temporal=read.temporal,
-        streams_joins=form is not PlanForm.REGULAR_JOINS,
+        streams_joins=form not in (PlanForm.REGULAR_JOINS, PlanForm.TIME_JOINS),
+        streams_joins_in_time=form is not PlanForm.TIME_JOINS,
     )
     placed = choose_engines(plan, options, partial(_plan_stages, read))
     if isinstance(placed, Refusal):
@@ -156,12 +166,15 @@ def analyse_or_refuse(
     return _streamed(read, placed, appends=appends)
 
 
-def _plan_stages(read: QuerySyntax, plan: Plan, spark: SparkTraits) -> IncrementalPlan | Refusal:
+def _plan_stages(
+    read: QuerySyntax, plan: Plan, spark: SparkTraits, *, joins_in_time: bool
+) -> IncrementalPlan | Refusal:
     from penstock.sql.incremental.planning.planner import (
         plan_incremental,  # few queries are incremental
     )
 
-    return plan_incremental(plan, spark, tuple(map(narrowed_input, read.inputs, read.keyed)))
+    tables = tuple(map(narrowed_input, read.inputs, read.keyed))
+    return plan_incremental(plan, spark, tables, joins_in_time=joins_in_time)
 
 
 def _instants(read: QuerySyntax) -> dict[int, bool]:

@@ -137,6 +137,9 @@ class Analyzer:
                 span=statement.span,
             )
         current, *earlier = found
+        if any(query.joins_in_time for query in found):
+            regular = self._one_row_of_each_key(statement, into, PlanForm.REGULAR_JOINS)
+            earlier += [] if isinstance(regular, Refusal) else regular
         if any(query.joins_regularly for query in found):
             streamed = self._one_row_of_each_key(statement, into, PlanForm.WINDOWS_FOLLOWED)
             earlier += [] if isinstance(streamed, Refusal) else _of_spark(streamed)

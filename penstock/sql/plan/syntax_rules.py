@@ -51,7 +51,9 @@ class PlanForm(StrEnum):
     """The bounds of windows are followed to where they have other names."""
     REGULAR_JOINS = "regular-joins"
     """Inner joins that the watermark does not end run by keyed operators, where Spark could stream them."""
-    CURRENT = REGULAR_JOINS
+    TIME_JOINS = "time-joins"
+    """So do those that the watermark ends, where it is known when a row does."""
+    CURRENT = TIME_JOINS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

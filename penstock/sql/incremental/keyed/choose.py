@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.incremental.keyed.aggregates import sum_type
+from penstock.sql.incremental.keyed.append_join import ALL, NEW, OLD, AppendJoin
 from penstock.sql.incremental.keyed.choose_event_time import (
     over_operator,
     temporal_join_operator,
@@ -24,15 +25,7 @@ from penstock.sql.incremental.keyed.operator import (
     RunBySpark,
     WatermarkOperator,
 )
-from penstock.sql.incremental.keyed.recompute import (
-    ALL,
-    NEW,
-    OLD,
-    AppendJoin,
-    KeyedInput,
-    RecomputeKeys,
-    SideQuery,
-)
+from penstock.sql.incremental.keyed.recompute import KeyedInput, RecomputeKeys, SideQuery
 from penstock.sql.incremental.keyed.statement import (
     TableColumns,
     result_columns,
@@ -49,6 +42,7 @@ from penstock.sql.incremental.stages import (
     Measure,
     OverAggregate,
     RecomputeOperator,
+    SideTime,
     Stage,
     StageInput,
     TemporalJoin,
@@ -151,6 +145,10 @@ def _is_append_join(
 def _append_join(stage: RecomputeOperator, schemas: Mapping[str, pa.Schema]) -> AppendJoin:
     left, right = (_input(one, schemas[one.name], 0, by_row=True) for one in stage.inputs)
     _check_keys((left, right))
+    if stage.times is not None:
+        left, right = (
+            _ending(one, side) for one, side in zip((left, right), stage.times.sides, strict=True)
+        )
     result = schemas[stage.name]
     sides = []
     for names in ((f"{NEW}0", f"{OLD}1"), (f"{ALL}0", f"{NEW}1")):
@@ -168,8 +166,20 @@ def _append_join(stage: RecomputeOperator, schemas: Mapping[str, pa.Schema]) -> 
             )
         )
     return AppendJoin(
-        inputs=(left, right), of_left=sides[0], of_right=sides[1], result=tuple(result)
+        inputs=(left, right),
+        of_left=sides[0],
+        of_right=sides[1],
+        result=tuple(result),
+        times=stage.times,
     )
+
+
+def _ending(one: KeyedInput, side: SideTime) -> KeyedInput:
+    """Return an input whose rows end. Raises UntranslatableError where the times are none."""
+    for name in filter(None, (side.ends, side.rowtime)):
+        if not pa.types.is_timestamp(one.layout.dims[one.layout.names.index(name)].type):
+            raise UntranslatableError(f"the rowtime {name}")
+    return replace(one, layout=replace(one.layout, ends=side.ends))
 
 
 def _input(one: StageInput, schema: pa.Schema, time_to_live_ms: int, *, by_row: bool) -> KeyedInput:

@@ -21,7 +21,8 @@ class KeyedLayout:
 
     `key` is a part of `dims`, by which rows go to buckets; empty: all rows are in one bucket. A row expires
     `time_to_live_ms` (0: never) after the newest change of any row of its key; of itself where `by_row`. `rowtime` is
-    the one of `dims` by which rows are looked up, too; None: by key alone.
+    the one of `dims` by which rows are looked up, too; None: by key alone. `ends` is the time of a row of which the
+    operator tells which rows are not needed any more; only inserts are written of such rows. None: rows do not end.
     """
 
     dims: tuple[pa.Field, ...]
@@ -30,6 +31,7 @@ class KeyedLayout:
     time_to_live_ms: int = 0
     by_row: bool = False
     rowtime: str | None = None
+    ends: str | None = None
 
     def __post_init__(self) -> None:
         assert self.values[-1].name == COUNT, "the number of rows comes last"
@@ -125,7 +127,16 @@ class KeyedOperator(Protocol):
 
 
 @runtime_checkable
-class WatermarkOperator(KeyedOperator, Protocol):
+class EventTimeOperator(KeyedOperator, Protocol):
+    """A keyed operator that drops rows that are late."""
+
+    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> int:
+        """Return the number of rows that are dropped, as the watermark before the batch has passed them."""
+        ...
+
+
+@runtime_checkable
+class WatermarkOperator(EventTimeOperator, Protocol):
     """A keyed operator whose rows wait for the watermark: it runs in each bucket with rows, also without changes."""
 
     @property
@@ -133,9 +144,29 @@ class WatermarkOperator(KeyedOperator, Protocol):
         """The sources whose lowest watermark releases rows; none: rows do not wait."""
         ...
 
-    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> int:
-        """Return the number of rows that are dropped, as the watermark before the batch has passed them."""
+
+@runtime_checkable
+class EndingOperator(KeyedOperator, Protocol):
+    """A keyed operator whose rows end with the watermark."""
+
+    def ended(self, batch: KeyedBatch) -> Mapping[str, int]:
+        """Return by input up to which time rows are not needed behind a batch, in microseconds since the epoch.
+
+        That is of the column `ends` of its layout. Inputs of which nothing is known are left out.
+        """
         ...
+
+
+def ended_rows(
+    operators: Mapping[str, KeyedOperator], batch: KeyedBatch
+) -> Mapping[tuple[str, str], int]:
+    """Return by stage and input up to which time rows are not needed behind a batch, in microseconds."""
+    return {
+        (stage, name): until
+        for stage, operator in operators.items()
+        if isinstance(operator, EndingOperator)
+        for name, until in operator.ended(batch).items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,8 @@
 # ruff: noqa: S608  this module writes SQL of positions and names that it gives
 """The keyed operators of a RecomputeOperator: the stage's query over the rows of the changed keys, before and after.
 
-An inner join of inserts compares nothing: it joins the new rows of each side with those of the other. DuckDB runs the
-SQL over the rows of one bucket in the process of the task. Tables have the columns c0, c1, ... by position; what is
-kept of an input is counted, as in `state/changed_keys.py`, whose rules these are.
+DuckDB runs the SQL over the rows of one bucket in the process of the task. Tables have the columns c0, c1, ... by
+position; what is kept of an input is counted, as in `state/changed_keys.py`, whose rules these are.
 """
 
 from __future__ import annotations
@@ -319,99 +318,3 @@ def _side(tables: BucketTables, n: int, one: KeyedInput, letter: str, name: str)
         there = f"FROM (SELECT *, unnest(range({count})) {there})"
     tables.create(f"{name}{n}", f"SELECT {listed(named)} {there}")
     return most > 0
-
-
-# --- inner joins of inserts ---
-
-OLD, NEW, ALL = "old", "new", "all"
-"""Tables of an input, with its number behind: the stored rows of the keys, those of the batch, both."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendJoin:
-    """Joins the inserts of two inputs; each row of the result is one.
-
-    `of_left` reads the tables `new0` and `old1`, `of_right` `all0` and `new1`. `result` are the columns of the result.
-    Rows of the result come in no order.
-    """
-
-    inputs: tuple[KeyedInput, KeyedInput]
-    of_left: SideQuery
-    of_right: SideQuery
-    result: tuple[pa.Field, ...]
-
-    @property
-    def layouts(self) -> Mapping[str, KeyedLayout]:
-        """The layouts of the state, by the names of the inputs."""
-        return {one.name: one.layout for one in self.inputs}
-
-    @property
-    def ordered(self) -> frozenset[str]:
-        """No input: the order of rows makes no difference."""
-        return frozenset()
-
-    def run(
-        self,
-        changes: Mapping[str, pa.Table],
-        states: Mapping[str, KeyedState],
-        batch: KeyedBatch,
-    ) -> pa.Table:
-        """Return the new rows of the result, and write the rows of the batch."""
-        left, right = self.inputs
-        new = [changes.get(one.name) for one in self.inputs]
-        came = [rows is not None and rows.num_rows > 0 for rows in new]
-        schema = pa.schema([*self.result, pa.field(ROW_KIND, pa.int8())])
-        if not any(came):
-            return schema.empty_table()
-        with BucketTables() as tables:
-            for n, (one, rows) in enumerate(zip(self.inputs, new, strict=True)):
-                _take_inserts(tables, n, one, rows)
-            sides = []
-            if came[0] and _look_up(tables, 1, right, states[right.name], left):
-                sides.append(self.of_left)
-            if came[1]:
-                is_stored = _look_up(tables, 0, left, states[left.name], right)
-                if came[0] or is_stored:
-                    old = f" UNION ALL SELECT * FROM {OLD}0" if is_stored else ""
-                    tables.view(f"{ALL}0", f"SELECT * FROM {NEW}0{old}")
-                    sides.append(self.of_right)
-            for n, one in enumerate(self.inputs):
-                if came[n]:
-                    rows = tables.rows(f"SELECT *, 1::BIGINT, {batch.now_ms}::BIGINT FROM {NEW}{n}")
-                    states[one.name].write(typed(rows, one.layout.schema))
-            if not sides:
-                return schema.empty_table()
-            kind = f"{int(RowKind.INSERT)}::TINYINT"
-            queries = (
-                f"SELECT {listed([*side.columns, kind])} FROM ({side.sql})" for side in sides
-            )
-            return typed(tables.rows(" UNION ALL ".join(queries)), schema)
-
-
-def _take_inserts(tables: BucketTables, n: int, one: KeyedInput, rows: pa.Table | None) -> None:
-    """Make the view `new`: the rows of the batch but those with a NULL in their key, which match no other."""
-    columns = pa.schema(one.columns)
-    inserts = columns.empty_table() if rows is None else rows.select(range(len(columns)))
-    tables.give(f"given{n}", inserts)
-    named = (f"{normalized(f'c{i}', of.type)} AS c{i}" for i, of in enumerate(columns))
-    known = " AND ".join(f"{column} IS NOT NULL" for column in one.change_key) or "TRUE"
-    tables.view(f"{NEW}{n}", f"SELECT {listed(named)} FROM given{n} WHERE {known}")
-
-
-def _look_up(
-    tables: BucketTables, n: int, one: KeyedInput, state: KeyedState, other: KeyedInput
-) -> bool:
-    """Make the view `old`: the stored rows of the keys that new rows of the other input have. Returns if there are."""
-    named = (f"{column} AS k{i}" for i, column in enumerate(other.change_key))
-    keys = tables.rows(f"SELECT DISTINCT {listed(named)} FROM {NEW}{1 - n}")
-    kinds = zip(one.layout.key, one.layout.key_types, strict=True)
-    stored = state.rows_of(typed(keys, pa.schema([pa.field(name, kind) for name, kind in kinds])))
-    tables.give(f"stored{n}", stored)
-    dims = listed(one.dims)
-    count = f"c{len(one.dims) + one.count}"
-    rows = f"SELECT {dims} FROM stored{n}"
-    if stored.num_rows and (tables.value(f"SELECT MAX({count}) FROM stored{n}") or 0) > 1:
-        # equal rows become one when files are merged
-        rows = f"SELECT {dims} FROM (SELECT {dims}, unnest(range({count})) FROM stored{n})"
-    tables.view(f"{OLD}{n}", rows)
-    return bool(stored.num_rows)

@@ -15,7 +15,14 @@ from sqlglot import exp
 
 from penstock.sql.incremental.planning.relation import ChangelogRelation, column, operator_at
 from penstock.sql.incremental.planning.source import ChangelogSource, Scope
-from penstock.sql.incremental.stages import VALID_FROM, VALID_TO, StageInput, TemporalJoin
+from penstock.sql.incremental.stages import (
+    VALID_FROM,
+    VALID_TO,
+    JoinTimes,
+    SideTime,
+    StageInput,
+    TemporalJoin,
+)
 from penstock.sql.plan.clauses.joins import has_query, join_conditions, pair_of, take_pairs
 from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.facts import Item, unique_name
@@ -33,12 +40,12 @@ def join(
     pairs: Sequence[tuple[exp.Expr, exp.Expr]],
     rest: Sequence[exp.Expr],
     node: exp.Expr,
-    times_to_live_ms: tuple[int | None, int | None] = (None, None),
+    life: tuple[int | None, int | None] | nodes.JoinEnds = (None, None),
 ) -> ChangelogSource | Refusal:
     """Join two relations, by values that are equal and other conditions.
 
-    `node` is the place of the join; `times_to_live_ms` are of the hint STATE_TTL, for each side. Refused without equal
-    values, unless one side is a single row.
+    `node` is the place of the join; `life` are the times of the hint STATE_TTL, for each side, in ms; or when rows end
+    with the watermark. Refused without equal values, unless one side is a single row.
     """
     if not pairs and () not in (sides[0].rows.key, sides[1].rows.key):
         return Refusal(
@@ -58,18 +65,41 @@ def join(
         right=two,
         keys=(one_key, two_key),
         rest=rest,
-        times_to_live_ms=times_to_live_ms,
+        times_to_live_ms=(0, 0) if isinstance(life, nodes.JoinEnds) else life,
+        times=_join_times((one, two), life) if isinstance(life, nodes.JoinEnds) else None,
     ).stage(node)
+
+
+def _join_times(sides: tuple[ChangelogSource, ChangelogSource], ends: nodes.JoinEnds) -> JoinTimes:
+    """Return the times of both sides as columns of their relations."""
+
+    def side_time(source: ChangelogSource, end: nodes.JoinEnd) -> SideTime:
+        return SideTime(
+            ends=source.rewritten(end.column).name,
+            micros=end.micros,
+            rowtime=None if end.rowtime is None else source.rewritten(end.rowtime).name,
+        )
+
+    left, right = ends.sides
+    return JoinTimes(
+        sides=(side_time(sides[0], left), side_time(sides[1], right)),
+        waits_for=tuple(sorted(ends.waits_for)),
+    )
 
 
 def read_conditions(
     node: exp.Join,
     kind: JoinType,
-    left: ChangelogSource,
-    right: ChangelogSource,
+    sides: tuple[ChangelogSource, ChangelogSource],
     tests: list[exp.Expr],
+    *,
+    ends: bool,
 ) -> list[exp.Expr] | Refusal:
-    """Return the conditions of a join; those of WHERE that belong to it are removed from `tests`."""
+    """Return the conditions of a join; those of WHERE that belong to it are removed from `tests`.
+
+    `ends`: its rows end with the watermark, so that all conditions that name both sides belong to it.
+    """
+    left, right = sides
     if node.args.get("using") and kind not in (JoinType.INNER, JoinType.LEFT):
         return Refusal(
             message=f"USING in a {kind} JOIN of streams is not supported",
@@ -77,9 +107,28 @@ def read_conditions(
             span=span_of(node),
         )
     conditions = [*join_conditions(node, left), *take_pairs(node, tests, left, right)]
+    if ends:
+        conditions += _take_tests_of_both(tests, left, right)
     if any(map(has_query, conditions)):
         return Refusal(message="a query inside ON is not supported", span=span_of(node))
     return conditions
+
+
+def _take_tests_of_both(
+    tests: list[exp.Expr], left: ChangelogSource, right: ChangelogSource
+) -> list[exp.Expr]:
+    """Remove from `tests` those that name columns of both sides, and return them."""
+    both = left.beside(right)
+    used = [
+        test
+        for test in tests
+        if (columns := list(test.find_all(exp.Column)))
+        and all(map(both.knows, columns))
+        and not all(map(left.knows, columns))
+        and not all(map(right.knows, columns))
+    ]
+    tests[:] = [test for test in tests if test not in used]
+    return used
 
 
 def keyed(
@@ -122,12 +171,15 @@ class Join:
     keys: tuple[tuple[str, ...], tuple[str, ...]]
     rest: Sequence[exp.Expr]
     times_to_live_ms: tuple[int | None, int | None] = (None, None)
+    times: JoinTimes | None = None
 
     def stage(self, node: exp.Expr) -> ChangelogSource:
         """Add the stage; returns its rows under the names of both sides."""
         left, right = self.left.rows, self.right.rows
         names = self.names
         stages, state = self.left.stages, f"the rows of both sides ({self.kind} join)"
+        if self.times is not None:
+            state = "the rows of both sides that may still match"
         result = ChangelogRelation(
             name=stages.name("join"),
             columns=tuple(names.values()),
@@ -140,7 +192,8 @@ class Join:
             StageInput(name=r.name, key=key, time_to_live_ms=ms) for r, key, ms in sides
         ]
         return self.named(
-            stages.recompute(result, stage_inputs, self.query(names), joins=True), names
+            stages.recompute(result, stage_inputs, self.query(names), joins=True, times=self.times),
+            names,
         )
 
     @property

@@ -39,7 +39,7 @@ from penstock.sql.incremental.planning.source import (
 )
 from penstock.sql.incremental.planning.stage_list import StageList, union_inputs
 from penstock.sql.incremental.planning.top_n import plan_top_n
-from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
+from penstock.sql.incremental.stages import IncrementalQuery, sources_of
 from penstock.sql.plan.builder.joins import INNER
 from penstock.sql.plan.clauses.joins import (
     has_query,
@@ -76,7 +76,6 @@ from penstock.sql.plan.placement.blocks import (
 from penstock.sql.plan.placement.spark import SparkTraits, StreamedParts
 from penstock.sql.plan.rules.changelog_mode import check_over, is_aggregation
 from penstock.sql.plan.rules.flow import Flow, ScanFlow
-from penstock.sql.plan.rules.inline import waits_for_time
 from penstock.sql.plan.rules.joins import is_temporal
 from penstock.sql.plan.rules.top_n import RowNumberQuery, check_limit, find_row_number
 from penstock.sql.syntax.nodes import ScanTable
@@ -86,25 +85,19 @@ from penstock.sql.syntax.traversal import conjuncts, is_table
 
 
 def plan_incremental(
-    plan: Plan, spark: SparkTraits, tables: Sequence[ScanFlow]
+    plan: Plan, spark: SparkTraits, tables: Sequence[ScanFlow], *, joins_in_time: bool = False
 ) -> IncrementalPlan | Refusal:
     """Plan a query as stages; `spark` are the traits of what Spark streams for it.
 
+    `joins_in_time`: inner joins that end with the watermark are stages, too, where their rows can be told to end.
     `tables` have the columns that are read of them, those by which upserts replace rows too.
     """
-    planner = _StagePlanner(spark, tables)
+    planner = _StagePlanner(spark, tables, joins_in_time=joins_in_time)
     found = planner.query(plan.root)
     if isinstance(found, Refusal):
         return found
     stages = planner.stages
     rows = stages.staged(found)
-    waiting = {
-        node.scan
-        for feed in stages.queries
-        if waits_for_time(feed) or window_tables(feed)
-        for node in feed.find_all(ScanTable)
-    }
-    waits = (stage for stage in stages.stages if isinstance(stage, EventTimeStage))
     return IncrementalPlan(
         maintained=IncrementalQuery(
             feeds=tuple(stages.feeds),
@@ -115,8 +108,8 @@ def plan_incremental(
         query=union_inputs(stages.queries, stages.feeds),
         combined=combine_inputs(stages.queries, stages.feeds),
         flow=rows.flow,
-        waiting=frozenset(waiting),
-        timed=frozenset[int]().union(*(stage.waits_for for stage in waits)),
+        waiting=stages.timed,
+        timed=frozenset[int]().union(*map(sources_of, stages.stages)),
         rows=planner.rows,
         streamed=frozenset(planner.streamed),
         stateful=frozenset(planner.stateful),
@@ -136,9 +129,12 @@ class _StagePlanner:
     `rows`, `streamed` and `kept` as in an IncrementalPlan.
     """
 
-    def __init__(self, spark: SparkTraits, tables: Sequence[ScanFlow]) -> None:
+    def __init__(
+        self, spark: SparkTraits, tables: Sequence[ScanFlow], *, joins_in_time: bool
+    ) -> None:
         self._spark = spark
-        self._streams = StreamedParts(spark)
+        self._joins_in_time = joins_in_time
+        self._streams = StreamedParts(spark, joins_in_time=joins_in_time)
         self._tables = tables
         self._proctimes = frozenset[str]().union(*(table.proctimes for table in tables))
         self._found: dict[int, Relation | Refusal] = {}
@@ -387,7 +383,7 @@ class _StagePlanner:
             )
             if isinstance(right, Refusal):
                 return right
-            if len(joined) == 1 and not is_temporal(relation.origin):
+            if len(joined) == 1 and not is_temporal(relation.origin) and not self._ends(relation):
                 # of what an earlier join gave, no hint can speak
                 self.stateful.add(id(joined[0].origin))
             joined.append(relation)
@@ -407,15 +403,22 @@ class _StagePlanner:
         assert isinstance(clause, exp.Join), "tables are joined"
         if is_temporal(relation.origin) and relation.refused is not None:
             return relation.refused
-        conditions = read_conditions(clause, kind, left, right, tests)
+        ends = self._ends(relation)
+        conditions = read_conditions(clause, kind, (left, right), tests, ends=ends is not None)
         if isinstance(conditions, Refusal):
             return conditions
         if isinstance(relation.join, nodes.TemporalJoin):
             return plan_temporal_join(left, right, kind, conditions, relation.join, clause)
-        self.stateful.add(id(relation.origin))
         assert isinstance(relation.join, nodes.Join), "others are refused"
+        if ends is None:
+            self.stateful.add(id(relation.origin))
         pairs, rest = pairs_of(conditions, left, right)
-        return join(kind, (left, right), pairs, rest, clause, relation.join.state_ttl_ms)
+        life = ends or relation.join.state_ttl_ms
+        return join(kind, (left, right), pairs, rest, clause, life)
+
+    def _ends(self, relation: BlockRelation) -> nodes.JoinEnds | None:
+        """Return when the rows of a join end; None where they stay, or Spark's stay."""
+        return relation.ends if self._joins_in_time else None
 
     def _semi_joined(
         self, block: QueryBlock, source: ChangelogSource, tests: Iterable[exp.Expr]

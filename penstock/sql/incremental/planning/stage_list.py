@@ -11,7 +11,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
-from penstock.sql.dialect import to_text
+from penstock.sql.dialect import to_text, window_tables
 from penstock.sql.incremental.describe import describe_input
 from penstock.sql.incremental.planning.relation import (
     ONE,
@@ -26,6 +26,7 @@ from penstock.sql.incremental.stages import (
     INPUT_TIME,
     Calc,
     ChangelogNormalize,
+    JoinTimes,
     RecomputeOperator,
     Stage,
     StageInput,
@@ -36,6 +37,8 @@ from penstock.sql.incremental.stages import (
 )
 from penstock.sql.plan.logical.facts import Item
 from penstock.sql.plan.rules.flow import ScanFlow
+from penstock.sql.plan.rules.inline import waits_for_time
+from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
 
 
@@ -47,6 +50,12 @@ class StageList:
         self.queries: list[exp.Query] = []
         self.stages: list[Stage] = []
         self._known: dict[str, ChangelogRelation] = {}
+
+    @property
+    def timed(self) -> frozenset[int]:
+        """The tables whose watermark operators of Spark wait for."""
+        timed = (query for query in self.queries if waits_for_time(query) or window_tables(query))
+        return frozenset(node.scan for query in timed for node in query.find_all(ScanTable))
 
     def name(self, word: str) -> str:
         """Name a stage uniquely."""
@@ -104,10 +113,13 @@ class StageList:
         query: exp.Query,
         *,
         joins: bool = False,
+        times: JoinTimes | None = None,
     ) -> ChangelogRelation:
         """Add the stage with state that gives `rows`, equal ones only once."""
         times_to_live = ", ".join(str(stage_input.time_to_live_ms) for stage_input in inputs)
-        text = f"{'; '.join(map(describe_input, inputs))}: {to_text(query)} ({times_to_live})"
+        text = (
+            f"{'; '.join(map(describe_input, inputs))}: {to_text(query)} ({times_to_live}; {times})"
+        )
         if text not in self._known:
             assert rows.mechanism is not None, "it keeps rows"
             stage = RecomputeOperator(
@@ -116,6 +128,7 @@ class StageList:
                 query=query,
                 key=rows.key,
                 joins=joins,
+                times=times,
                 mechanism=rows.mechanism,
             )
             self.stages.append(stage)

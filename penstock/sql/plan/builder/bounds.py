@@ -85,7 +85,7 @@ def _ended(
     test: exp.Expr, relations: Mapping[str, SubqueryAlias], scope: Scope
 ) -> Iterator[tuple[str, str]]:
     """Iterate over the relations whose rows a condition ends, each with the one whose watermark ends them."""
-    for later, earlier in _compared(test.unnest()):
+    for later, earlier in compared(test.unnest()):
         one, two = _time(later, scope), _time(earlier, scope)
         if one is None or two is None or not {one[0], two[0]} <= relations.keys():
             continue
@@ -93,7 +93,7 @@ def _ended(
             yield one[0], two[0]
 
 
-def _compared(test: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
+def compared(test: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
     """Iterate over what a condition compares, the greater value first."""
     match test:
         case exp.GT() | exp.GTE():

@@ -15,6 +15,7 @@ from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import described_sets
 from penstock.sql.dialect.windows.window_tables import is_windowing
 from penstock.sql.plan.builder.bounds import join_time_bounds
+from penstock.sql.plan.builder.join_ends import join_ends
 from penstock.sql.plan.builder.joins import (
     INNER,
     join_node,
@@ -196,6 +197,9 @@ class _PlanBuilder:
             if isinstance(left, nodes.Join):
                 of_all = windows.joins or not block.bounded
                 left = replace(left, bound=block.bound if of_all else bounds[id(join)].bound)
+                if left.bound is not nodes.JoinBound.NONE and len(block.relations) == 2:
+                    ends = join_ends(select, join, (first, right), windows.scope, self._tables)
+                    left = replace(left, ends=ends)
             scope = scope.with_relation(named)
             joined.append(right)
         return _Source(node=left, scope=scope, windows=windows, block=block), where

@@ -15,6 +15,7 @@ from penstock.sql.incremental.stages import (
     ChangelogNormalize,
     EventTimeStage,
     IncrementalQuery,
+    JoinTimes,
     OverAggregate,
     RangeState,
     RecomputeOperator,
@@ -201,6 +202,10 @@ def _of_stage(stage: Stage, state_ttl_ms: int) -> OperatorState | None:
         case ChangelogNormalize(key=key):
             bound = _time_to_live(state_ttl_ms)
             return OperatorState(keeps="the last row of each key", bound=bound, by=key)
+        case RecomputeOperator(mechanism=mechanism, times=JoinTimes() as times):
+            return OperatorState(
+                keeps=mechanism.state, bound=_watermarks(len(times.waits_for)), by=mechanism.key
+            )
         case RecomputeOperator(mechanism=mechanism):
             return OperatorState(
                 keeps=mechanism.state, bound=_of_inputs(stage, state_ttl_ms), by=mechanism.key
@@ -235,10 +240,15 @@ def _of_time(stage: EventTimeStage, state_ttl_ms: int) -> str:
     count = len(stage.waits_for)
     if not count:
         return of_keys.removeprefix("; ") or "the time of the rows"
-    of_tables = (
-        "watermark of its table" if count == 1 else f"lowest watermark of its {count} tables"
+    return f"{_watermarks(count)}{of_keys}"
+
+
+def _watermarks(tables: int) -> str:
+    return (
+        "the watermark of its table"
+        if tables == 1
+        else f"the lowest watermark of its {tables} tables"
     )
-    return f"the {of_tables}{of_keys}"
 
 
 def _of_keys(stage: EventTimeStage, state_ttl_ms: int) -> str:

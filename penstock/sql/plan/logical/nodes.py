@@ -349,11 +349,31 @@ class Limit(Operator):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JoinEnd:
+    """When rows of a side of a join match no later row of the other side: `micros` behind the time `column`.
+
+    `rowtime` is the column by which its rows are late; None: the rows come when their windows are closed.
+    """
+
+    column: exp.Column
+    micros: int
+    rowtime: exp.Column | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinEnds:
+    """When rows of both sides of a join end, by the lowest watermark of the scans `waits_for`."""
+
+    sides: tuple[JoinEnd, JoinEnd]
+    waits_for: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Join(Operator):
     """A join of two relations, or of a relation with the query of an IN or EXISTS (SEMI, ANTI).
 
     `pairs` are values that are compared for equality, that of the left side first, and `rest` the other conditions.
-    `state_ttl_ms` are of the hint STATE_TTL, for each side. `text` are the words of the join.
+    `state_ttl_ms` are of the hint STATE_TTL, for each side. `text` are its words. `ends`: keyed operators may run it.
     """
 
     left: Node
@@ -363,6 +383,7 @@ class Join(Operator):
     rest: tuple[exp.Expr, ...] = ()
     using: tuple[str, ...] = ()
     bound: JoinBound = JoinBound.NONE
+    ends: JoinEnds | None = None
     state_ttl_ms: tuple[int | None, int | None] = (None, None)
     text: str = "JOIN"
     block: Block

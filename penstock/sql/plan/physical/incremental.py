@@ -32,7 +32,7 @@ from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
 from penstock.sql.incremental.keyed.operator import RunBySpark
 from penstock.sql.incremental.keyed.runtime.run import KeyedRun, keyed_plan
 from penstock.sql.incremental.operators.query import IncrementalRun
-from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery
+from penstock.sql.incremental.stages import IncrementalQuery, sources_of
 from penstock.sql.incremental.state.schemas import empty_changes
 from penstock.sql.plan.analysed import AnalysedQuery
 
@@ -155,7 +155,7 @@ class IncrementalInsert:
 
     def _watermarks(self, batch: MicroBatch) -> Watermarks | None:
         """Return the watermarks of a batch, where a stage waits for them."""
-        if not any(isinstance(stage, EventTimeStage) for stage in self.maintained.stages):
+        if not any(map(sources_of, self.maintained.stages)):
             return None
         sources = len(self.analysed.followed)
         return batch_watermarks(batch.spark, batch.checkpoint, batch.batch_id, sources)

@@ -18,6 +18,7 @@ from penstock.sql.plan.logical.nodes import (
     Distinct,
     Filter,
     Join,
+    JoinEnds,
     JoinType,
     Limit,
     LookupJoin,
@@ -103,6 +104,11 @@ class BlockRelation:
     def alias(self) -> str:
         """The name of the relation."""
         return str(self.origin.alias_or_name)
+
+    @property
+    def ends(self) -> JoinEnds | None:
+        """When the rows of both sides of its join end with the watermark, so that keyed operators may run it."""
+        return self.join.ends if isinstance(self.join, Join) else None
 
     @property
     def top_n(self) -> TopN | None:

@@ -7,9 +7,10 @@ sink does not take what it gives, stages run the query, over what Spark streams 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 from sqlglot import exp
 
@@ -146,8 +147,15 @@ def _assembled(root: Node, runs: dict[int, Run]) -> PhysicalNode:
 
 # --- the choice ---
 
-StagePlanner = Callable[[Plan, SparkTraits], IncrementalPlan | Refusal]
-"""What plans a query as stages, over what Spark streams by its traits; a refusal for what no stage runs."""
+
+class StagePlanner(Protocol):
+    """What plans a query as stages, over what Spark streams by its traits; a refusal for what no stage runs."""
+
+    def __call__(
+        self, plan: Plan, spark: SparkTraits, *, joins_in_time: bool
+    ) -> IncrementalPlan | Refusal:
+        """Plan a query. `joins_in_time`: joins whose rows end with the watermark are stages, too."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +164,8 @@ class PlacementOptions:
 
     `at_rest` are the scans that are read as they are, with the reason why their changes cannot be followed; `instants`
     says of scans with a rowtime whether it is an instant (TIMESTAMP_LTZ) or a local time. `temporal`: the query has a
-    join as of an event time somewhere. `streams_joins`: Spark runs regular joins of streams, as in earlier versions.
+    join as of an event time somewhere. `streams_joins`: Spark runs regular joins of streams, as in earlier versions,
+    and `streams_joins_in_time`: those that end with the watermark.
     """
 
     sink: SinkTable | None
@@ -165,6 +174,7 @@ class PlacementOptions:
     instants: Mapping[int, bool] = field(default_factory=dict)
     temporal: bool = False
     streams_joins: bool = False
+    streams_joins_in_time: bool = False
 
 
 def choose_engines(
@@ -220,17 +230,22 @@ def _streamed(
 def _with_joins_on_stages(
     plan: Plan, streamed: PhysicalPlan, options: PlacementOptions, planner: StagePlanner
 ) -> PhysicalPlan:
-    """Give a query that Spark streams to stages, where it has joins that keep rows for good and keyed operators run it.
+    """Give a query that Spark streams to stages, where it has inner joins and keyed operators run it.
 
     Spark reads a table of such a join once for each side, and writes each of their rows into its state store.
     """
     whole = bool(plan.lookups or options.at_rest) or any(scan.static for scan in plan.scans)
-    if options.streams_joins or whole or not any(map(_joins_for_good, walk(plan.root))):
+    if options.streams_joins or whole:
         return streamed
-    staged = plan_on_stages(plan, streamed.traits, options, planner)
-    if isinstance(staged, Refusal) or staged.stages is None:
+    staged = _with_joins_in_time(plan, streamed.traits, options, planner)
+    if staged is not None and staged.flow.changes is streamed.flow.changes:
+        return staged
+    if not any(map(_joins_for_good, walk(plan.root))):
         return streamed
-    return staged if runs_keyed(staged.stages.maintained) else streamed
+    found = _on_all_stages(plan, streamed.traits, options, planner, joins_in_time=False)
+    if isinstance(found, Refusal) or found.stages is None:
+        return streamed
+    return found if runs_keyed(found.stages.maintained) else streamed
 
 
 def _joins_for_good(node: Node) -> bool:
@@ -238,15 +253,51 @@ def _joins_for_good(node: Node) -> bool:
     return isinstance(node, Join) and node.kind is JoinType.INNER and not node.block.bounded
 
 
+def _with_joins_in_time(
+    plan: Plan, spark: SparkTraits, options: PlacementOptions, planner: StagePlanner
+) -> PhysicalPlan | None:
+    """Run a plan by stages with the joins whose rows end, where it has some and all stages are ones of keyed operators.
+
+    Only these drop rows that end.
+    """
+    ends = any(isinstance(node, Join) and node.ends is not None for node in walk(plan.root))
+    if options.streams_joins_in_time or not ends:
+        return None
+    found = _on_all_stages(plan, spark, options, planner, joins_in_time=True)
+    if isinstance(found, Refusal) or found.stages is None:
+        return None
+    return found if runs_keyed(found.stages.maintained) else None
+
+
 def plan_on_stages(
     plan: Plan, spark: SparkTraits, options: PlacementOptions, planner: StagePlanner
 ) -> PhysicalPlan | Refusal:
     """Run a plan by stages, over what Spark streams for them."""
+    plain = _on_all_stages(plan, spark, options, planner, joins_in_time=False)
+    found = _with_joins_in_time(plan, spark, options, planner)
+    if found is None or (isinstance(plain, PhysicalPlan) and not _gives_as(found, plain)):
+        return plain
+    return found
+
+
+def _gives_as(one: PhysicalPlan, other: PhysicalPlan) -> bool:
+    """Return whether two plans of a query give changes of the same kinds, by the same key."""
+    return (one.flow.changes, one.flow.key) == (other.flow.changes, other.flow.key)
+
+
+def _on_all_stages(
+    plan: Plan,
+    spark: SparkTraits,
+    options: PlacementOptions,
+    planner: StagePlanner,
+    *,
+    joins_in_time: bool,
+) -> PhysicalPlan | Refusal:
     for index in sorted(plan.lookups):
         return _refuse_lookup(plan.scans[index])
     for index in sorted(options.at_rest):
         return options.at_rest[index]
-    stages = planner(plan, spark)
+    stages = planner(plan, spark, joins_in_time=joins_in_time)
     if isinstance(stages, Refusal):
         return stages
     refusal = _refuse_unused(plan.hints, stages) or _refuse_mixed_times(plan, options)

@@ -192,10 +192,14 @@ class SparkTraits:
 
 
 class StreamedParts:
-    """The parts of one plan that Spark streams by itself, by its traits."""
+    """The parts of one plan that Spark streams by itself, by its traits.
 
-    def __init__(self, spark: SparkTraits) -> None:
+    `joins_in_time`: inner joins whose rows end with the watermark are not left to Spark.
+    """
+
+    def __init__(self, spark: SparkTraits, *, joins_in_time: bool = False) -> None:
         self._spark = spark
+        self._joins_in_time = joins_in_time
         self._regular: dict[int, bool] = {}
 
     def query(self, node: Node) -> tuple[str, ...] | None:
@@ -247,6 +251,8 @@ class StreamedParts:
     def _is_regular_block(self, block: QueryBlock, *, of_list: bool) -> bool:
         select = block.select
         if is_regular_block(block.block):
+            return True
+        if self._joins_in_time and any(relation.ends for relation in block.relations):
             return True
         nodes = (relation.node for relation in block.relations)
         if any(node is not None and self.is_regular(node) for node in nodes):

@@ -17,6 +17,7 @@ import pytest
 from sqlglot import exp
 
 from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.sql.incremental.keyed.append_join import AppendJoin
 from penstock.sql.incremental.keyed.choose import keyed_operator
 from penstock.sql.incremental.keyed.operator import (
     KeyedBatch,
@@ -24,7 +25,7 @@ from penstock.sql.incremental.keyed.operator import (
     KeyedOperator,
     RunBySpark,
 )
-from penstock.sql.incremental.keyed.recompute import AppendJoin, RecomputeKeys
+from penstock.sql.incremental.keyed.recompute import RecomputeKeys
 from penstock.sql.incremental.keyed.statement import TableColumns, translate_query
 from penstock.sql.incremental.stages import (
     COUNT,

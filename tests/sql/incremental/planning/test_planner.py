@@ -295,15 +295,19 @@ def test_a_query_that_is_named_twice_is_kept_once() -> None:
     ]
 
 
-def test_a_join_with_a_bound_in_time_is_left_to_spark() -> None:
-    """It is a part of the feed, and waits for watermarks."""
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN"])
+def test_an_inner_join_with_a_bound_in_time_is_a_stage(kind: str) -> None:
+    """Others are parts of the feed, and wait for watermarks."""
     planned = plan(
-        "SELECT k, COUNT(*) AS n FROM (SELECT a.k FROM events AS a JOIN events AS b ON a.id = b.id "
+        f"SELECT k, COUNT(*) AS n FROM (SELECT a.k FROM events AS a {kind} events AS b ON a.id = b.id "
         "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE) GROUP BY k"
     )
 
-    assert [stage.name for stage in planned.plan.maintained.stages] == ["group_0"]
-    assert planned.plan.waiting == {0}
+    inner = kind == "JOIN"
+    names = [stage.name for stage in planned.plan.maintained.stages]
+    assert names == (["rows_0", "join_1", "rows_2", "group_3"] if inner else ["group_0"])
+    assert planned.plan.waiting == (frozenset() if inner else {0})
+    assert planned.plan.timed == ({0} if inner else frozenset())
 
 
 def test_a_table_function_is_called_for_each_change() -> None:

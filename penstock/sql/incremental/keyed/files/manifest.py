@@ -42,13 +42,22 @@ class BucketId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFile:
-    """A Parquet file of the changes of the batches `first` to `last`, inclusive, with its size in bytes."""
+    """A Parquet file of the changes of the batches `first` to `last`, inclusive, with its size in bytes.
+
+    `ends` is the last time by which one of its rows ends, in microseconds since the epoch; None: rows do not end.
+    """
 
     name: str
     first: int
     last: int
     rows: int
     bytes: int
+    ends: int | None = None
+
+    def to_values(self) -> list[str | int]:
+        """Return what a manifest has of it."""
+        values: list[str | int] = [self.name, self.first, self.last, self.rows, self.bytes]
+        return values if self.ends is None else [*values, self.ends]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +95,16 @@ class StateManifest:
             files[bucket] = replace(before, files=(*before.files, file))
         return replace(self, batch_id=batch_id, files=files)
 
+    def without_ended(self, ended: Mapping[tuple[str, str], int]) -> StateManifest:
+        """Return the state without files whose rows have all ended, up to a time by stage and input."""
+        files = {
+            bucket: replace(of, files=tuple(file for file in of.files if not _is_over(file, until)))
+            if (until := ended.get((bucket.stage, bucket.input))) is not None
+            else of
+            for bucket, of in self.files.items()
+        }
+        return replace(self, files=files)
+
     @property
     def names(self) -> frozenset[tuple[BucketId, str]]:
         """All files."""
@@ -101,7 +120,7 @@ class StateManifest:
                 "input": bucket.input,
                 "bucket": bucket.bucket,
                 "epoch": of.epoch,
-                "files": [[f.name, f.first, f.last, f.rows, f.bytes] for f in of.files],
+                "files": [file.to_values() for file in of.files],
             }
             for bucket, of in sorted(self.files.items())
         ]
@@ -134,10 +153,20 @@ class StateManifest:
 
 
 def _file(found: Sequence[Any]) -> StateFile:
-    name, first, last, rows, size = found
+    name, first, last, rows, size, *ends = found
+    (end,) = ends or (None,)
     return StateFile(
-        name=str(name), first=int(first), last=int(last), rows=int(rows), bytes=int(size)
+        name=str(name),
+        first=int(first),
+        last=int(last),
+        rows=int(rows),
+        bytes=int(size),
+        ends=None if end is None else int(end),
     )
+
+
+def _is_over(file: StateFile, until: int) -> bool:
+    return file.ends is not None and file.ends <= until
 
 
 def read_manifest(text: str, path: str) -> StateManifest:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
@@ -56,7 +57,7 @@ class BucketLocation:
 class BucketState:
     """A KeyedState. `written` is the file of the batch, None where nothing changed. Close it when the batch has run.
 
-    `writes`: another batch follows.
+    `writes`: another batch follows. `ended`: up to which time rows are not needed any more, in microseconds.
     """
 
     def __init__(
@@ -66,11 +67,13 @@ class BucketState:
         batch_id: int,
         *,
         writes: bool = True,
+        ended: int | None = None,
     ) -> None:
         self._location = location
         self._layout = layout
         self._batch_id = batch_id
         self._writes = writes
+        self._ended = ended
         self._cache: _Cache | None = None
         self.written: StateFile | None = None
 
@@ -93,7 +96,8 @@ class BucketState:
         assert self.written is None, "a state is written once a batch"
         if changes.num_rows and self._writes:
             rows, batch = typed(changes, positional(self._layout)), self._batch_id
-            self.written = self._location.files.write(self._location.bucket, batch, batch, rows)
+            file = self._location.files.write(self._location.bucket, batch, batch, rows)
+            self.written = replace(file, ends=last_end(self._layout, rows))
 
     def close(self) -> None:
         """Let others take up the cache."""
@@ -103,7 +107,7 @@ class BucketState:
 
     def _opened_cache(self) -> _Cache:
         if self._cache is None:
-            self._cache = _opened(self._location, self._layout)
+            self._cache = _opened(self._location, self._layout, self._ended)
         return self._cache
 
 
@@ -118,7 +122,8 @@ class _Cache:
 
     _numbers = count()
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, ended: int | None) -> None:
+        self._ended = ended
         self._duckdb = process_duckdb()
         self._name = f"cache{next(self._numbers)}"
         if path is not None:
@@ -200,7 +205,8 @@ class _Cache:
         )
         ((folded, added),) = self._values(f"SELECT folded, added FROM {progress}")
         if added > max(_FEWEST_ADDED, folded):
-            self._duckdb.execute(f"CREATE TABLE {self._name}.folded AS {folded_rows(layout, rows)}")
+            lasting = rows_that_last(layout, folded_rows(layout, rows), self._ended)
+            self._duckdb.execute(f"CREATE TABLE {self._name}.folded AS {lasting}")
             self._duckdb.execute(f"DROP TABLE {rows}")
             self._duckdb.execute(f"ALTER TABLE {self._name}.folded RENAME TO rows")
             self._duckdb.execute(
@@ -231,16 +237,16 @@ class _Cache:
         self._duckdb.commit()
 
 
-def _opened(location: BucketLocation, layout: KeyedLayout) -> _Cache:
+def _opened(location: BucketLocation, layout: KeyedLayout, ended: int | None) -> _Cache:
     """Open the cache with the rows before the batch."""
     try:
-        return _advanced(_Cache(location.cache), location, layout)
+        return _advanced(_Cache(location.cache, ended), location, layout)
     except duckdb.Error as error:
         # another worker's, or damaged: that file is not needed
         if not isinstance(error, duckdb.IOException) or "lock" not in str(error):
             with suppress(OSError):
                 location.cache.unlink()
-    return _advanced(_Cache(None), location, layout)
+    return _advanced(_Cache(None, ended), location, layout)
 
 
 def _advanced(cache: _Cache, location: BucketLocation, layout: KeyedLayout) -> _Cache:
@@ -250,6 +256,21 @@ def _advanced(cache: _Cache, location: BucketLocation, layout: KeyedLayout) -> _
         cache.close()
         raise
     return cache
+
+
+def last_end(layout: KeyedLayout, rows: pa.Table) -> int | None:
+    """Return the last time by which one of some stored rows ends, in microseconds; None: they do not end."""
+    if layout.ends is None:
+        return None
+    times = rows.column(layout.names.index(layout.ends)).cast(pa.int64())
+    return None if not rows.num_rows else int(pc.max(times).as_py())
+
+
+def rows_that_last(layout: KeyedLayout, rows: str, ended: int | None) -> str:
+    """Write the SQL of the rows of a query that end later than `ended`, in microseconds; None: of all."""
+    if layout.ends is None or ended is None:
+        return rows
+    return f"SELECT * FROM ({rows}) WHERE epoch_us(c{layout.names.index(layout.ends)}) > {ended}"
 
 
 def folded_rows(layout: KeyedLayout, table: str, *, whole: bool = True) -> str:

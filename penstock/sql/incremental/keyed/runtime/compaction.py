@@ -33,7 +33,11 @@ from penstock.sql.incremental.keyed.files.manifest import (
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import ROW_GROUP, StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
-from penstock.sql.incremental.keyed.runtime.bucket_state import folded_rows
+from penstock.sql.incremental.keyed.runtime.bucket_state import (
+    folded_rows,
+    last_end,
+    rows_that_last,
+)
 from penstock.sql.incremental.keyed.tables import positional
 
 log = logging.getLogger(__name__)
@@ -99,6 +103,15 @@ def files_to_merge(files: tuple[StateFile, ...]) -> tuple[StateFile, ...]:
     return tuple(file for parts in run for file in parts) if len(run) > 1 else ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Due:
+    """What a batch makes due: its manifest, its time, and up to which time rows have ended, by stage and input."""
+
+    manifest: StateManifest
+    now_ms: int
+    ended: Mapping[tuple[str, str], int]
+
+
 class StateCompaction:
     """The compaction of one run's state. `taken` and `consider` are called by the thread of the batch."""
 
@@ -113,7 +126,7 @@ class StateCompaction:
         self._layouts = layouts
         self._work = Condition()
         self._thread: Thread | None = None
-        self._due: tuple[StateManifest, int] | None = None
+        self._due: _Due | None = None
         self._stopped = False
         self._running: duckdb.DuckDBPyConnection | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-merge-")
@@ -129,10 +142,19 @@ class StateCompaction:
 
     # --- the thread of the batch ---
 
-    def taken(self, manifest: StateManifest, now_ms: int) -> StateManifest:
-        """Return the manifest with the merges that are done. Their files stand for those they were made of."""
+    def taken(
+        self,
+        manifest: StateManifest,
+        now_ms: int,
+        ended: Mapping[tuple[str, str], int] | None = None,
+    ) -> StateManifest:
+        """Return the manifest with the merges that are done. Their files stand for those they were made of.
+
+        `ended`: by stage and input, up to which time rows have ended, in microseconds; files of such rows are left out.
+        """
+        due = _Due(manifest=manifest, now_ms=now_ms, ended=ended or {})
         if not self._batches:
-            self._merge_overdue(manifest, now_ms)
+            self._merge_overdue(due)
         with self._work:
             merged, self._merged = self._merged, []
         files = dict(manifest.files)
@@ -144,19 +166,24 @@ class StateCompaction:
                 files[merge.bucket] = found
             else:
                 self._discard(merge)
-        made = replace(manifest, files=files)
+        made = replace(manifest, files=files).without_ended(due.ended)
         with self._work:
             # before it is written: what is found there must be known to be of this run
             self._known[made.batch_id] = made
         return made
 
-    def consider(self, manifest: StateManifest, now_ms: int) -> None:
-        """Have done what is due after a batch, whose manifest is written."""
+    def consider(
+        self,
+        manifest: StateManifest,
+        now_ms: int,
+        ended: Mapping[tuple[str, str], int] | None = None,
+    ) -> None:
+        """Have done what is due after a batch, whose manifest is written. `ended` as in `taken`."""
         self._batches += 1
         with self._work:
             if self._stopped:
                 return
-            self._due = (manifest, now_ms)
+            self._due = _Due(manifest=manifest, now_ms=now_ms, ended=ended or {})
             self._work.notify_all()
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="penstock state", daemon=True)
@@ -179,11 +206,11 @@ class StateCompaction:
         if thread is not None:
             thread.join(wait_s)
 
-    def _merge_overdue(self, manifest: StateManifest, now_ms: int) -> None:
-        for bucket, of in manifest.files.items():
+    def _merge_overdue(self, due: _Due) -> None:
+        for bucket, of in due.manifest.files.items():
             if len(merges_of(of.files)) >= OVERDUE_FILES:
                 with self._reporting("merge"):
-                    self._merge(bucket, of, now_ms)
+                    self._merge(bucket, of, due)
 
     def _applied(self, of: BucketFiles, merge: FileMerge) -> BucketFiles | None:
         """Return the files of a bucket with a merge; None where its files are not there as they were."""
@@ -238,17 +265,16 @@ class StateCompaction:
                     self._work.notify_all()
                     atexit.unregister(self.close)
                     return
-            manifest, now_ms = due
-            for bucket in manifest.files:
-                self._merge_beside(bucket, now_ms)
+            for bucket in due.manifest.files:
+                self._merge_beside(bucket, due)
             with self._reporting("removal"):
-                self._remove(manifest)
+                self._remove(due.manifest)
             with self._work:
                 if self._due is due:
                     self._due = None
                     self._work.notify_all()
 
-    def _merge_beside(self, bucket: BucketId, now_ms: int) -> None:
+    def _merge_beside(self, bucket: BucketId, due: _Due) -> None:
         """Merge files of a bucket as the newest batch has them: an older manifest has files that were replaced."""
         with self._work:
             waiting = any(merge.bucket == bucket for merge in self._merged)
@@ -257,10 +283,10 @@ class StateCompaction:
             return
         self._retry[bucket] = self._batches + _RETRY_BATCHES
         with self._reporting("merge"):
-            self._merge(bucket, of, now_ms)
+            self._merge(bucket, of, due)
             del self._retry[bucket]
 
-    def _merge(self, bucket: BucketId, of: BucketFiles, now_ms: int) -> None:
+    def _merge(self, bucket: BucketId, of: BucketFiles, due: _Due) -> None:
         run = files_to_merge(of.files)
         if not run:
             return
@@ -275,9 +301,11 @@ class StateCompaction:
                     if self._stopped:
                         return
                     _fill(tables, "rows", self._files.read(bucket, file, positional(layout)))
-                dropped = _fold(tables, layout, now_ms, whole=run[0] == of.files[0])
+                dropped = _fold(tables, layout, due.now_ms, whole=run[0] == of.files[0])
                 tables.execute("DROP TABLE rows")
-                files = self._write_rows(tables, "SELECT * FROM folded", merge)
+                ended = due.ended.get((bucket.stage, bucket.input))
+                lasting = rows_that_last(layout, "SELECT * FROM folded", ended)
+                files = self._write_rows(tables, lasting, merge)
                 tables.execute("DROP TABLE folded")
         finally:
             if not dropped:
@@ -290,16 +318,16 @@ class StateCompaction:
         self, tables: duckdb.DuckDBPyConnection, rows: str, merge: FileMerge
     ) -> tuple[StateFile, ...]:
         """Write rows in order, as files of a bounded size."""
-        schema = positional(self._layout(merge.bucket))
+        layout = self._layout(merge.bucket)
+        schema = positional(layout)
         first, last = merge.replaced[0].first, merge.replaced[-1].last
         found = tables.sql(f"{rows} ORDER BY ALL").to_arrow_reader(ROW_GROUP)
         files: list[StateFile] = []
         try:
             for part in _parts(found):
                 rows_of_part = part.cast(schema)
-                files.append(
-                    self._files.write(merge.bucket, first, last, rows_of_part, self._token)
-                )
+                file = self._files.write(merge.bucket, first, last, rows_of_part, self._token)
+                files.append(replace(file, ends=last_end(layout, rows_of_part)))
         except BaseException:
             self._discard(replace(merge, files=tuple(files)))
             raise

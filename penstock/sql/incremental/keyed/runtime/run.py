@@ -49,6 +49,7 @@ from penstock.sql.incremental.keyed.operator import (
     KeyedOperator,
     RunBySpark,
     WatermarkOperator,
+    ended_rows,
 )
 from penstock.sql.incremental.keyed.runtime.compaction import StateCompaction
 from penstock.sql.incremental.keyed.runtime.task import (
@@ -214,9 +215,10 @@ class KeyedRun:
             self.rows = observed_metric(counted, _COUNTED)
             if self._bounded:
                 return
-            self._newest = compaction.taken(before.with_batch(batch_id, written), now_ms)
+            ended = ended_rows(self._plan.operators, job.batch)
+            self._newest = compaction.taken(before.with_batch(batch_id, written), now_ms, ended)
             manifests.write(self._newest)
-            compaction.consider(self._newest, now_ms)
+            compaction.consider(self._newest, now_ms, ended)
         finally:
             job.release()
 
@@ -342,10 +344,8 @@ class _Job:
         return found[name].withColumn(ROW_KIND, F.lit(0).cast("tinyint"))
 
     def _inserts(self, name: str) -> bool:
-        return any(
-            feed.name == name and feed.changes is ChangelogMode.INSERT_ONLY
-            for feed in self.maintained.feeds
-        )
+        feeds = (feed for feed in self.maintained.feeds if feed.name == name)
+        return any(feed.changes is ChangelogMode.INSERT_ONLY for feed in feeds)
 
     def _calc(self, stage: Calc, found: Mapping[str, DataFrame]) -> DataFrame:
         tables = {name: self._changes(name, found) for name in stage.inputs}

@@ -21,9 +21,10 @@ from penstock.connector.failpoints import reach
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import (
+    EndingOperator,
+    EventTimeOperator,
     KeyedBatch,
     KeyedOperator,
-    WatermarkOperator,
 )
 from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
 from penstock.sql.incremental.keyed.tables import local_folder
@@ -114,7 +115,7 @@ class StageTask:
                 changes = {one.name: _changes(rows, stage, one, results) for one in stage.inputs}
                 result, files[stage.name] = self._run(stage, bounds["min"], changes)
                 results[stage.name] = _in_columns(result, stage.result)
-                if isinstance(stage.operator, WatermarkOperator):
+                if isinstance(stage.operator, EventTimeOperator):
                     late[stage.name] = stage.operator.late_rows(changes, self.batch)
             reach("state-written")
             yield from results[self.stages[-1].name].to_batches()
@@ -135,12 +136,16 @@ class StageTask:
     def _run(
         self, stage: TaskStage, bucket: int, changes: Mapping[str, pa.Table]
     ) -> tuple[pa.Table, dict[BucketId, StateFile]]:
+        ended: Mapping[str, int] = {}
+        if isinstance(stage.operator, EndingOperator):
+            ended = stage.operator.ended(self.batch)
         states = {
             name: BucketState(
                 self._location(stage, name, bucket),
                 layout,
                 self.batch.batch_id,
                 writes=self.writes,
+                ended=ended.get(name),
             )
             for name, layout in stage.operator.layouts.items()
         }

@@ -196,21 +196,27 @@ SELECT 1 AS one FROM stock
 --   digest: b2978a15d15a07d1
 -- [11] another
 --   plan:
---     Project b.id, i.* [spark] [I]
---       Join INNER on b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR; bounded by an interval [spark] [I]
---       - state: rows of both sides that may still match
---       - bound: the lowest watermark of bids, items
---         Scan bids AS b (kafka) [spark] [I]
---         Scan items AS i (kafka) [spark] [I]
---   flow: insert-only, columns (id, item, name, hue, since), key unknown
+--     Project b.id, i.* [stage rows_1] [I]
+--       Join INNER on b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR; bounded by an interval [stage join_0] [I]
+--       - state: the rows of both sides that may still match
+--       - bound: the lowest watermark of its 2 tables
+--       - run by a keyed operator
+--         Scan bids AS b (kafka) [spark, feed_0] [I]
+--         Scan items AS i (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (id, item, name, hue, since), key unknown, join
 --   reads:
---     bids (id, item, ts), rowtime ts, marked
---     items (item, name, hue, since), rowtime since, marked
+--     bids (id, item, ts), rowtime ts
+--     items (item, name, hue, since), rowtime since
 --   query:
---     SELECT b.id, i.* FROM bids AS b JOIN items AS i ON b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'item', `item`, 'ts', `ts`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id`, `item` AS `item`, `ts` AS `ts` FROM bids) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('item', `item`, 'name', `name`, 'hue', `hue`, 'since', `since`) AS `__feed1` FROM (SELECT `item` AS `item`, `name` AS `name`, `hue` AS `hue`, `since` AS `since` FROM items) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (item) rows; feed_1 BY (item) rows UNTIL ts + 0 us, since + 3600000000 us AT ts, since OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`item` AS `item`, `feed_0`.`ts` AS `ts`, `feed_1`.`item` AS `item__2`, `feed_1`.`name` AS `name`, `feed_1`.`hue` AS `hue`, `feed_1`.`since` AS `since` FROM feed_0 JOIN feed_1 ON `feed_0`.`item` = `feed_1`.`item` AND (`feed_0`.`ts` BETWEEN `feed_1`.`since` AND `feed_1`.`since` + INTERVAL '1' HOUR)
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`item__2` AS `item`, `join_0`.`name` AS `name`, `join_0`.`hue` AS `hue`, `join_0`.`since` AS `since`, `join_0`.`__row_kind` FROM join_0
 --   checkpoint: bids, items
---     JOIN items AS i ON b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR
---   digest: ab8c4041a60a4f91
+--     FEED feed_0 (id, item, ts)
+--     FEED feed_1 (item, name, hue, since)
+--     MAINTAINED join_0 KEEP feed_0 BY (item) rows; feed_1 BY (item) rows UNTIL ts + 0 us, since + 3600000000 us AT ts, since OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`item` AS `item`, `feed_0`.`ts` AS `ts`, `feed_1`.`item` AS `item__2`, `feed_1`.`name` AS `name`, `feed_1`.`hue` AS `hue`, `feed_1`.`since` AS `since` FROM feed_0 JOIN feed_1 ON `feed_0`.`item` = `feed_1`.`item` AND (`feed_0`.`ts` BETWEEN `feed_1`.`since` AND `feed_1`.`since` + INTERVAL '1' HOUR)
+--   digest: f82e74d2b54b0fa0
 -- [12] sink: none
 --   plan:
 --     Project b.id, i.* [spark] [I]

@@ -1836,27 +1836,33 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   digest: a28dee689fa85d37
 -- [108] window join
 --   plan:
---     Project l.auction, r.seller [spark] [I]
---       Join INNER on l.auction = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end; bounded by windows [spark] [I]
---       - state: rows of open windows of both sides
---       - bound: the lowest watermark of bids, auctions
---         SubqueryAlias l [spark] [I]
+--     Project l.auction, r.seller [stage rows_1] [I]
+--       Join INNER on l.auction = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end; bounded by windows [stage join_0] [I]
+--       - state: the rows of both sides that may still match
+--       - bound: the lowest watermark of its 2 tables
+--       - run by a keyed operator
+--         SubqueryAlias l [spark, feed_0] [I]
 --           Project * [spark] [I]
 --             WindowAssign TUMBLE ts, size 10 min [spark] [I]
 --               Scan bids (kafka) [spark] [I]
---         SubqueryAlias r [spark] [I]
+--         SubqueryAlias r [spark, feed_1] [I]
 --           Project * [spark] [I]
 --             WindowAssign TUMBLE ts, size 10 min [spark] [I]
 --               Scan auctions (kafka) [spark] [I]
---   flow: insert-only, columns (auction, seller), key unknown
+--   flow: insert-only, columns (auction, seller), key unknown, join
 --   reads:
 --     bids (auction, ts), rowtime ts, marked
 --     auctions (id, seller, ts), rowtime ts, marked
 --   query:
---     SELECT l.auction, r.seller FROM (SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS l JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auctions, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS r ON l.auction = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'window_start', `window_start`, 'window_end', `window_end`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `window_start` AS `window_start`, `window_end` AS `window_end` FROM (SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS __rows) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`, 'window_start', `window_start`, 'window_end', `window_end`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller`, `window_start` AS `window_start`, `window_end` AS `window_end` FROM (SELECT * FROM TABLE(TUMBLE(TABLE auctions, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS __rows) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction, window_start, window_end) rows; feed_1 BY (id, window_start, window_end) rows UNTIL window_end + 0 us, window_end + 0 us AT window_end, window_end OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`window_start` AS `window_start`, `feed_0`.`window_end` AS `window_end`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`window_start` AS `window_start__2`, `feed_1`.`window_end` AS `window_end__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`window_start` = `feed_1`.`window_start` AND `feed_0`.`window_end` = `feed_1`.`window_end`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`seller` AS `seller`, `join_0`.`__row_kind` FROM join_0
 --   checkpoint: bids, auctions
---     JOIN (SELECT * FROM TABLE(TUMBLE(TABLE auctions, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS r ON l.auction = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end
---   digest: b823259b90c744b3
+--     FEED feed_0 (auction, window_start, window_end)
+--     FEED feed_1 (id, seller, window_start, window_end)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction, window_start, window_end) rows; feed_1 BY (id, window_start, window_end) rows UNTIL window_end + 0 us, window_end + 0 us AT window_end, window_end OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`window_start` AS `window_start`, `feed_0`.`window_end` AS `window_end`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`window_start` AS `window_start__2`, `feed_1`.`window_end` AS `window_end__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`window_start` = `feed_1`.`window_start` AND `feed_0`.`window_end` = `feed_1`.`window_end`
+--   digest: 52f251e7655d7acc
 -- [109] window TopN
 --   plan:
 --     Project auction, price, rn [stage rows_1] [I,UB,UA,D]
@@ -2303,21 +2309,27 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   digest: 117b44b32c8815fc
 -- [136] interval join
 --   plan:
---     Project b.auction, a.seller [spark] [I]
---       Join INNER on b.auction = a.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR; bounded by an interval [spark] [I]
---       - state: rows of both sides that may still match
---       - bound: the lowest watermark of bids, auctions
---         Scan bids AS b (kafka) [spark] [I]
---         Scan auctions AS a (kafka) [spark] [I]
---   flow: insert-only, columns (auction, seller), key unknown
+--     Project b.auction, a.seller [stage rows_1] [I]
+--       Join INNER on b.auction = a.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR; bounded by an interval [stage join_0] [I]
+--       - state: the rows of both sides that may still match
+--       - bound: the lowest watermark of its 2 tables
+--       - run by a keyed operator
+--         Scan bids AS b (kafka) [spark, feed_0] [I]
+--         Scan auctions AS a (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (auction, seller), key unknown, join
 --   reads:
---     bids (auction, ts), rowtime ts, marked
---     auctions (id, seller, ts), rowtime ts, marked
+--     bids (auction, ts), rowtime ts
+--     auctions (id, seller, ts), rowtime ts
 --   query:
---     SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'ts', `ts`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `ts` AS `ts` FROM bids) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`, 'ts', `ts`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller`, `ts` AS `ts` FROM auctions) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL ts + 0 us, ts + 3600000000 us AT ts, ts OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`ts` AS `ts`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`ts` AS `ts__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`ts` BETWEEN `feed_1`.`ts` AND `feed_1`.`ts` + INTERVAL '1' HOUR)
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`seller` AS `seller`, `join_0`.`__row_kind` FROM join_0
 --   checkpoint: bids, auctions
---     JOIN auctions AS a ON b.auction = a.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
---   digest: 553a1fbcdd0b87e1
+--     FEED feed_0 (auction, ts)
+--     FEED feed_1 (id, seller, ts)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL ts + 0 us, ts + 3600000000 us AT ts, ts OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`ts` AS `ts`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`ts` AS `ts__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`ts` BETWEEN `feed_1`.`ts` AND `feed_1`.`ts` + INTERVAL '1' HOUR)
+--   digest: 597252cc15131f34
 -- [137] stream with a table at rest
 --   plan:
 --     Project b.auction, p.name [spark] [I]

@@ -616,32 +616,37 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [36] q9
 --   plan:
---     Project id, price [stage rows_1] [I,UB,UA,D]
---       TopN ROW_NUMBER() <= 1 of each A.id, order by B.price DESC, B.dateTime ASC [stage ranks_0] [I,UB,UA,D]
+--     Project id, price [stage rows_3] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each A.id, order by B.price DESC, B.dateTime ASC [stage ranks_2] [I,UB,UA,D]
 --       - key: id
 --       - state: the row of the result
 --       - bound: none
 --       - run by a keyed operator
---         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
---           Join INNER; bounded by an interval [spark] [I]
---           - state: rows of both sides that may still match
---           - bound: the lowest watermark of auction, bid
---             Scan auction AS A (kafka) [spark] [I]
---             Scan bid AS B (kafka) [spark] [I]
+--         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [stage rows_1] [I]
+--           Join INNER; bounded by an interval [stage join_0] [I]
+--           - state: the rows of both sides that may still match
+--           - bound: the lowest watermark of its 2 tables
+--           - run by a keyed operator
+--             Scan auction AS A (kafka) [spark, feed_0] [I]
+--             Scan bid AS B (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id, price), key (id), kinds, Top-N
 --   reads:
---     auction (id, dateTime, expires), rowtime dateTime, marked
---     bid (auction, price, dateTime), rowtime dateTime, marked
+--     auction (id, dateTime, expires), rowtime dateTime
+--     bid (auction, price, dateTime), rowtime dateTime
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'price', `price`, 'dateTime', `dateTime`) AS `__feed0` FROM (SELECT A.id AS `id`, B.price AS `price`, B.dateTime AS `dateTime` FROM auction AS A, bid AS B WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires) AS feed_0
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'dateTime', `dateTime`, 'expires', `expires`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id`, `dateTime` AS `dateTime`, `expires` AS `expires` FROM auction) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'dateTime', `dateTime`) AS `__feed1` FROM (SELECT `auction` AS `auction`, `price` AS `price`, `dateTime` AS `dateTime` FROM bid) AS feed_1
 --   stages:
---     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM feed_0) AS __numbered WHERE `rownum` <= 1
---     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`id` AS `id`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`dateTime` AS `dateTime`, `feed_0`.`expires` AS `expires`, `feed_1`.`auction` AS `auction`, `feed_1`.`price` AS `price`, `feed_1`.`dateTime` AS `dateTime__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`price` AS `price`, `join_0`.`dateTime__2` AS `dateTime`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED ranks_2 KEEP rows_1 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM rows_1) AS __numbered WHERE `rownum` <= 1
+--     MAINTAINED rows_3 ROWS SELECT `ranks_2`.`id` AS `id`, `ranks_2`.`price` AS `price`, `ranks_2`.`__row_kind` FROM ranks_2
 --   checkpoint: auction, bid
---     , bid AS B
---     FEED feed_0 (id, price, dateTime)
---     MAINTAINED ranks_0 KEEP feed_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM feed_0) AS __numbered WHERE `rownum` <= 1
---   digest: 8308c201e71b943e
+--     FEED feed_0 (id, dateTime, expires)
+--     FEED feed_1 (auction, price, dateTime)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`dateTime` AS `dateTime`, `feed_0`.`expires` AS `expires`, `feed_1`.`auction` AS `auction`, `feed_1`.`price` AS `price`, `feed_1`.`dateTime` AS `dateTime__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`price` AS `price`, `join_0`.`dateTime__2` AS `dateTime`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED ranks_2 KEEP rows_1 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM rows_1) AS __numbered WHERE `rownum` <= 1
+--   digest: 671cd1094477264c
 -- [37] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
