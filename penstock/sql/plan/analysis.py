@@ -50,6 +50,7 @@ from penstock.sql.plan.rules.push_filters import Fragment, find_fragments
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.plan.spark_text.spark_query import spark_query
 from penstock.sql.plan.spark_text.two_phases import TwoPhases, find_two_phases
+from penstock.sql.plan.stage_runs import is_run_by_spark
 from penstock.sql.plan.syntax_rules import PlanForm, QuerySyntax, SyntaxContext, read_query
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
@@ -161,9 +162,25 @@ def analyse_or_refuse(
     placed = choose_engines(plan, options, partial(_plan_stages, read))
     if isinstance(placed, Refusal):
         return placed
-    if placed.stages is not None:
-        return _incremental(read, placed)
-    return _streamed(read, placed, appends=appends)
+    if placed.stages is None:
+        return _streamed(read, placed, appends=appends)
+    found = _incremental(read, placed)
+    if not found.joins_in_time:
+        return found
+    by_spark = analyse_or_refuse(
+        query,
+        namespace,
+        project,
+        appends=appends,
+        sink=sink,
+        state_ttl_ms=state_ttl_ms,
+        form=PlanForm.REGULAR_JOINS,
+    )
+    if isinstance(by_spark, Refusal):
+        return found
+    # Spark streams windows whose rows tasks group as they read them; and only keyed operators drop rows that have ended
+    grouped = any(leaf.in_two_phases for leaf in by_spark.leaves)
+    return by_spark if grouped or is_run_by_spark(found, state_ttl_ms) else found
 
 
 def _plan_stages(

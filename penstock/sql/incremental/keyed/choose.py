@@ -50,6 +50,7 @@ from penstock.sql.incremental.stages import (
     inputs_of,
 )
 from penstock.sql.plan.logical.facts import unique_name
+from penstock.sql.plan.rules.flow import OperatorKind
 
 
 def keyed_operator(
@@ -118,6 +119,7 @@ def _recompute(
         key=None if stage.key is None else tuple(result.names.index(name) for name in stage.key),
         result_dims=_result_dims(stage, inputs[0], sides[0].names),
         unchanged=live and not stage.joins,
+        refreshed=stage.mechanism.way is OperatorKind.AGGREGATE,
     )
 
 
@@ -344,6 +346,7 @@ def task_steps(
                 and readers[name] == 1
                 and name not in computed.get(stage.name, {})
                 and _runs_in_task_of(before[-1], stage, operators)
+                and (len(inputs_of(stage)) == 1 or _has_one_key(before, operators))
                 and not _shared_inputs(before, together)
             ):
                 together = (*steps.pop(name), *together)
@@ -355,6 +358,12 @@ def _shared_inputs(first: Sequence[Stage], second: Sequence[Stage]) -> bool:
     """Return whether two groups of stages read one relation: a task has the rows of each of its inputs once."""
     names = [{name for stage in stages for name in inputs_of(stage)} for stages in (first, second)]
     return not names[0].isdisjoint(names[1])
+
+
+def _has_one_key(stages: Sequence[Stage], operators: Mapping[str, KeyedOperator]) -> bool:
+    """Return whether all stages of a task have keys of the same types: one may have the key of the first, and more."""
+    kinds = {layout.key_types for one in stages for layout in operators[one.name].layouts.values()}
+    return len(kinds) == 1
 
 
 def outer_inputs(stages: Sequence[Stage]) -> tuple[tuple[Stage, str], ...]:
@@ -373,6 +382,8 @@ def _runs_in_task_of(first: Stage, then: Stage, operators: Mapping[str, KeyedOpe
         return False
     wanted = operators[then.name].layouts[first.name]
     kinds = {layout.key_types for layout in operators[first.name].layouts.values()}
+    if first.times is not None and len(inputs_of(then)) == 1:
+        return _is_part_of_key(first, kinds, wanted)
     if not wanted.key or kinds != {wanted.key_types}:
         return False
     if any(pa.types.is_floating(kind) or pa.types.is_nested(kind) for kind in wanted.key_types):
@@ -380,6 +391,25 @@ def _runs_in_task_of(first: Stage, then: Stage, operators: Mapping[str, KeyedOpe
     passed = _passed_keys(first)
     return len(passed) == len(wanted.key) and all(
         column in columns for column, columns in zip(wanted.key, passed, strict=True)
+    )
+
+
+def _is_part_of_key(
+    first: RecomputeOperator, kinds: set[tuple[pa.DataType, ...]], wanted: KeyedLayout
+) -> bool:
+    """Return whether rows that agree in a key agree in that of `first`, too, as it is: they are in its bucket.
+
+    Not of other operators than joins in time, whose checkpoints may have the buckets of the whole key.
+    """
+    passed = _passed_keys(first)
+    own = dict(zip(wanted.key, wanted.key_types, strict=True))
+    if len(kinds) != 1 or not passed:
+        return False
+    (types,) = kinds
+    return all(
+        not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
+        and any(own.get(column) == kind for column in columns)
+        for columns, kind in zip(passed, types, strict=True)
     )
 
 

@@ -86,7 +86,7 @@ class RecomputeKeys:
     the columns of the result, `key` the positions of those that identify a row of it, None where it has no known key.
     Where an input keeps rows of the RESULT, `result_dims` are the columns of the query that are its `dims`.
     `unchanged`: rows of the result are also emitted where they stay the same, so that they do not expire behind the
-    stage.
+    stage. `refreshed`: nor in the state, where it has rows of the RESULT.
     """
 
     inputs: tuple[KeyedInput, ...]
@@ -96,6 +96,7 @@ class RecomputeKeys:
     key: tuple[int, ...] | None
     result_dims: tuple[str, ...] = ()
     unchanged: bool = False
+    refreshed: bool = False
 
     @property
     def layouts(self) -> Mapping[str, KeyedLayout]:
@@ -180,10 +181,11 @@ class RecomputeKeys:
                 f"{column} AS {name}"
                 for column, name in zip(self.result_dims, one.dims, strict=True)
             )
+            again = " OR MAX(n) > 0" if self.refreshed and one.layout.time_to_live_ms else ""
             rows = (
                 f"SELECT {dims}, SUM(n)::BIGINT AS n FROM (SELECT {dims}, -s{one.count} AS n FROM changed{n} "
                 f"UNION ALL SELECT {stored_columns}, 1 AS n FROM results WHERE sign > 0) "
-                "GROUP BY ALL HAVING SUM(n) <> 0"
+                f"GROUP BY ALL HAVING SUM(n) <> 0{again}"
             )
         else:
             values = [f"a{i} - s{i}" for i in range(len(one.layout.values))]

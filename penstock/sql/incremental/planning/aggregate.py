@@ -8,7 +8,7 @@ wait for the watermark as the stage did; windows over tables are Spark's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -25,7 +25,7 @@ from penstock.sql.incremental.planning.relation import (
 )
 from penstock.sql.incremental.planning.source import Source
 from penstock.sql.incremental.planning.stage_list import StageList
-from penstock.sql.incremental.stages import Measure, StageInput, WindowAggregate
+from penstock.sql.incremental.stages import InputState, Measure, StageInput, WindowAggregate
 from penstock.sql.plan.clauses.select_list import read_values, refuse_clauses
 from penstock.sql.plan.logical.facts import Item, WindowTime
 from penstock.sql.plan.logical.nodes import WindowAssign
@@ -254,11 +254,8 @@ def plan_aggregate(
     group, having = select.args.get("group"), select.args.get("having")
     keys = list(group.expressions) if group is not None else []
     aggregates = own_aggregates(select)
-    refusal = (
-        refuse_ordinals(keys)
-        or next(filter(None, map(refuse_ordered, aggregates)), None)
-        or source.refuse(read_values(keys, listed, having))
-    )
+    refusal = refuse_ordinals(keys) or next(filter(None, map(refuse_ordered, aggregates)), None)
+    refusal = refusal or source.refuse(read_values(keys, listed, having))
     if refusal is not None:
         return refusal
     state_words = ", ".join(sorted({to_text(node) for node in aggregates})) or "that it was there"
@@ -292,18 +289,81 @@ def plan_aggregate(
             mechanism=operator_at(OperatorKind.AGGREGATE, spelled, _OF_WINDOWS, origin),
         )
         return stages.waiting(stage, columns=names)
+    keeps, shown = InputState.ROWS, names
+    extremes = _Extremes(names=names, items=items, own=own, rows=rows)
+    if found is None and having is None and stages.joins_in_time and extremes.is_all:
+        keeps, shown, items = InputState.RESULT, extremes.shown, extremes.values
+        query = _grouped(rows.name, shown, items, None, own)
+        key = _key(free_keys, items, shown)
     stage_input = StageInput(
-        name=rows.name, key=own, measures=measures, time_to_live_ms=time_to_live_ms
+        name=rows.name, key=own, measures=measures, keeps=keeps, time_to_live_ms=time_to_live_ms
     )
-    state = state_words if measures else "its rows"
+    state = state_words if measures or keeps is InputState.RESULT else "its rows"
     result = ChangelogRelation(
         name=stages.name("group"),
-        columns=names,
+        columns=shown,
         key=key,
         constants=constant_columns(query),
         mechanism=operator_at(OperatorKind.AGGREGATE, spelled, state, origin),
     )
-    return stages.recompute(result, [stage_input], query)
+    return stages.narrow(stages.recompute(result, [stage_input], query), names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Extremes:
+    """An aggregation of inserts whose result has all that is needed of its rows: keys, and MIN or MAX of each column.
+
+    `names` and `items` are its SELECT list over the columns of `rows`, of which `own` are the keys.
+    """
+
+    names: Sequence[str]
+    items: Sequence[exp.Expr]
+    own: Sequence[str]
+    rows: ChangelogRelation
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it has no other aggregates, and its result can have the columns of its rows beside its own."""
+        calls = [call for item in self.items for call in item.find_all(exp.AggFunc)]
+        plain = all(
+            isinstance(call, exp.Max | exp.Min)
+            and isinstance(call.this, exp.Column)
+            and not call.expressions
+            and not isinstance(call.parent, exp.Filter | exp.Window)
+            and call.this.name not in self.own
+            for call in calls
+        )
+        values = self._column_values
+        once = {call.this.name: type(call) for call in calls} if plain else {}
+        alike = all(type(call) is once.get(call.this.name) for call in calls) if plain else False
+        listed = dict(zip(self.names, self.items, strict=True))
+        free = all(listed.get(name, value) == value for name, value in values.items())
+        return (
+            self.rows.inserts
+            and bool(self.own)
+            and plain
+            and alike
+            and free
+            and values.keys() == set(self.rows.columns)
+        )
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns of the result: those of the SELECT list, then those of the rows."""
+        return (*self.names, *(name for name in self.rows.columns if name not in self.names))
+
+    @property
+    def values(self) -> list[exp.Expr]:
+        """The values of these columns."""
+        more = (self._column_values[n].copy() for n in self.rows.columns if n not in self.names)
+        return [*self.items, *more]
+
+    @property
+    def _column_values(self) -> dict[str, exp.Expr]:
+        """The columns of the rows as the result has them."""
+        keys = {name: column(name) for name in self.own}
+        calls = (call for item in self.items for call in item.find_all(exp.Max, exp.Min))
+        return {**keys, **{call.this.name: call for call in calls}}
 
 
 def plan_distinct(

@@ -166,6 +166,7 @@ class ChangelogSource:
         """
         own = [(name, self.rewritten(value)) for name, value in items]
         simple = not narrow and not self.unfolded and not self.where
+        simple = simple and not self.stages.ends_with_join_in_time
         if simple and own and all(_is_named(value, name, self.rows.name) for name, value in own):
             return self.rows
         return self._stage(own)
@@ -217,6 +218,10 @@ class ChangelogSource:
             key=tuple(carried[name] for name in key) if key_stays and key is not None else None,
             constants=frozenset(constants),
         )
+        if not self.unfolded and not self.where:
+            narrowed = self.stages.narrowed(self.rows, fields, rows)
+            if narrowed is not None:
+                return narrowed
         return self.stages.calc(query, (self.rows.name,), rows)
 
 

@@ -57,6 +57,18 @@ class StageList:
         timed = (query for query in self.queries if waits_for_time(query) or window_tables(query))
         return frozenset(node.scan for query in timed for node in query.find_all(ScanTable))
 
+    @property
+    def ends_with_join_in_time(self) -> bool:
+        """Whether the last stage is a join whose rows end."""
+        last = self.stages[-1] if self.stages else None
+        return isinstance(last, RecomputeOperator) and last.times is not None
+
+    @property
+    def joins_in_time(self) -> bool:
+        """Whether there is a join whose rows end: no checkpoint of an earlier form has these stages."""
+        stages = (stage for stage in self.stages if isinstance(stage, RecomputeOperator))
+        return any(stage.times is not None for stage in stages)
+
     def name(self, word: str) -> str:
         """Name a stage uniquely."""
         return f"{word}_{len(self.stages)}"
@@ -134,6 +146,46 @@ class StageList:
             self.stages.append(stage)
             self._known[text] = rows
         return self._known[text]
+
+    def narrow(self, rows: ChangelogRelation, names: tuple[str, ...]) -> ChangelogRelation:
+        """Return the first columns of a relation, which are `names`; the relation itself where there are no others."""
+        if rows.columns == names:
+            return rows
+        query = exp.select(*(column(name) for name in (*names, ROW_KIND)))
+        query = query.from_(exp.to_table(rows.name, quoted=True), copy=False)
+        key = rows.key if rows.key is not None and set(rows.key) <= set(names) else None
+        constants = rows.constants & set(names)
+        return self.calc(
+            query, (rows.name,), replace(rows, columns=names, key=key, constants=constants)
+        )
+
+    def narrowed(
+        self, wide: ChangelogRelation, items: Sequence[exp.Expr], rows: ChangelogRelation
+    ) -> ChangelogRelation | None:
+        """Return `rows`, columns of a join in time, as what the join gives itself; None where it cannot.
+
+        It is the last stage then, which nothing else has read: what it gives goes on to the next stage without a step
+        in between, and columns that nothing reads do not leave it. The same join is another stage from then on.
+        """
+        last = self.stages[-1] if self.ends_with_join_in_time else None
+        if not isinstance(last, RecomputeOperator) or last.name != wide.name:
+            return None
+        assert isinstance(last.query, exp.Select), "it is a join"
+        columns = {item.alias: item.unalias() for item in last.query.expressions}
+        values = [item.unalias() for item in items]
+        if not all(isinstance(v, exp.Column) and v.name in columns for v in values):
+            return None
+        query = last.query.copy()
+        query.set(
+            "expressions",
+            [
+                exp.alias_(columns[value.name].copy(), item.alias, quoted=True)
+                for item, value in zip(items, values, strict=True)
+            ],
+        )
+        self.stages[-1] = replace(last, query=query, key=rows.key)
+        self._known = {text: known for text, known in self._known.items() if known is not wide}
+        return replace(rows, name=last.name)
 
     def versions(
         self,

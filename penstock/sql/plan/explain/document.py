@@ -21,7 +21,6 @@ from penstock.sql.incremental.stages import (
 )
 from penstock.sql.plan.explain.operators import Detail, operator_words
 from penstock.sql.plan.explain.scans import ExplainedScan, explain_scan
-from penstock.sql.plan.explain.stage_runs import StageRun, stage_runs
 from penstock.sql.plan.explain.stages import (
     OperatorState,
     StageNames,
@@ -31,6 +30,7 @@ from penstock.sql.plan.explain.stages import (
 from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.lookup_keys import lookups_in
 from penstock.sql.plan.placement.place import Engine, PhysicalNode
+from penstock.sql.plan.stage_runs import StageRun, stage_runs
 
 if TYPE_CHECKING:
     from pathlib import Path

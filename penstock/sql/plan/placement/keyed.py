@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from penstock.sql.dialect.spark.types import INTEGERS, number_kind
 from penstock.sql.incremental.stages import (
     Calc,
     ChangelogNormalize,
@@ -60,6 +61,8 @@ def _is_simple(tree: exp.Expr) -> bool:
             pending.append(node.this)
         elif isinstance(node, exp.Div) and _is_double(node.this):
             pending += [node.this.this, node.expression]
+        elif isinstance(node, exp.Div) and _is_whole(node.this) and _is_whole(node.expression):
+            pending += [node.this, node.expression]
         elif isinstance(node, exp.Interval):
             continue
         elif isinstance(node, _SIMPLE):
@@ -67,6 +70,10 @@ def _is_simple(tree: exp.Expr) -> bool:
         else:
             return False
     return True
+
+
+def _is_whole(node: exp.Expr) -> bool:
+    return number_kind(node) in INTEGERS
 
 
 def _is_double(node: exp.Expr) -> bool:

@@ -20,11 +20,14 @@ from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.stages import (
     INPUT_INDEX,
     INPUT_TIME,
+    InputState,
     RecomputeOperator,
     SideTime,
     input_column,
 )
+from penstock.sql.plan.stage_runs import stage_runs
 from tests.sql.maintain.batches import Batches, epoch_ms
+from tests.sql.maintain.maintaining import ADDED
 from tests.sql.maintain.temporal_tables import planned
 
 Row = tuple[Any, ...]
@@ -38,6 +41,13 @@ JOIN = "SELECT o.id, q.rate FROM orders AS o JOIN quotes AS q ON {0}"
 COMMA = "SELECT o.id, q.rate FROM orders AS o, quotes AS q WHERE {0}"
 WITHIN = "o.currency = q.currency AND o.ts BETWEEN q.since - INTERVAL '4' SECOND AND q.since + INTERVAL '6' SECOND"
 BEHIND = "o.currency = q.currency AND o.ts > q.since AND q.since + INTERVAL '7' SECOND >= o.ts AND o.amount <> q.rate"
+HIGHEST = f"SELECT o.currency, o.id, MAX(q.rate) AS r FROM orders AS o JOIN quotes AS q ON {WITHIN} GROUP BY o.currency, o.id"
+AVERAGE = f"SELECT r, COUNT(*) AS n FROM ({HIGHEST}) AS t GROUP BY r"
+BEST = (
+    "SELECT currency, rate FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY currency ORDER BY rate DESC) AS n FROM "
+    f"(SELECT o.currency, q.rate FROM orders AS o, quotes AS q WHERE {WITHIN}) AS t) AS u WHERE n = 1"
+)
+TWICE = f"SELECT a.id, b.n FROM ({JOIN.format(WITHIN)}) AS a JOIN (SELECT id, COUNT(*) AS n FROM ({JOIN.format(WITHIN)}) AS j GROUP BY id) AS b ON a.id = b.id"
 AT_ONE_TIME = "o.ts = q.since AND q.since - INTERVAL '1' SECOND < o.ts AND o.amount >= q.rate"
 
 
@@ -58,18 +68,22 @@ class Join(Batches):
     keyed: bool = True
     before: tuple[int, ...] = (ms(0), ms(0))
     last: tuple[int, ...] = ()
+    kinds: set[RowKind] = field(default_factory=set)
 
     def give(
         self, orders: Sequence[Row], quotes: Sequence[Row], watermarks: tuple[int, int]
     ) -> Counter[Row]:
-        """Run a batch with the watermarks of orders and quotes, in seconds; all that it gives are inserts."""
+        """Run a batch with the watermarks of orders and quotes, in seconds; a row that it takes back counts -1."""
         now = tuple(ms(watermark) for watermark in watermarks)
         span = Watermarks(before_ms=self.before, now_ms=now)
         with self.batch(self.frame(orders, quotes), span) as changes:
             rows = [tuple(row) for row in changes.collect()]
         self.last, self.before, self.batches = self.before, now, self.batches + 1
-        assert {row[-1] for row in rows} <= {int(RowKind.INSERT)}
-        return Counter(row[:-1] for row in rows)
+        self.kinds |= {RowKind(row[-1]) for row in rows}
+        found = Counter[Row]()
+        for *row, kind in rows:
+            found[tuple(row)] += 1 if RowKind(kind) in ADDED else -1
+        return found
 
     def again(
         self, orders: Sequence[Row], quotes: Sequence[Row], watermarks: tuple[int, int]
@@ -140,7 +154,7 @@ class World:
             time = self.draw.randrange(bound - 3, upto)
             yield None if self.draw.random() < 0.05 else at(time)
 
-    def joined(self, condition: str) -> Counter[Row]:
+    def answer(self, query: str) -> Counter[Row]:
         """The batch answer over all rows that were not late, by another engine."""
         with duckdb.connect() as connection:
             connection.execute(
@@ -149,7 +163,7 @@ class World:
             connection.execute("CREATE TABLE quotes (currency TEXT, rate INT, since TIMESTAMP)")
             connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", self.orders)
             connection.executemany("INSERT INTO quotes VALUES (?, ?, ?)", self.quotes)
-            return Counter(connection.execute(JOIN.format(condition)).fetchall())
+            return Counter(connection.execute(query).fetchall())
 
 
 @pytest.mark.parametrize(
@@ -180,9 +194,42 @@ def test_rows_match_once_whenever_they_come(
         given += found
         before = now
 
-        assert given == world.joined(condition)
+        assert +given == world.answer(JOIN.format(condition))
     assert late == world.late > 0
-    assert given
+    assert join.kinds == {RowKind.INSERT}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "sql", [HIGHEST, AVERAGE, BEST, TWICE], ids=["max", "avg", "best", "twice"]
+)
+def test_what_stands_on_a_join_is_the_batch_answer(
+    spark: SparkSession, tmp_path: Path, sql: str
+) -> None:
+    """Extremes keep a row of each group, and run in the task of the join as far as its key goes."""
+    join, world, given = Join(spark, tmp_path, sql), World(random.Random(8)), Counter[Row]()
+    before = (0, 0)
+    for now in [(12, 10), (30, 24), (40, 45)]:
+        orders, quotes = world.batch(before, now)
+        found = join.give(orders, quotes, now)
+        if now == (30, 24):
+            assert join.again(orders, quotes, now) == found
+        given.update(found)
+        before = now
+
+        assert +given == world.answer(sql)
+    assert RowKind.UPDATE_BEFORE in join.kinds or RowKind.DELETE in join.kinds
+
+
+def test_an_extreme_of_a_join_runs_in_its_task_over_a_row_of_each_group() -> None:
+    """By a key with more columns than the join's, from which its bucket follows."""
+    query = planned(HIGHEST)
+    assert query.maintained is not None
+    join, group = (one for one in query.maintained.stages if isinstance(one, RecomputeOperator))
+
+    assert [one.keeps for one in group.inputs] == [InputState.RESULT]
+    assert group.inputs[0].key == ("currency", "id")
+    assert {run.shares for run in stage_runs(query, 0).values()} == {(join.name,), (group.name,)}
 
 
 def test_rows_that_match_no_later_one_are_gone(spark: SparkSession, tmp_path: Path) -> None:

@@ -305,7 +305,7 @@ def test_an_inner_join_with_a_bound_in_time_is_a_stage(kind: str) -> None:
 
     inner = kind == "JOIN"
     names = [stage.name for stage in planned.plan.maintained.stages]
-    assert names == (["rows_0", "join_1", "rows_2", "group_3"] if inner else ["group_0"])
+    assert names == (["rows_0", "join_1", "group_2"] if inner else ["group_0"])
     assert planned.plan.waiting == (frozenset() if inner else {0})
     assert planned.plan.timed == ({0} if inner else frozenset())
 

@@ -16,7 +16,7 @@ from penstock.sql.incremental.keyed.runtime.run import keyed_plan
 from penstock.sql.incremental.planning.relation_types import OPEN
 from penstock.sql.incremental.state.schemas import schemas_of
 from penstock.sql.plan.analysed import AnalysedQuery
-from penstock.sql.plan.explain.stage_runs import StageRunner, stage_runs, typed_relations
+from penstock.sql.plan.stage_runs import StageRunner, stage_runs, typed_relations
 from tests.sql.test_plan_cases import Case, planned
 
 if TYPE_CHECKING:

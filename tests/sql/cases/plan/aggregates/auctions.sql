@@ -887,38 +887,43 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [59] q4
 --   plan:
---     Aggregate by Q.category: AVG(Q.final) [stage group_1] [I,UB,UA,D]
+--     Aggregate by Q.category: AVG(Q.final) [stage group_3] [I,UB,UA,D]
 --     - key: category
 --     - state: AVG(Q.final)
 --     - bound: none
 --     - run by a keyed operator
---       SubqueryAlias Q [stage group_0] [I,D]
---         Aggregate by A.id, A.category: MAX(B.price) [stage group_0] [I,D]
---         - key: none
---         - state: its rows
+--       SubqueryAlias Q [stage rows_2] [I,UB,UA,D]
+--         Aggregate by A.id, A.category: MAX(B.price) [stage group_1] [I,UB,UA,D]
+--         - key: id, category
+--         - state: MAX(B.price)
 --         - bound: none
---         - run by a keyed operator
---           Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
---             Join INNER; bounded by an interval [spark] [I]
---             - state: rows of both sides that may still match
---             - bound: the lowest watermark of auction, bid
---               Scan auction AS A (kafka) [spark] [I]
---               Scan bid AS B (kafka) [spark] [I]
+--         - run by a keyed operator, in one task with join_0
+--           Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [stage join_0] [I]
+--             Join INNER; bounded by an interval [stage join_0] [I]
+--             - state: the rows of both sides that may still match
+--             - bound: the lowest watermark of its 2 tables
+--             - run by a keyed operator, in one task with group_1
+--               Scan auction AS A (kafka) [spark, feed_0] [I]
+--               Scan bid AS B (kafka) [spark, feed_1] [I]
 --   flow: all, columns (category, __column1), key (category), kinds, aggregate
 --   reads:
---     auction (id, category, dateTime, expires), rowtime dateTime, marked
---     bid (auction, price, dateTime), rowtime dateTime, marked
+--     auction (id, category, dateTime, expires), rowtime dateTime
+--     bid (auction, price, dateTime), rowtime dateTime
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'category', `category`, 'price', `price`) AS `__feed0` FROM (SELECT A.id AS `id`, A.category AS `category`, B.price AS `price` FROM auction AS A, bid AS B WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires) AS feed_0
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'category', `category`, 'dateTime', `dateTime`, 'expires', `expires`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id`, `category` AS `category`, `dateTime` AS `dateTime`, `expires` AS `expires` FROM auction) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'dateTime', `dateTime`) AS `__feed1` FROM (SELECT `auction` AS `auction`, `price` AS `price`, `dateTime` AS `dateTime` FROM bid) AS feed_1
 --   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (id, category) rows COMPUTE SELECT MAX(`price`) AS `final`, `category` AS `category` FROM feed_0 GROUP BY `id`, `category`
---     MAINTAINED group_1 KEEP group_0 BY (category) __m0 = SUM(`final`), __m1 = SUM(CASE WHEN NOT (`final`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `category` AS `category`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `__column1` FROM group_0
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`category` AS `category`, `feed_1`.`price` AS `price` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
+--     MAINTAINED group_1 KEEP join_0 BY (id, category) result COMPUTE SELECT MAX(`price`) AS `final`, `category` AS `category`, `id` AS `id`, MAX(`price`) AS `price` FROM join_0 GROUP BY `id`, `category`
+--     MAINTAINED rows_2 ROWS SELECT `final`, `category`, `__row_kind` FROM group_1
+--     MAINTAINED group_3 KEEP rows_2 BY (category) __m0 = SUM(`final`), __m1 = SUM(CASE WHEN NOT (`final`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `category` AS `category`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `__column1` FROM rows_2
 --   checkpoint: auction, bid
---     , bid AS B
---     FEED feed_0 (id, category, price)
---     MAINTAINED group_0 KEEP feed_0 BY (id, category) rows COMPUTE SELECT MAX(`price`) AS `final`, `category` AS `category` FROM feed_0 GROUP BY `id`, `category`
---     MAINTAINED group_1 KEEP group_0 BY (category) __m0 = SUM(`final`), __m1 = SUM(CASE WHEN NOT (`final`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `category` AS `category`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `__column1` FROM group_0
---   digest: c30d74d236c7feff
+--     FEED feed_0 (id, category, dateTime, expires)
+--     FEED feed_1 (auction, price, dateTime)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`category` AS `category`, `feed_1`.`price` AS `price` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
+--     MAINTAINED group_1 KEEP join_0 BY (id, category) result COMPUTE SELECT MAX(`price`) AS `final`, `category` AS `category`, `id` AS `id`, MAX(`price`) AS `price` FROM join_0 GROUP BY `id`, `category`
+--     MAINTAINED rows_2 ROWS SELECT `final`, `category`, `__row_kind` FROM group_1
+--     MAINTAINED group_3 KEEP rows_2 BY (category) __m0 = SUM(`final`), __m1 = SUM(CASE WHEN NOT (`final`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `category` AS `category`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `__column1` FROM rows_2
+--   digest: a1b2c3b6fa9d044f
 -- [60] sink: append
 --   error:
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay

@@ -196,7 +196,7 @@ SELECT 1 AS one FROM stock
 --   digest: b2978a15d15a07d1
 -- [11] another
 --   plan:
---     Project b.id, i.* [stage rows_1] [I]
+--     Project b.id, i.* [stage join_0] [I]
 --       Join INNER on b.item = i.item AND b.ts BETWEEN i.since AND i.since + INTERVAL '1' HOUR; bounded by an interval [stage join_0] [I]
 --       - state: the rows of both sides that may still match
 --       - bound: the lowest watermark of its 2 tables
@@ -210,13 +210,12 @@ SELECT 1 AS one FROM stock
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'item', `item`, 'ts', `ts`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id`, `item` AS `item`, `ts` AS `ts` FROM bids) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('item', `item`, 'name', `name`, 'hue', `hue`, 'since', `since`) AS `__feed1` FROM (SELECT `item` AS `item`, `name` AS `name`, `hue` AS `hue`, `since` AS `since` FROM items) AS feed_1
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (item) rows; feed_1 BY (item) rows UNTIL ts + 0 us, since + 3600000000 us AT ts, since OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`item` AS `item`, `feed_0`.`ts` AS `ts`, `feed_1`.`item` AS `item__2`, `feed_1`.`name` AS `name`, `feed_1`.`hue` AS `hue`, `feed_1`.`since` AS `since` FROM feed_0 JOIN feed_1 ON `feed_0`.`item` = `feed_1`.`item` AND (`feed_0`.`ts` BETWEEN `feed_1`.`since` AND `feed_1`.`since` + INTERVAL '1' HOUR)
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`item__2` AS `item`, `join_0`.`name` AS `name`, `join_0`.`hue` AS `hue`, `join_0`.`since` AS `since`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED join_0 KEEP feed_0 BY (item) rows; feed_1 BY (item) rows UNTIL ts + 0 us, since + 3600000000 us AT ts, since OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`item` AS `item`, `feed_1`.`name` AS `name`, `feed_1`.`hue` AS `hue`, `feed_1`.`since` AS `since` FROM feed_0 JOIN feed_1 ON `feed_0`.`item` = `feed_1`.`item` AND (`feed_0`.`ts` BETWEEN `feed_1`.`since` AND `feed_1`.`since` + INTERVAL '1' HOUR)
 --   checkpoint: bids, items
 --     FEED feed_0 (id, item, ts)
 --     FEED feed_1 (item, name, hue, since)
---     MAINTAINED join_0 KEEP feed_0 BY (item) rows; feed_1 BY (item) rows UNTIL ts + 0 us, since + 3600000000 us AT ts, since OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`item` AS `item`, `feed_0`.`ts` AS `ts`, `feed_1`.`item` AS `item__2`, `feed_1`.`name` AS `name`, `feed_1`.`hue` AS `hue`, `feed_1`.`since` AS `since` FROM feed_0 JOIN feed_1 ON `feed_0`.`item` = `feed_1`.`item` AND (`feed_0`.`ts` BETWEEN `feed_1`.`since` AND `feed_1`.`since` + INTERVAL '1' HOUR)
---   digest: f82e74d2b54b0fa0
+--     MAINTAINED join_0 KEEP feed_0 BY (item) rows; feed_1 BY (item) rows UNTIL ts + 0 us, since + 3600000000 us AT ts, since OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`item` AS `item`, `feed_1`.`name` AS `name`, `feed_1`.`hue` AS `hue`, `feed_1`.`since` AS `since` FROM feed_0 JOIN feed_1 ON `feed_0`.`item` = `feed_1`.`item` AND (`feed_0`.`ts` BETWEEN `feed_1`.`since` AND `feed_1`.`since` + INTERVAL '1' HOUR)
+--   digest: 431e9c847daa7ea5
 -- [12] sink: none
 --   plan:
 --     Project b.id, i.* [spark] [I]

@@ -1836,7 +1836,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   digest: a28dee689fa85d37
 -- [108] window join
 --   plan:
---     Project l.auction, r.seller [stage rows_1] [I]
+--     Project l.auction, r.seller [stage join_0] [I]
 --       Join INNER on l.auction = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end; bounded by windows [stage join_0] [I]
 --       - state: the rows of both sides that may still match
 --       - bound: the lowest watermark of its 2 tables
@@ -1856,13 +1856,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'window_start', `window_start`, 'window_end', `window_end`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `window_start` AS `window_start`, `window_end` AS `window_end` FROM (SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS __rows) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`, 'window_start', `window_start`, 'window_end', `window_end`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller`, `window_start` AS `window_start`, `window_end` AS `window_end` FROM (SELECT * FROM TABLE(TUMBLE(TABLE auctions, DESCRIPTOR(ts), INTERVAL '10' MINUTE))) AS __rows) AS feed_1
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (auction, window_start, window_end) rows; feed_1 BY (id, window_start, window_end) rows UNTIL window_end + 0 us, window_end + 0 us AT window_end, window_end OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`window_start` AS `window_start`, `feed_0`.`window_end` AS `window_end`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`window_start` AS `window_start__2`, `feed_1`.`window_end` AS `window_end__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`window_start` = `feed_1`.`window_start` AND `feed_0`.`window_end` = `feed_1`.`window_end`
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`seller` AS `seller`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED join_0 KEEP feed_0 BY (auction, window_start, window_end) rows; feed_1 BY (id, window_start, window_end) rows UNTIL window_end + 0 us, window_end + 0 us AT window_end, window_end OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`window_start` = `feed_1`.`window_start` AND `feed_0`.`window_end` = `feed_1`.`window_end`
 --   checkpoint: bids, auctions
 --     FEED feed_0 (auction, window_start, window_end)
 --     FEED feed_1 (id, seller, window_start, window_end)
---     MAINTAINED join_0 KEEP feed_0 BY (auction, window_start, window_end) rows; feed_1 BY (id, window_start, window_end) rows UNTIL window_end + 0 us, window_end + 0 us AT window_end, window_end OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`window_start` AS `window_start`, `feed_0`.`window_end` AS `window_end`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`window_start` AS `window_start__2`, `feed_1`.`window_end` AS `window_end__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`window_start` = `feed_1`.`window_start` AND `feed_0`.`window_end` = `feed_1`.`window_end`
---   digest: 52f251e7655d7acc
+--     MAINTAINED join_0 KEEP feed_0 BY (auction, window_start, window_end) rows; feed_1 BY (id, window_start, window_end) rows UNTIL window_end + 0 us, window_end + 0 us AT window_end, window_end OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`window_start` = `feed_1`.`window_start` AND `feed_0`.`window_end` = `feed_1`.`window_end`
+--   digest: 19782a17ec46b65d
 -- [109] window TopN
 --   plan:
 --     Project auction, price, rn [stage rows_1] [I,UB,UA,D]
@@ -2309,7 +2308,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   digest: 117b44b32c8815fc
 -- [136] interval join
 --   plan:
---     Project b.auction, a.seller [stage rows_1] [I]
+--     Project b.auction, a.seller [stage join_0] [I]
 --       Join INNER on b.auction = a.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR; bounded by an interval [stage join_0] [I]
 --       - state: the rows of both sides that may still match
 --       - bound: the lowest watermark of its 2 tables
@@ -2323,13 +2322,12 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'ts', `ts`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `ts` AS `ts` FROM bids) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`, 'ts', `ts`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller`, `ts` AS `ts` FROM auctions) AS feed_1
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL ts + 0 us, ts + 3600000000 us AT ts, ts OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`ts` AS `ts`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`ts` AS `ts__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`ts` BETWEEN `feed_1`.`ts` AND `feed_1`.`ts` + INTERVAL '1' HOUR)
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`seller` AS `seller`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL ts + 0 us, ts + 3600000000 us AT ts, ts OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`ts` BETWEEN `feed_1`.`ts` AND `feed_1`.`ts` + INTERVAL '1' HOUR)
 --   checkpoint: bids, auctions
 --     FEED feed_0 (auction, ts)
 --     FEED feed_1 (id, seller, ts)
---     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL ts + 0 us, ts + 3600000000 us AT ts, ts OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`ts` AS `ts`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`ts` AS `ts__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`ts` BETWEEN `feed_1`.`ts` AND `feed_1`.`ts` + INTERVAL '1' HOUR)
---   digest: 597252cc15131f34
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL ts + 0 us, ts + 3600000000 us AT ts, ts OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`ts` BETWEEN `feed_1`.`ts` AND `feed_1`.`ts` + INTERVAL '1' HOUR)
+--   digest: 1a1ad0b9fff10f72
 -- [137] stream with a table at rest
 --   plan:
 --     Project b.auction, p.name [spark] [I]

@@ -152,7 +152,7 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [4] interval inner
 --   plan:
---     Project b.auction, a.seller [stage rows_1] [I]
+--     Project b.auction, a.seller [stage join_0] [I]
 --       Join INNER on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires; bounded by an interval [stage join_0] [I]
 --       - state: the rows of both sides that may still match
 --       - bound: the lowest watermark of its 2 tables
@@ -166,13 +166,12 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'dateTime', `dateTime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `dateTime` AS `dateTime` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`, 'dateTime', `dateTime`, 'expires', `expires`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller`, `dateTime` AS `dateTime`, `expires` AS `expires` FROM auction) AS feed_1
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, expires + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`dateTime` AS `dateTime__2`, `feed_1`.`expires` AS `expires` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`seller` AS `seller`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, expires + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
 --   checkpoint: bid, auction
 --     FEED feed_0 (auction, dateTime)
 --     FEED feed_1 (id, seller, dateTime, expires)
---     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, expires + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`dateTime` AS `dateTime__2`, `feed_1`.`expires` AS `expires` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
---   digest: 5e0abded7c19bc31
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, expires + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
+--   digest: 70a8704fcb8a6a31
 -- [5] interval left
 --   plan:
 --     Project b.auction, a.seller [spark] [I]
@@ -599,12 +598,12 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --   digest: 0c5a6221ab00a0cb
 -- [34] agg over interval
 --   plan:
---     Aggregate by seller: COUNT(*) [stage group_2] [I,UB,UA,D]
+--     Aggregate by seller: COUNT(*) [stage group_1] [I,UB,UA,D]
 --     - key: seller
 --     - state: COUNT(*)
 --     - bound: none
 --     - run by a keyed operator
---       Project b.auction, a.seller [stage rows_1] [I]
+--       Project b.auction, a.seller [stage join_0] [I]
 --         Join INNER on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires; bounded by an interval [stage join_0] [I]
 --         - state: the rows of both sides that may still match
 --         - bound: the lowest watermark of its 2 tables
@@ -618,16 +617,14 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'dateTime', `dateTime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `dateTime` AS `dateTime` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`, 'dateTime', `dateTime`, 'expires', `expires`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller`, `dateTime` AS `dateTime`, `expires` AS `expires` FROM auction) AS feed_1
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, expires + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`dateTime` AS `dateTime__2`, `feed_1`.`expires` AS `expires` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`seller` AS `seller`, `join_0`.`__row_kind` FROM join_0
---     MAINTAINED group_2 KEEP rows_1 BY (seller) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `seller` AS `seller`, `__m0` AS `__column1` FROM rows_1
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, expires + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
+--     MAINTAINED group_1 KEEP join_0 BY (seller) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `seller` AS `seller`, `__m0` AS `__column1` FROM join_0
 --   checkpoint: bid, auction
 --     FEED feed_0 (auction, dateTime)
 --     FEED feed_1 (id, seller, dateTime, expires)
---     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, expires + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`dateTime` AS `dateTime__2`, `feed_1`.`expires` AS `expires` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`seller` AS `seller`, `join_0`.`__row_kind` FROM join_0
---     MAINTAINED group_2 KEEP rows_1 BY (seller) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `seller` AS `seller`, `__m0` AS `__column1` FROM rows_1
---   digest: 5f7a67f0623c1dd8
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, expires + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_1`.`seller` AS `seller` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
+--     MAINTAINED group_1 KEEP join_0 BY (seller) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `seller` AS `seller`, `__m0` AS `__column1` FROM join_0
+--   digest: a10ebbb71285076b
 -- [35] sink: append
 --   error:
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
@@ -736,8 +733,8 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [42] comma where join
 --   plan:
---     Project b.auction [stage rows_1] [I]
---       Filter b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires [stage rows_1] [I]
+--     Project b.auction [stage join_0] [I]
+--       Filter b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.expires [stage join_0] [I]
 --         Join INNER; bounded by an interval [stage join_0] [I]
 --         - state: the rows of both sides that may still match
 --         - bound: the lowest watermark of its 2 tables
@@ -751,13 +748,12 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'dateTime', `dateTime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `dateTime` AS `dateTime` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'dateTime', `dateTime`, 'expires', `expires`) AS `__feed1` FROM (SELECT `id` AS `id`, `dateTime` AS `dateTime`, `expires` AS `expires` FROM auction) AS feed_1
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, expires + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime`, `feed_1`.`id` AS `id`, `feed_1`.`dateTime` AS `dateTime__2`, `feed_1`.`expires` AS `expires` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, expires + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
 --   checkpoint: bid, auction
 --     FEED feed_0 (auction, dateTime)
 --     FEED feed_1 (id, dateTime, expires)
---     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, expires + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`dateTime` AS `dateTime`, `feed_1`.`id` AS `id`, `feed_1`.`dateTime` AS `dateTime__2`, `feed_1`.`expires` AS `expires` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
---   digest: 504a1311e6665e7d
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, expires + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`expires`)
+--   digest: 113ae778d1ac6edf
 -- [43] unnamed unnest cdc agg
 --   plan:
 --     Aggregate by id: COUNT(*) [spark update mode] [I,UA,D]

@@ -28,7 +28,7 @@ SELECT id FROM events WHERE x > 1
 --   digest: caa8ae3ab93d2c6f
 -- [2] another
 --   plan:
---     Project a.id [stage rows_2] [I]
+--     Project a.id [stage join_1] [I]
 --       Join INNER on a.id = b.id AND b.ts > a.ts - INTERVAL '1' HOUR AND b.ts < a.ts; bounded by an interval [stage join_1] [I]
 --       - state: the rows of both sides that may still match
 --       - bound: the watermark of its table
@@ -42,13 +42,12 @@ SELECT id FROM events WHERE x > 1
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'ts', `ts`) AS `__feed0` FROM (SELECT `id` AS `id`, `ts` AS `ts` FROM events) AS feed_0
 --   stages:
 --     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
---     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows UNTIL ts + 0 us, ts + 3600000000 us AT ts, ts OF (0) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` > `feed_0`.`ts` - INTERVAL '1' HOUR) AND (`rows_0`.`ts` < `feed_0`.`ts`)
---     MAINTAINED rows_2 ROWS SELECT `join_1`.`id` AS `id`, `join_1`.`__row_kind` FROM join_1
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows UNTIL ts + 0 us, ts + 3600000000 us AT ts, ts OF (0) COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` > `feed_0`.`ts` - INTERVAL '1' HOUR) AND (`rows_0`.`ts` < `feed_0`.`ts`)
 --   checkpoint: events
 --     FEED feed_0 (id, ts)
 --     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
---     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows UNTIL ts + 0 us, ts + 3600000000 us AT ts, ts OF (0) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` > `feed_0`.`ts` - INTERVAL '1' HOUR) AND (`rows_0`.`ts` < `feed_0`.`ts`)
---   digest: f9bd161841c9e71e
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows UNTIL ts + 0 us, ts + 3600000000 us AT ts, ts OF (0) COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` > `feed_0`.`ts` - INTERVAL '1' HOUR) AND (`rows_0`.`ts` < `feed_0`.`ts`)
+--   digest: 99dd69a73cc1a44a
 -- [3] another
 --   plan:
 --     Project a.id [spark] [I]

@@ -213,38 +213,43 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   digest: 5eb32fa1c2fa1b78
 -- [9] q4
 --   plan:
---     Aggregate by Q.category: AVG(Q.final) [stage group_1] [I,UB,UA,D]
+--     Aggregate by Q.category: AVG(Q.final) [stage group_3] [I,UB,UA,D]
 --     - key: category
 --     - state: AVG(Q.final)
 --     - bound: none
 --     - run by a keyed operator
---       SubqueryAlias Q [stage group_0] [I,D]
---         Aggregate by A.id, A.category: MAX(B.price) [stage group_0] [I,D]
---         - key: none
---         - state: its rows
+--       SubqueryAlias Q [stage rows_2] [I,UB,UA,D]
+--         Aggregate by A.id, A.category: MAX(B.price) [stage group_1] [I,UB,UA,D]
+--         - key: id, category
+--         - state: MAX(B.price)
 --         - bound: none
---         - run by a keyed operator
---           Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [spark, feed_0] [I]
---             Join INNER; bounded by an interval [spark] [I]
---             - state: rows of both sides that may still match
---             - bound: the lowest watermark of auction, bid
---               Scan auction AS A (kafka) [spark] [I]
---               Scan bid AS B (kafka) [spark] [I]
+--         - run by a keyed operator, in one task with join_0
+--           Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [stage join_0] [I]
+--             Join INNER; bounded by an interval [stage join_0] [I]
+--             - state: the rows of both sides that may still match
+--             - bound: the lowest watermark of its 2 tables
+--             - run by a keyed operator, in one task with group_1
+--               Scan auction AS A (kafka) [spark, feed_0] [I]
+--               Scan bid AS B (kafka) [spark, feed_1] [I]
 --   flow: all, columns (category, __column1), key (category), kinds, aggregate
 --   reads:
---     auction (id, category, dateTime, expires), rowtime dateTime, marked
---     bid (auction, price, dateTime), rowtime dateTime, marked
+--     auction (id, category, dateTime, expires), rowtime dateTime
+--     bid (auction, price, dateTime), rowtime dateTime
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'category', `category`, 'price', `price`) AS `__feed0` FROM (SELECT A.id AS `id`, A.category AS `category`, B.price AS `price` FROM auction AS A, bid AS B WHERE A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires) AS feed_0
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'category', `category`, 'dateTime', `dateTime`, 'expires', `expires`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id`, `category` AS `category`, `dateTime` AS `dateTime`, `expires` AS `expires` FROM auction) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'dateTime', `dateTime`) AS `__feed1` FROM (SELECT `auction` AS `auction`, `price` AS `price`, `dateTime` AS `dateTime` FROM bid) AS feed_1
 --   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (id, category) rows COMPUTE SELECT MAX(`price`) AS `final`, `category` AS `category` FROM feed_0 GROUP BY `id`, `category`
---     MAINTAINED group_1 KEEP group_0 BY (category) __m0 = SUM(`final`), __m1 = SUM(CASE WHEN NOT (`final`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `category` AS `category`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `__column1` FROM group_0
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`category` AS `category`, `feed_1`.`price` AS `price` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
+--     MAINTAINED group_1 KEEP join_0 BY (id, category) result COMPUTE SELECT MAX(`price`) AS `final`, `category` AS `category`, `id` AS `id`, MAX(`price`) AS `price` FROM join_0 GROUP BY `id`, `category`
+--     MAINTAINED rows_2 ROWS SELECT `final`, `category`, `__row_kind` FROM group_1
+--     MAINTAINED group_3 KEEP rows_2 BY (category) __m0 = SUM(`final`), __m1 = SUM(CASE WHEN NOT (`final`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `category` AS `category`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `__column1` FROM rows_2
 --   checkpoint: auction, bid
---     , bid AS B
---     FEED feed_0 (id, category, price)
---     MAINTAINED group_0 KEEP feed_0 BY (id, category) rows COMPUTE SELECT MAX(`price`) AS `final`, `category` AS `category` FROM feed_0 GROUP BY `id`, `category`
---     MAINTAINED group_1 KEEP group_0 BY (category) __m0 = SUM(`final`), __m1 = SUM(CASE WHEN NOT (`final`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `category` AS `category`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `__column1` FROM group_0
---   digest: c30d74d236c7feff
+--     FEED feed_0 (id, category, dateTime, expires)
+--     FEED feed_1 (auction, price, dateTime)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`category` AS `category`, `feed_1`.`price` AS `price` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
+--     MAINTAINED group_1 KEEP join_0 BY (id, category) result COMPUTE SELECT MAX(`price`) AS `final`, `category` AS `category`, `id` AS `id`, MAX(`price`) AS `price` FROM join_0 GROUP BY `id`, `category`
+--     MAINTAINED rows_2 ROWS SELECT `final`, `category`, `__row_kind` FROM group_1
+--     MAINTAINED group_3 KEEP rows_2 BY (category) __m0 = SUM(`final`), __m1 = SUM(CASE WHEN NOT (`final`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `category` AS `category`, CASE WHEN `__m1` > 0 THEN CAST(`__m0` AS DOUBLE) / `__m1` END AS `__column1` FROM rows_2
+--   digest: a1b2c3b6fa9d044f
 -- [10] sink: append
 --   error:
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
@@ -289,7 +294,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       = help: the PRIMARY KEY has to be the columns filled by (category); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
 -- [13] q5
 --   plan:
---     Project AuctionBids.auction, AuctionBids.num [stage rows_1] [I]
+--     Project AuctionBids.auction, AuctionBids.num [stage join_0] [I]
 --       Join INNER on AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn; bounded by windows [stage join_0] [I]
 --       - state: the rows of both sides that may still match
 --       - bound: the watermark of its table
@@ -316,16 +321,15 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'num', `num`, 'starttime', `starttime`, 'endtime', `endtime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, COUNT(*) AS `num`, window_start AS `starttime`, window_end AS `endtime` FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('maxn', `maxn`, 'starttime', `starttime`, 'endtime', `endtime`) AS `__feed1` FROM (SELECT MAX(CountBids.num) AS `maxn`, CountBids.starttime AS `starttime`, CountBids.endtime AS `endtime` FROM (SELECT COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS CountBids GROUP BY CountBids.starttime, CountBids.endtime) AS feed_1
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (starttime, endtime) rows; feed_1 BY (starttime, endtime) rows UNTIL endtime + 0 us, endtime + 0 us AT CLOSED, CLOSED OF (0) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`num` AS `num`, `feed_0`.`starttime` AS `starttime`, `feed_0`.`endtime` AS `endtime`, `feed_1`.`maxn` AS `maxn`, `feed_1`.`starttime` AS `starttime__2`, `feed_1`.`endtime` AS `endtime__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`starttime` = `feed_1`.`starttime` AND `feed_0`.`endtime` = `feed_1`.`endtime` AND (`feed_0`.`num` >= `feed_1`.`maxn`)
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`num` AS `num`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED join_0 KEEP feed_0 BY (starttime, endtime) rows; feed_1 BY (starttime, endtime) rows UNTIL endtime + 0 us, endtime + 0 us AT CLOSED, CLOSED OF (0) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`num` AS `num` FROM feed_0 JOIN feed_1 ON `feed_0`.`starttime` = `feed_1`.`starttime` AND `feed_0`.`endtime` = `feed_1`.`endtime` AND (`feed_0`.`num` >= `feed_1`.`maxn`)
 --   checkpoint: bid
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
 --     GROUP BY CountBids.starttime, CountBids.endtime COMPUTE COUNT(*), MAX(CountBids.num) FROM (SELECT COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS CountBids
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
 --     FEED feed_0 (auction, num, starttime, endtime)
 --     FEED feed_1 (maxn, starttime, endtime)
---     MAINTAINED join_0 KEEP feed_0 BY (starttime, endtime) rows; feed_1 BY (starttime, endtime) rows UNTIL endtime + 0 us, endtime + 0 us AT CLOSED, CLOSED OF (0) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`num` AS `num`, `feed_0`.`starttime` AS `starttime`, `feed_0`.`endtime` AS `endtime`, `feed_1`.`maxn` AS `maxn`, `feed_1`.`starttime` AS `starttime__2`, `feed_1`.`endtime` AS `endtime__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`starttime` = `feed_1`.`starttime` AND `feed_0`.`endtime` = `feed_1`.`endtime` AND (`feed_0`.`num` >= `feed_1`.`maxn`)
---   digest: 6c5f67578414a176
+--     MAINTAINED join_0 KEEP feed_0 BY (starttime, endtime) rows; feed_1 BY (starttime, endtime) rows UNTIL endtime + 0 us, endtime + 0 us AT CLOSED, CLOSED OF (0) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`num` AS `num` FROM feed_0 JOIN feed_1 ON `feed_0`.`starttime` = `feed_1`.`starttime` AND `feed_0`.`endtime` = `feed_1`.`endtime` AND (`feed_0`.`num` >= `feed_1`.`maxn`)
+--   digest: fcb76da582b07d4f
 -- [14] sink: append
 --   as [13]
 -- [15] sink: none
@@ -409,39 +413,37 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   digest: f2c2e373418801f2
 -- [18] q8
 --   plan:
---     Project P.id, P.name, P.starttime [stage rows_1] [I]
---       Join INNER on P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime; bounded by windows [stage join_0] [I]
---       - state: the rows of both sides that may still match
---       - bound: the lowest watermark of its 2 tables
---       - run by a keyed operator
---         SubqueryAlias P [spark, feed_0] [I]
+--     Project P.id, P.name, P.starttime [spark] [I]
+--       Join INNER on P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of person, auction
+--         SubqueryAlias P [spark] [I]
 --           Aggregate by id, name, window_start, window_end [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of person
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan person (kafka) [spark] [I]
---         SubqueryAlias A [spark, feed_1] [I]
+--         SubqueryAlias A [spark] [I]
 --           Aggregate by seller, window_start, window_end [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of auction
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan auction (kafka) [spark] [I]
---   flow: insert-only, columns (id, name, starttime), key unknown, join
+--   flow: insert-only, columns (id, name, starttime), key unknown
 --   reads:
 --     person (id, name, dateTime), rowtime dateTime, marked
 --     auction (id, seller, dateTime), rowtime dateTime, marked
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'name', `name`, 'starttime', `starttime`, 'endtime', `endtime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT id AS `id`, name AS `name`, window_start AS `starttime`, window_end AS `endtime` FROM TABLE(TUMBLE(TABLE person, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, name, window_start, window_end) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('seller', `seller`, 'starttime', `starttime`, 'endtime', `endtime`) AS `__feed1` FROM (SELECT seller AS `seller`, window_start AS `starttime`, window_end AS `endtime` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY seller, window_start, window_end) AS feed_1
---   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (id, starttime, endtime) rows; feed_1 BY (seller, starttime, endtime) rows UNTIL endtime + 0 us, endtime + 0 us AT CLOSED, CLOSED OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `feed_0`.`starttime` AS `starttime`, `feed_0`.`endtime` AS `endtime`, `feed_1`.`seller` AS `seller`, `feed_1`.`starttime` AS `starttime__2`, `feed_1`.`endtime` AS `endtime__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`seller` AND `feed_0`.`starttime` = `feed_1`.`starttime` AND `feed_0`.`endtime` = `feed_1`.`endtime`
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`name` AS `name`, `join_0`.`starttime` AS `starttime`, `join_0`.`__row_kind` FROM join_0
+--     SELECT P.id, P.name, P.starttime FROM (SELECT id, name, window_start AS starttime, window_end AS endtime FROM TABLE(TUMBLE(TABLE person, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, name, window_start, window_end) AS P JOIN (SELECT seller, window_start AS starttime, window_end AS endtime FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY seller, window_start, window_end) AS A ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime
 --   checkpoint: person, auction
+--     JOIN (SELECT seller, window_start AS starttime, window_end AS endtime FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY seller, window_start, window_end) AS A ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime
 --     GROUP BY id, name, window_start, window_end COMPUTE  FROM TABLE(TUMBLE(TABLE person, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     GROUP BY seller, window_start, window_end COMPUTE  FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
---     FEED feed_0 (id, name, starttime, endtime)
---     FEED feed_1 (seller, starttime, endtime)
---     MAINTAINED join_0 KEEP feed_0 BY (id, starttime, endtime) rows; feed_1 BY (seller, starttime, endtime) rows UNTIL endtime + 0 us, endtime + 0 us AT CLOSED, CLOSED OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`name` AS `name`, `feed_0`.`starttime` AS `starttime`, `feed_0`.`endtime` AS `endtime`, `feed_1`.`seller` AS `seller`, `feed_1`.`starttime` AS `starttime__2`, `feed_1`.`endtime` AS `endtime__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`seller` AND `feed_0`.`starttime` = `feed_1`.`starttime` AND `feed_0`.`endtime` = `feed_1`.`endtime`
---   digest: 8d5b93d730988271
+--     TWO PHASES OVER default_catalog.default_database.person
+--     TWO PHASES OVER default_catalog.default_database.auction
+--   digest: 3bf5ea6420d83c72
 -- [19] sink: none
 --   plan:
 --     Project P.id, P.name, P.starttime [spark] [I]
@@ -473,17 +475,17 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   digest: 3bf5ea6420d83c72
 -- [20] q9
 --   plan:
---     Project id, price [stage rows_3] [I,UB,UA,D]
---       TopN ROW_NUMBER() <= 1 of each A.id, order by B.price DESC, B.dateTime ASC [stage ranks_2] [I,UB,UA,D]
+--     Project id, price [stage rows_2] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each A.id, order by B.price DESC, B.dateTime ASC [stage ranks_1] [I,UB,UA,D]
 --       - key: id
 --       - state: the row of the result
 --       - bound: none
---       - run by a keyed operator
---         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [stage rows_1] [I]
+--       - run by a keyed operator, in one task with join_0
+--         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [stage join_0] [I]
 --           Join INNER; bounded by an interval [stage join_0] [I]
 --           - state: the rows of both sides that may still match
 --           - bound: the lowest watermark of its 2 tables
---           - run by a keyed operator
+--           - run by a keyed operator, in one task with ranks_1
 --             Scan auction AS A (kafka) [spark, feed_0] [I]
 --             Scan bid AS B (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id, price), key (id), kinds, Top-N
@@ -493,17 +495,15 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'dateTime', `dateTime`, 'expires', `expires`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id`, `dateTime` AS `dateTime`, `expires` AS `expires` FROM auction) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'dateTime', `dateTime`) AS `__feed1` FROM (SELECT `auction` AS `auction`, `price` AS `price`, `dateTime` AS `dateTime` FROM bid) AS feed_1
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`dateTime` AS `dateTime`, `feed_0`.`expires` AS `expires`, `feed_1`.`auction` AS `auction`, `feed_1`.`price` AS `price`, `feed_1`.`dateTime` AS `dateTime__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`price` AS `price`, `join_0`.`dateTime__2` AS `dateTime`, `join_0`.`__row_kind` FROM join_0
---     MAINTAINED ranks_2 KEEP rows_1 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM rows_1) AS __numbered WHERE `rownum` <= 1
---     MAINTAINED rows_3 ROWS SELECT `ranks_2`.`id` AS `id`, `ranks_2`.`price` AS `price`, `ranks_2`.`__row_kind` FROM ranks_2
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`price` AS `price`, `feed_1`.`dateTime` AS `dateTime` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
+--     MAINTAINED ranks_1 KEEP join_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM join_0) AS __numbered WHERE `rownum` <= 1
+--     MAINTAINED rows_2 ROWS SELECT `ranks_1`.`id` AS `id`, `ranks_1`.`price` AS `price`, `ranks_1`.`__row_kind` FROM ranks_1
 --   checkpoint: auction, bid
 --     FEED feed_0 (id, dateTime, expires)
 --     FEED feed_1 (auction, price, dateTime)
---     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`dateTime` AS `dateTime`, `feed_0`.`expires` AS `expires`, `feed_1`.`auction` AS `auction`, `feed_1`.`price` AS `price`, `feed_1`.`dateTime` AS `dateTime__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`price` AS `price`, `join_0`.`dateTime__2` AS `dateTime`, `join_0`.`__row_kind` FROM join_0
---     MAINTAINED ranks_2 KEEP rows_1 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM rows_1) AS __numbered WHERE `rownum` <= 1
---   digest: 671cd1094477264c
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`price` AS `price`, `feed_1`.`dateTime` AS `dateTime` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
+--     MAINTAINED ranks_1 KEEP join_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM join_0) AS __numbered WHERE `rownum` <= 1
+--   digest: 4d0a410ed0e367c3
 -- [21] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
@@ -1131,7 +1131,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       = help: the PRIMARY KEY has to be the columns filled by (c); or choose one row for each (n) in the query: ROW_NUMBER() OVER (PARTITION BY n ORDER BY ...) AS n, WHERE n = 1
 -- [65] window join
 --   plan:
---     Project L.auction, R.seller, L.window_start, L.window_end [stage rows_1] [I]
+--     Project L.auction, R.seller, L.window_start, L.window_end [stage join_0] [I]
 --       Join INNER on L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.window_end; bounded by windows [stage join_0] [I]
 --       - state: the rows of both sides that may still match
 --       - bound: the lowest watermark of its 2 tables
@@ -1151,13 +1151,12 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'window_start', `window_start`, 'window_end', `window_end`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `window_start` AS `window_start`, `window_end` AS `window_end` FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS __rows) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`, 'window_start', `window_start`, 'window_end', `window_end`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller`, `window_start` AS `window_start`, `window_end` AS `window_end` FROM (SELECT * FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS __rows) AS feed_1
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (auction, window_start, window_end) rows; feed_1 BY (id, window_start, window_end) rows UNTIL window_end + 0 us, window_end + 0 us AT window_end, window_end OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`window_start` AS `window_start`, `feed_0`.`window_end` AS `window_end`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`window_start` AS `window_start__2`, `feed_1`.`window_end` AS `window_end__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`window_start` = `feed_1`.`window_start` AND `feed_0`.`window_end` = `feed_1`.`window_end`
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`seller` AS `seller`, `join_0`.`window_start` AS `window_start`, `join_0`.`window_end` AS `window_end`, `join_0`.`__row_kind` FROM join_0
+--     MAINTAINED join_0 KEEP feed_0 BY (auction, window_start, window_end) rows; feed_1 BY (id, window_start, window_end) rows UNTIL window_end + 0 us, window_end + 0 us AT window_end, window_end OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`seller` AS `seller`, `feed_0`.`window_start` AS `window_start`, `feed_0`.`window_end` AS `window_end` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`window_start` = `feed_1`.`window_start` AND `feed_0`.`window_end` = `feed_1`.`window_end`
 --   checkpoint: bid, auction
 --     FEED feed_0 (auction, window_start, window_end)
 --     FEED feed_1 (id, seller, window_start, window_end)
---     MAINTAINED join_0 KEEP feed_0 BY (auction, window_start, window_end) rows; feed_1 BY (id, window_start, window_end) rows UNTIL window_end + 0 us, window_end + 0 us AT window_end, window_end OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`window_start` AS `window_start`, `feed_0`.`window_end` AS `window_end`, `feed_1`.`id` AS `id`, `feed_1`.`seller` AS `seller`, `feed_1`.`window_start` AS `window_start__2`, `feed_1`.`window_end` AS `window_end__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`window_start` = `feed_1`.`window_start` AND `feed_0`.`window_end` = `feed_1`.`window_end`
---   digest: 3137b45101b6e4b9
+--     MAINTAINED join_0 KEEP feed_0 BY (auction, window_start, window_end) rows; feed_1 BY (id, window_start, window_end) rows UNTIL window_end + 0 us, window_end + 0 us AT window_end, window_end OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`seller` AS `seller`, `feed_0`.`window_start` AS `window_start`, `feed_0`.`window_end` AS `window_end` FROM feed_0 JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`window_start` = `feed_1`.`window_start` AND `feed_0`.`window_end` = `feed_1`.`window_end`
+--   digest: 47d6446fd2295915
 -- [66] sink: none
 --   plan:
 --     Project L.auction, R.seller, L.window_start, L.window_end [spark] [I]

@@ -14,12 +14,12 @@ SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND UPPER(a.k) = b.
 -- ----- expected
 -- [1] an inner join with a bound in time is a stage
 --   plan:
---     Aggregate by k: COUNT(*) [stage group_3] [I,UB,UA,D]
+--     Aggregate by k: COUNT(*) [stage group_2] [I,UB,UA,D]
 --     - key: k
 --     - state: COUNT(*)
 --     - bound: none
 --     - run by a keyed operator
---       Project a.k [stage rows_2] [I]
+--       Project a.k [stage join_1] [I]
 --         Join INNER on a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE; bounded by an interval [stage join_1] [I]
 --         - state: the rows of both sides that may still match
 --         - bound: the watermark of its table
@@ -33,16 +33,14 @@ SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND UPPER(a.k) = b.
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`) AS `__feed0` FROM (SELECT `id` AS `id`, `k` AS `k`, `ts` AS `ts` FROM events) AS feed_0
 --   stages:
 --     MAINTAINED rows_0 ROWS SELECT `id`, `k`, `ts`, `__row_kind` FROM feed_0
---     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows UNTIL ts + 60000000 us, ts + 0 us AT ts, ts OF (0) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`k` AS `k`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`k` AS `k__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` BETWEEN `feed_0`.`ts` AND `feed_0`.`ts` + INTERVAL '1' MINUTE)
---     MAINTAINED rows_2 ROWS SELECT `join_1`.`k` AS `k`, `join_1`.`__row_kind` FROM join_1
---     MAINTAINED group_3 KEEP rows_2 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM rows_2
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows UNTIL ts + 60000000 us, ts + 0 us AT ts, ts OF (0) COMPUTE SELECT `feed_0`.`k` AS `k` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` BETWEEN `feed_0`.`ts` AND `feed_0`.`ts` + INTERVAL '1' MINUTE)
+--     MAINTAINED group_2 KEEP join_1 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM join_1
 --   checkpoint: events
 --     FEED feed_0 (id, k, ts)
 --     MAINTAINED rows_0 ROWS SELECT `id`, `k`, `ts`, `__row_kind` FROM feed_0
---     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows UNTIL ts + 60000000 us, ts + 0 us AT ts, ts OF (0) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`k` AS `k`, `feed_0`.`ts` AS `ts`, `rows_0`.`id` AS `id__2`, `rows_0`.`k` AS `k__2`, `rows_0`.`ts` AS `ts__2` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` BETWEEN `feed_0`.`ts` AND `feed_0`.`ts` + INTERVAL '1' MINUTE)
---     MAINTAINED rows_2 ROWS SELECT `join_1`.`k` AS `k`, `join_1`.`__row_kind` FROM join_1
---     MAINTAINED group_3 KEEP rows_2 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM rows_2
---   digest: edfb6d9bab820207
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows UNTIL ts + 60000000 us, ts + 0 us AT ts, ts OF (0) COMPUTE SELECT `feed_0`.`k` AS `k` FROM feed_0 JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` BETWEEN `feed_0`.`ts` AND `feed_0`.`ts` + INTERVAL '1' MINUTE)
+--     MAINTAINED group_2 KEEP join_1 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM join_1
+--   digest: 06d0d995d272d886
 -- [2] form: regular-joins
 --   plan:
 --     Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]

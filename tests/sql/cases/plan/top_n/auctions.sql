@@ -616,17 +616,17 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [36] q9
 --   plan:
---     Project id, price [stage rows_3] [I,UB,UA,D]
---       TopN ROW_NUMBER() <= 1 of each A.id, order by B.price DESC, B.dateTime ASC [stage ranks_2] [I,UB,UA,D]
+--     Project id, price [stage rows_2] [I,UB,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each A.id, order by B.price DESC, B.dateTime ASC [stage ranks_1] [I,UB,UA,D]
 --       - key: id
 --       - state: the row of the result
 --       - bound: none
---       - run by a keyed operator
---         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [stage rows_1] [I]
+--       - run by a keyed operator, in one task with join_0
+--         Filter A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires [stage join_0] [I]
 --           Join INNER; bounded by an interval [stage join_0] [I]
 --           - state: the rows of both sides that may still match
 --           - bound: the lowest watermark of its 2 tables
---           - run by a keyed operator
+--           - run by a keyed operator, in one task with ranks_1
 --             Scan auction AS A (kafka) [spark, feed_0] [I]
 --             Scan bid AS B (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id, price), key (id), kinds, Top-N
@@ -636,17 +636,15 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'dateTime', `dateTime`, 'expires', `expires`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id`, `dateTime` AS `dateTime`, `expires` AS `expires` FROM auction) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'dateTime', `dateTime`) AS `__feed1` FROM (SELECT `auction` AS `auction`, `price` AS `price`, `dateTime` AS `dateTime` FROM bid) AS feed_1
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`dateTime` AS `dateTime`, `feed_0`.`expires` AS `expires`, `feed_1`.`auction` AS `auction`, `feed_1`.`price` AS `price`, `feed_1`.`dateTime` AS `dateTime__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`price` AS `price`, `join_0`.`dateTime__2` AS `dateTime`, `join_0`.`__row_kind` FROM join_0
---     MAINTAINED ranks_2 KEEP rows_1 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM rows_1) AS __numbered WHERE `rownum` <= 1
---     MAINTAINED rows_3 ROWS SELECT `ranks_2`.`id` AS `id`, `ranks_2`.`price` AS `price`, `ranks_2`.`__row_kind` FROM ranks_2
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`price` AS `price`, `feed_1`.`dateTime` AS `dateTime` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
+--     MAINTAINED ranks_1 KEEP join_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM join_0) AS __numbered WHERE `rownum` <= 1
+--     MAINTAINED rows_2 ROWS SELECT `ranks_1`.`id` AS `id`, `ranks_1`.`price` AS `price`, `ranks_1`.`__row_kind` FROM ranks_1
 --   checkpoint: auction, bid
 --     FEED feed_0 (id, dateTime, expires)
 --     FEED feed_1 (auction, price, dateTime)
---     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`dateTime` AS `dateTime`, `feed_0`.`expires` AS `expires`, `feed_1`.`auction` AS `auction`, `feed_1`.`price` AS `price`, `feed_1`.`dateTime` AS `dateTime__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`price` AS `price`, `join_0`.`dateTime__2` AS `dateTime`, `join_0`.`__row_kind` FROM join_0
---     MAINTAINED ranks_2 KEEP rows_1 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM rows_1) AS __numbered WHERE `rownum` <= 1
---   digest: 671cd1094477264c
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (auction) rows UNTIL expires + 0 us, dateTime + 0 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_1`.`price` AS `price`, `feed_1`.`dateTime` AS `dateTime` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`auction` AND (`feed_1`.`dateTime` BETWEEN `feed_0`.`dateTime` AND `feed_0`.`expires`)
+--     MAINTAINED ranks_1 KEEP join_0 BY (id) result COMPUTE SELECT `id` AS `id`, `price` AS `price`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `id`, `price`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `id` ORDER BY `price` DESC, `dateTime` ASC, `__arrival`, `id`) AS `rownum` FROM join_0) AS __numbered WHERE `rownum` <= 1
+--   digest: 4d0a410ed0e367c3
 -- [37] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay

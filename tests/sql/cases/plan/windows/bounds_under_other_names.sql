@@ -305,39 +305,37 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --   digest: 66c97953e3c89574
 -- [15] an inner join
 --   plan:
---     Project a.auction, a.n, b.m [stage rows_1] [I]
---       Join INNER on a.s = b.s AND a.e = b.e AND a.n >= b.m; bounded by windows [stage join_0] [I]
---       - state: the rows of both sides that may still match
---       - bound: the lowest watermark of its 2 tables
---       - run by a keyed operator
---         SubqueryAlias a [spark, feed_0] [I]
+--     Project a.auction, a.n, b.m [spark] [I]
+--       Join INNER on a.s = b.s AND a.e = b.e AND a.n >= b.m; bounded by windows [spark] [I]
+--       - state: rows of open windows of both sides
+--       - bound: the lowest watermark of bid, auction
+--         SubqueryAlias a [spark] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of bid
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan bid (kafka) [spark] [I]
---         SubqueryAlias b [spark, feed_1] [I]
+--         SubqueryAlias b [spark] [I]
 --           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
 --           - bound: the watermark of auction
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan auction (kafka) [spark] [I]
---   flow: insert-only, columns (auction, n, m), key unknown, join
+--   flow: insert-only, columns (auction, n, m), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
 --     auction (id, dateTime), rowtime dateTime, marked
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'n', `n`, 's', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, COUNT(*) AS `n`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('m', `m`, 's', `s`, 'e', `e`) AS `__feed1` FROM (SELECT `m` AS `m`, `s` AS `s`, `e` AS `e` FROM (SELECT id AS `id`, COUNT(*) AS `m`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS __rows) AS feed_1
---   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT CLOSED, CLOSED OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`m` AS `m`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e` AND (`feed_0`.`n` >= `feed_1`.`m`)
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`n` AS `n`, `join_0`.`m` AS `m`, `join_0`.`__row_kind` FROM join_0
+--     SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e AND a.n >= b.m
 --   checkpoint: bid, auction
+--     JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b ON a.s = b.s AND a.e = b.e AND a.n >= b.m
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
---     FEED feed_0 (auction, n, s, e)
---     FEED feed_1 (m, s, e)
---     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT CLOSED, CLOSED OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`m` AS `m`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e` AND (`feed_0`.`n` >= `feed_1`.`m`)
---   digest: e59a837de8d7782a
+--     TWO PHASES OVER default_catalog.default_database.bid
+--     TWO PHASES OVER default_catalog.default_database.auction
+--   digest: 887abb24d82a7c70
 -- [16] sink: append
 --   as [15]
 -- [17] form: ties-broken
@@ -375,40 +373,38 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --   digest: 887abb24d82a7c70
 -- [18] in WHERE
 --   plan:
---     Project a.auction, a.n, b.m [stage rows_1] [I]
---       Filter a.s = b.s AND b.e = a.e [stage rows_1] [I]
---         Join CROSS; bounded by windows [stage join_0] [I]
---         - state: the rows of both sides that may still match
---         - bound: the lowest watermark of its 2 tables
---         - run by a keyed operator
---           SubqueryAlias a [spark, feed_0] [I]
+--     Project a.auction, a.n, b.m [spark] [I]
+--       Filter a.s = b.s AND b.e = a.e [spark] [I]
+--         Join CROSS; bounded by windows [spark] [I]
+--         - state: rows of open windows of both sides
+--         - bound: the lowest watermark of bid, auction
+--           SubqueryAlias a [spark] [I]
 --             Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--             - first phase in the reading tasks
 --             - state: groups of open windows
 --             - bound: the watermark of bid
 --               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --                 Scan bid (kafka) [spark] [I]
---           SubqueryAlias b [spark, feed_1] [I]
+--           SubqueryAlias b [spark] [I]
 --             Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--             - first phase in the reading tasks
 --             - state: groups of open windows
 --             - bound: the watermark of auction
 --               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --                 Scan auction (kafka) [spark] [I]
---   flow: insert-only, columns (auction, n, m), key unknown, join
+--   flow: insert-only, columns (auction, n, m), key unknown
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
 --     auction (id, dateTime), rowtime dateTime, marked
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'n', `n`, 's', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, COUNT(*) AS `n`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('m', `m`, 's', `s`, 'e', `e`) AS `__feed1` FROM (SELECT `m` AS `m`, `s` AS `s`, `e` AS `e` FROM (SELECT id AS `id`, COUNT(*) AS `m`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS __rows) AS feed_1
---   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT CLOSED, CLOSED OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`m` AS `m`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`auction` AS `auction`, `join_0`.`n` AS `n`, `join_0`.`m` AS `m`, `join_0`.`__row_kind` FROM join_0
+--     SELECT a.auction, a.n, b.m FROM (SELECT auction, COUNT(*) AS n, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS a CROSS JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b WHERE a.s = b.s AND b.e = a.e
 --   checkpoint: bid, auction
+--     CROSS JOIN (SELECT id, COUNT(*) AS m, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS b
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
---     FEED feed_0 (auction, n, s, e)
---     FEED feed_1 (m, s, e)
---     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT CLOSED, CLOSED OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`n` AS `n`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`m` AS `m`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
---   digest: 9ff8fdaa49a5b01f
+--     TWO PHASES OVER default_catalog.default_database.bid
+--     TWO PHASES OVER default_catalog.default_database.auction
+--   digest: d7ad309537e1ab0e
 -- [19] USING
 --   plan:
 --     Project a.auction, a.n, b.m [spark] [I]
@@ -730,15 +726,15 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --   digest: 2e3fab867882b37c
 -- [29] by both ends they are not followed: Spark ends groups by one column
 --   plan:
---     Aggregate by a.s, a.e, b.e: MAX(b.m) [stage group_2] [I,D]
+--     Aggregate by a.s, a.e, b.e: MAX(b.m) [stage group_1] [I,UB,UA,D]
 --     - key: none
---     - state: its rows
+--     - state: MAX(b.m)
 --     - bound: none
---     - run by a keyed operator
+--     - run by a keyed operator, in one task with join_0
 --       Join INNER on a.s = b.s AND a.e = b.e; bounded by windows [stage join_0] [I]
 --       - state: the rows of both sides that may still match
 --       - bound: the lowest watermark of its 2 tables
---       - run by a keyed operator
+--       - run by a keyed operator, in one task with group_1
 --         SubqueryAlias a [spark, feed_0] [I]
 --           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
 --           - state: groups of open windows
@@ -758,18 +754,17 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('s', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `s` AS `s`, `e` AS `e` FROM (SELECT auction AS `auction`, COUNT(*) AS `n`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS __rows) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('m', `m`, 's', `s`, 'e', `e`) AS `__feed1` FROM (SELECT `m` AS `m`, `s` AS `s`, `e` AS `e` FROM (SELECT id AS `id`, COUNT(*) AS `m`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS __rows) AS feed_1
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT CLOSED, CLOSED OF (0, 1) COMPUTE SELECT `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`m` AS `m`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`s` AS `s`, `join_0`.`e` AS `e`, `join_0`.`e__2` AS `e__2`, `join_0`.`m` AS `m`, `join_0`.`__row_kind` FROM join_0
---     MAINTAINED group_2 KEEP rows_1 BY (s, e, e__2) rows COMPUTE SELECT `s` AS `s`, MAX(`m`) AS `m` FROM rows_1 GROUP BY `s`, `e`, `e__2`
+--     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT CLOSED, CLOSED OF (0, 1) COMPUTE SELECT `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`e` AS `e__2`, `feed_1`.`m` AS `m` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
+--     MAINTAINED group_1 KEEP join_0 BY (s, e, e__2) result COMPUTE SELECT `s` AS `s`, MAX(`m`) AS `m`, `e` AS `e`, `e__2` AS `e__2` FROM join_0 GROUP BY `s`, `e`, `e__2`
+--     MAINTAINED rows_2 ROWS SELECT `s`, `m`, `__row_kind` FROM group_1
 --   checkpoint: bid, auction
 --     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
 --     FEED feed_0 (s, e)
 --     FEED feed_1 (m, s, e)
---     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT CLOSED, CLOSED OF (0, 1) COMPUTE SELECT `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`m` AS `m`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
---     MAINTAINED rows_1 ROWS SELECT `join_0`.`s` AS `s`, `join_0`.`e` AS `e`, `join_0`.`e__2` AS `e__2`, `join_0`.`m` AS `m`, `join_0`.`__row_kind` FROM join_0
---     MAINTAINED group_2 KEEP rows_1 BY (s, e, e__2) rows COMPUTE SELECT `s` AS `s`, MAX(`m`) AS `m` FROM rows_1 GROUP BY `s`, `e`, `e__2`
---   digest: eef3fb31798ed492
+--     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT CLOSED, CLOSED OF (0, 1) COMPUTE SELECT `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`e` AS `e__2`, `feed_1`.`m` AS `m` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
+--     MAINTAINED group_1 KEEP join_0 BY (s, e, e__2) result COMPUTE SELECT `s` AS `s`, MAX(`m`) AS `m`, `e` AS `e`, `e__2` AS `e__2` FROM join_0 GROUP BY `s`, `e`, `e__2`
+--   digest: 0441f4157f80d1e2
 -- [30] those of an outer join may be NULL
 --   plan:
 --     Aggregate by b.s, b.e: MAX(b.m) [stage group_0] [I,D]
@@ -1004,14 +999,14 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --   query:
 --     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('d', `d`, 's', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT dateTime AS `d`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('d', `d`, 's', `s`, 'e', `e`) AS `__feed1` FROM (SELECT dateTime AS `d`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_1
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT e, e OF (0, 1) COMPUTE SELECT `feed_0`.`d` AS `d`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`d` AS `d__2`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e` AND (`feed_0`.`d` <= `feed_1`.`d`)
+--     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT e, e OF (0, 1) COMPUTE SELECT `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e` AND (`feed_0`.`d` <= `feed_1`.`d`)
 --     MAINTAINED group_1 KEEP join_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM join_0
 --   checkpoint: bid, auction
 --     FEED feed_0 (d, s, e)
 --     FEED feed_1 (d, s, e)
---     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT e, e OF (0, 1) COMPUTE SELECT `feed_0`.`d` AS `d`, `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`d` AS `d__2`, `feed_1`.`s` AS `s__2`, `feed_1`.`e` AS `e__2` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e` AND (`feed_0`.`d` <= `feed_1`.`d`)
+--     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT e, e OF (0, 1) COMPUTE SELECT `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e` AND (`feed_0`.`d` <= `feed_1`.`d`)
 --     MAINTAINED group_1 KEEP join_0 BY (s, e) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `s` AS `s`, `__m0` AS `n` FROM join_0
---   digest: f658d5fd331f0913
+--   digest: 1d4ea30e6fa7949a
 -- [38] a time column under another name is a rowtime of closed windows
 --   plan:
 --     Over SUM(n) OVER (ORDER BY w) [stage over_0] [I]

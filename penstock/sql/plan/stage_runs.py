@@ -110,6 +110,11 @@ def stage_runs(query: AnalysedQuery, state_ttl_ms: int) -> dict[str, StageRun]:
     return found
 
 
+def is_run_by_spark(query: AnalysedQuery, state_ttl_ms: int) -> bool:
+    """Return whether it is known before the start that no keyed operators run the stages of a query."""
+    return any(run.by is StageRunner.SPARK for run in stage_runs(query, state_ttl_ms).values())
+
+
 def _chosen(query: AnalysedQuery, maintained: IncrementalQuery, ttl_ms: int) -> ChosenOperators:
     # few queries are incremental, and DuckDB is loaded for these
     from penstock.sql.incremental.keyed.choose import choose_operators
