@@ -18,7 +18,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldType:
-    """The type of a field as JSON Schema has it; `items` is the document in an array."""
+    """The type of a field as JSON Schema has it; `items` is the document in an array, `texts` is one of strings."""
 
     name: str
     type: str
@@ -40,6 +40,10 @@ def _time(name: str, meaning: str) -> FieldType:
 
 def _list(name: str, items: str, meaning: str) -> FieldType:
     return FieldType(name=name, type="array", meaning=meaning, items=items)
+
+
+def _texts(name: str, meaning: str) -> FieldType:
+    return FieldType(name=name, type="texts", meaning=meaning)
 
 
 _PIPELINE = (
@@ -116,6 +120,27 @@ SCHEMAS: Mapping[str, tuple[FieldType, ...]] = {
         _text("connector", "the connector"),
         _text("comment", "its comment"),
         _text("definition", "its CREATE statement, values of secret options left out"),
+        _list(
+            "options", "TableOption", "the options that hold for it, values of secret ones left out"
+        ),
+        _list(
+            "readers", "TableFlow", "the queries that read it: of views, and of the project's files"
+        ),
+        _list("writers", "TableFlow", "the queries that fill it"),
+        _list("lineage", "TableFlow", "all queries before and behind it"),
+        _texts("lineage_notes", "files and views that could not be read for it, and why"),
+    ),
+    "TableOption": (
+        _text("key", "the option"),
+        _text("value", "its value"),
+        _text("origin", "`table` for one of its WITH, `default` for the connector's"),
+        _text("meaning", "what it is"),
+    ),
+    "TableFlow": (
+        _text("source", "the object that is read"),
+        _text("target", "the object that is filled"),
+        _text("by", "VIEW, MATERIALIZED TABLE or INSERT"),
+        _text("position", "file and line of the statement"),
     ),
     "DeadLetters": (
         _list("reasons", "DeadLetterReason", "how many, by table, pipeline and reason"),

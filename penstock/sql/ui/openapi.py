@@ -81,6 +81,8 @@ def _type(field: FieldType) -> Document:
         return {"type": "array", "items": _reference(field.items), **described}
     if field.type == "date-time":
         return {"type": "string", "format": "date-time", **described}
+    if field.type == "texts":
+        return {"type": "array", "items": {"type": "string"}, **described}
     if field.type == "object":
         return {"type": "object", "additionalProperties": {"type": "integer"}, **described}
     return {"type": field.type, **described}

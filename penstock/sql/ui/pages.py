@@ -6,8 +6,10 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from penstock.catalog.model.identifier import short_name
 from penstock.sql.ui.charts import PHASE_ORDER, batch_chart, watermark_chart
 from penstock.sql.ui.documents import Document
+from penstock.sql.ui.lineage_chart import lineage_chart
 
 
 @cache
@@ -21,6 +23,7 @@ def _environment() -> Environment:
     )
     made.filters["figure"] = figure
     made.filters["instant"] = instant
+    made.filters["short"] = short_name
     return made
 
 
@@ -61,7 +64,8 @@ def tables_page(tables: list[Document]) -> str:
 
 def table_page(table: Document) -> str:
     """Write the page of one table or view."""
-    return _environment().get_template("table.html").render(table=table)
+    chart = lineage_chart(table["name"], table.get("lineage", []))
+    return _environment().get_template("table.html").render(table=table, chart=chart)
 
 
 def dead_letters_page(found: Document, table: str | None) -> str:

@@ -27,6 +27,7 @@ from penstock.sql.information_schema.rows import named_objects
 from penstock.sql.script.project import Project, find_project
 from penstock.sql.ui.dead_letters import dead_letters
 from penstock.sql.ui.documents import Document, known, table_document, time_text
+from penstock.sql.ui.table_details import table_lineage, table_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,14 @@ class StoredPipelines:
             found = self.namespace.lookup(self.namespace.resolve(parse_identifier(name)))
         except InputError:
             return None
-        return _row(found) | {"definition": without_secrets(show_create(found, redacted=True))}
+        options = table_options(found) if isinstance(found, Table) else None
+        project = self.configured or find_project(self.project)
+        return (
+            _row(found)
+            | {"definition": without_secrets(show_create(found, redacted=True))}
+            | known(options=options)
+            | table_lineage(found.identifier, self.namespace, project)
+        )
 
     def dead_letters(self, table: str | None = None) -> Document:
         """Describe the records that were left out, of one table or of all."""

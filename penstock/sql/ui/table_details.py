@@ -1,0 +1,71 @@
+"""What the page of a table adds to its definition: its options with their origin, who reads and writes it.
+
+Who does so is known from the catalog's views and the SQL files of the project, which are read when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from penstock.catalog.masking import without_secrets
+from penstock.catalog.options.option import Option
+from penstock.catalog.options.redaction import redact
+from penstock.connector.registry import options_of
+from penstock.sql.compatibility.options_page import default_text
+from penstock.sql.lineage.build import LineageBuilder
+from penstock.sql.lineage.files import add_project
+from penstock.sql.ui.documents import Document, known
+
+if TYPE_CHECKING:
+    from penstock.catalog.definitions.resolver import Namespace
+    from penstock.catalog.model.identifier import Identifier
+    from penstock.catalog.model.table import Table
+    from penstock.sql.lineage.graph import LineageQuery
+    from penstock.sql.script.project import Project
+
+
+def table_options(table: Table) -> list[Document]:
+    """Describe the options that hold for a table: its own, then the connector's that have a default."""
+    declared = {each.key: each for each in options_of(table.connector) if isinstance(each, Option)}
+    own = redact(table.option_map)
+    found = [
+        known(
+            key=key, value=without_secrets(value), origin="table", meaning=_meaning(declared, key)
+        )
+        for key, value in own.items()
+    ]
+    for key, option in sorted(declared.items()):
+        text = default_text(option)
+        if key not in own and text:
+            found.append(known(key=key, value=text, origin="default", meaning=option.doc))
+    return found
+
+
+def _meaning(declared: dict[str, Option[object]], key: str) -> str | None:
+    return declared[key].doc if key in declared else None
+
+
+def table_lineage(start: Identifier, namespace: Namespace, project: Project) -> Document:
+    """Describe the queries around an object: those that read it, that fill it, and what is before and behind."""
+    builder = LineageBuilder()
+    store = namespace.catalog
+    builder.add_objects((*store.tables(), *store.views()), namespace)
+    if project.file is not None:
+        add_project(builder, namespace, project, project.variables)
+    graph = builder.graph()
+    around = graph.around(start, ("upstream", "downstream"))
+    return known(
+        readers=[flow for query in graph.out_of(start) for flow in _flows(query, only=start)],
+        writers=[flow for query in graph.into(start) for flow in _flows(query)],
+        lineage=[flow for query in around.flows for flow in _flows(query)],
+        lineage_notes=[without_secrets(note) for note in builder.notes],
+    )
+
+
+def _flows(query: LineageQuery, *, only: Identifier | None = None) -> Iterator[Document]:
+    for source in dict.fromkeys(query.sources):
+        if only in {None, source}:
+            yield known(
+                source=str(source), target=str(query.target), by=query.by, position=query.position
+            )

@@ -1,0 +1,115 @@
+"""The page of a table: options with their origin, readers and writers of views and files, and the picture."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.ui.application import StatusView, application
+from penstock.sql.ui.documents import SCHEMAS
+from penstock.sql.ui.lineage_chart import MOST_BOXES, lineage_chart
+from penstock.sql.ui.stored import StoredPipelines
+from tests.sql.sql_objects import run
+
+CANARY = "canary-of-a-secret"
+TABLES = f"""
+CREATE TABLE orders (id BIGINT, amount INT) WITH ('connector' = 'kafka', 'topic' = 'orders', 'format' = 'json',
+  'properties.bootstrap.servers' = 'nowhere:1', 'scan.startup.mode' = 'earliest-offset',
+  'properties.ssl.key.password' = '{CANARY}');
+CREATE TABLE totals (id BIGINT, amount INT) WITH ('connector' = 'delta', 'path' = 'totals');
+CREATE VIEW large AS SELECT id, amount FROM orders WHERE amount > 10;
+"""
+FULL = "default_catalog.default_database."
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A browser at the page of a project with a file that fills `totals`."""
+    namespace = Namespace(SqlCatalog(f"sqlite:///{tmp_path}/catalog.db"))
+    run(TABLES, namespace)
+    (tmp_path / "penstock.toml").write_text("")
+    (tmp_path / "fill.sql").write_text("\nINSERT INTO totals SELECT id, amount FROM large;\n")
+    stored = StoredPipelines(namespace=namespace, project=tmp_path)
+    return TestClient(
+        application(StatusView(jobs=list, stored=stored)), base_url="http://127.0.0.1"
+    )
+
+
+def table(client, name: str) -> dict:
+    """The document of a table."""
+    return client.get(f"/api/v1/tables/{FULL}{name}").json()
+
+
+def test_options_have_their_origin_and_meaning_and_no_secret(client):
+    """Those of the table first, then the connector's defaults; each field is described."""
+    options = table(client, "orders")["options"]
+    found = {each["key"]: each for each in options}
+
+    assert (found["topic"]["value"], found["topic"]["origin"]) == ("orders", "table")
+    assert found["properties.ssl.key.password"]["value"] == "******"
+    assert found["bad-records"]["origin"] == "default"
+    assert found["bad-records"]["meaning"]
+    assert [each["origin"] for each in options] == sorted(
+        (each["origin"] for each in options), reverse=True
+    )
+    for each in options:
+        assert each.keys() <= {field.name for field in SCHEMAS["TableOption"]}
+    page = client.get(f"/tables/{FULL}orders").text
+    assert CANARY not in page + str(options)
+
+
+def test_readers_and_writers_are_those_of_views_and_files(client):
+    """A statement of a file by its line; a view is in the catalog."""
+    view = {"source": f"{FULL}orders", "target": f"{FULL}large", "by": "VIEW"}
+    insert = {
+        "source": f"{FULL}large",
+        "target": f"{FULL}totals",
+        "by": "INSERT",
+        "position": "fill.sql:2",
+    }
+    orders, large, totals = (table(client, name) for name in ("orders", "large", "totals"))
+
+    assert (orders["readers"], orders["writers"]) == ([view], [])
+    assert (large["readers"], large["writers"]) == ([insert], [view])
+    assert (totals["readers"], totals["writers"]) == ([], [insert])
+    assert sorted(map(str, totals["lineage"])) == sorted(map(str, [view, insert]))
+
+
+def test_a_file_that_cannot_be_read_is_named(client, tmp_path):
+    """The others count all the same."""
+    (tmp_path / "wrong.sql").write_text("INSERT INTO totals SELECT nothing FROM orders;")
+
+    found = table(client, "totals")
+
+    assert [note.partition(" ")[0] for note in found["lineage_notes"]] == ["wrong.sql"]
+    assert len(found["writers"]) == 1
+
+
+def test_the_picture_has_a_link_to_each_object_from_left_to_right(client):
+    """What a table is made of stands at its left."""
+    page = client.get(f"/tables/{FULL}large").text
+    boxes = re.findall(r'<a href="/tables/(\S+?)"><title>.*?<rect x="(\d+)"', page)
+
+    assert [name.removeprefix(FULL) for name, _ in sorted(boxes, key=lambda box: int(box[1]))] == [
+        "orders",
+        "large",
+        "totals",
+    ]
+    assert page.count('class="arrow"') == 2
+
+
+def test_a_round_and_many_objects_are_drawn_once_each():
+    """The nearest are shown, and the others counted."""
+    flows = [
+        {"source": "a", "target": "b", "by": "INSERT"},
+        {"source": "b", "target": "a", "by": "INSERT"},
+    ]
+    many = [{"source": f"t{n:03}", "target": "a", "by": "VIEW"} for n in range(99)]
+
+    assert [box.name for box in lineage_chart("a", flows).boxes] == ["a", "b"]
+    assert lineage_chart("a", many).left_out == 100 - MOST_BOXES
+    assert lineage_chart("a", []) is None
