@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.observation.pipeline import JobStatus
+from penstock.sql.ui.access import PageAccess
 from penstock.sql.ui.application import StatusView, application
 from penstock.sql.ui.documents import SCHEMAS, table_document
 from penstock.sql.ui.openapi import openapi_text
@@ -112,6 +113,27 @@ def test_a_definition_has_no_secret_anywhere(client):
     assert "'topic' = 'orders'" in found.json()["definition"]
     assert page.status_code == 200
     assert CANARY not in found.text + page.text
+
+
+def test_no_page_and_no_answer_has_a_secret(view):
+    """Not of an option, a message, a reason or the token itself: whatever is asked for, with the token."""
+    token = f"{CANARY}-that-is-the-token"
+    jobs = [job(read_batch(7, source_of(split(0, 90, None, paused="waits"))))]
+    client = TestClient(
+        application(StatusView(jobs=lambda: jobs, stored=view.stored), PageAccess(token=token)),
+        base_url="http://127.0.0.1",
+        headers={"Authorization": f"Bearer {token}"},
+    )
+    (row,) = client.get("/api/v1/tables").json()
+    named = {"pipelines": "shop/totals", "tables": row["name"]}
+    paths = ["/", "/dead-letters", "/api/v1/dead-letters", "/api/v1/openapi.json"]
+    for kind, name in named.items():
+        paths += [f"/api/v1/{kind}", f"/api/v1/{kind}/{name}", f"/{kind}/{name}"]
+
+    for path in (*paths, "/tables", "/none"):
+        answer = client.get(path)
+        assert answer.status_code == (404 if path == "/none" else 200), path
+        assert CANARY not in answer.text + str(answer.headers), path
 
 
 def test_the_page_of_a_pipeline_shows_a_paused_split_and_its_reason(client):
