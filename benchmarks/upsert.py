@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000, help="in each table at the start")
     parser.add_argument("--batch", type=int, default=50_000, help="rows of a batch")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--merge-rounds", type=int, default=1, help="of them with MERGE")
+    parser.add_argument("--merge-rounds", type=int, default=1, help="with MERGE, without a warm-up")
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     if not 0 < arguments.batch <= arguments.rows:
@@ -160,13 +160,13 @@ def measure(
     seconds: dict[Case, list[float]] = {case: [] for case in tables}
     for number in range(arguments.rounds + 1):
         for case, table in tables.items():
-            if case.merge and number > arguments.merge_rounds:
+            if case.merge and number >= arguments.merge_rounds:
                 continue
             took = table.write(spark, arguments.rows, arguments.batch)
             name = f"round {number}" if number else "warm-up"
             rate = arguments.batch / took
             print(f"{name}  {case.title:45} {rate:10,.0f} rows/s {took:6.2f} s", file=sys.stderr)
-            if number:
+            if number or case.merge:
                 seconds[case].append(took)
     return seconds
 
@@ -343,8 +343,8 @@ def report(
     append = statistics.median(seconds[CASES[0]])
     what = (
         f"Batches of {arguments.batch:,} rows into tables of {arguments.rows:,} in {FILES} files, updated keys all "
-        f"over the table; median of {arguments.rounds} rounds ({arguments.merge_rounds} of MERGE) after a warm-up, "
-        "all in one run of `python -m benchmarks.upsert`."
+        f"over the table; median of {arguments.rounds} rounds after a warm-up (of MERGE"
+        f" {arguments.merge_rounds}, without it), all in one run of `python -m benchmarks.upsert`."
     )
     lines = [
         "# Upserts into Delta",

@@ -227,9 +227,9 @@ class Transaction(TableTransaction):
 
     @property
     def known_files(self) -> int | None:
-        """The number of files of the snapshot, where its checksum says it."""
-        known = self.java.snapshot().numOfFilesIfKnown()
-        return int(known.get()) if known.isDefined() else None
+        """The number of files of the snapshot, where a checksum says it: else Delta computes it by jobs of Spark."""
+        checksum = self.java.snapshot().checksumOpt()
+        return int(checksum.get().numFiles()) if checksum.isDefined() else None
 
     @property
     def from_first_commit(self) -> bool:
