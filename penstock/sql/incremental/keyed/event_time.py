@@ -21,6 +21,7 @@ from penstock.sql.incremental.keyed.tables import (
     BucketTables,
     listed,
     normalized,
+    positions_of,
     timestamp_text,
     typed,
 )
@@ -175,7 +176,7 @@ class WaitingRows:
         self, tables: BucketTables, rows: pa.Table, batch: KeyedBatch, span: EventTimeSpan
     ) -> None:
         """Make the table `arrived`: the rows of the batch that are not late, numbered."""
-        position = pa.array(range(rows.num_rows), pa.int64())
+        position = positions_of(rows)
         tables.give("given", rows.append_column("position", position))
         named = [f"{normalized(f'c{n}', of.type)} AS c{n}" for n, of in enumerate(self.columns)]
         number = f"{first_ingestion_number(batch.batch_id)} + c{len(self.columns) + 1}"

@@ -16,6 +16,7 @@ from penstock.sql.incremental.keyed.tables import (
     folded,
     listed,
     normalized,
+    positions_of,
     typed,
 )
 
@@ -55,7 +56,7 @@ class NormalizeUpserts:
         dims = [f"c{n}" for n in range(len(layout.dims))]
         positions = [layout.names.index(name) for name in layout.key]
         with BucketTables() as tables:
-            position = pa.array(range(upserts.num_rows), pa.int64())
+            position = positions_of(upserts)
             tables.give("given0", upserts.append_column("position", position))
             columns = listed(
                 f"{normalized(f'c{n}', of.type)} AS c{n}" for n, of in enumerate(layout.dims)

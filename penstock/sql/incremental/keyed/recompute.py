@@ -21,6 +21,7 @@ from penstock.sql.incremental.keyed.tables import (
     folded,
     listed,
     normalized,
+    positions_of,
     total,
     typed,
 )
@@ -215,7 +216,7 @@ def _take_changes(
     if one.arrival and not one.by_change:
         number = first_ingestion_number(batch.batch_id)
         columns.append(f"{number}::BIGINT" if one.by_batch else f"{number} + c{len(columns) + 1}")
-        positions = pa.array(range(changes.num_rows), pa.int64())
+        positions = positions_of(changes)
         changes = changes.append_column("place", positions)
     tables.give(f"given{n}", changes)
     kind = f"c{len(one.columns)}"

@@ -21,6 +21,7 @@ from penstock.sql.incremental.keyed.tables import (
     folded,
     listed,
     normalized,
+    positions_of,
     timestamp_text,
     typed,
 )
@@ -81,7 +82,7 @@ class VersionedTable:
         width, time = len(self.columns), self._time
         if changes is None:
             changes = with_kind(self.columns).empty_table()
-        position = pa.array(range(changes.num_rows), pa.int64())
+        position = positions_of(changes)
         tables.give("given_versions", changes.append_column("position", position))
         columns = [f"{normalized(f'c{n}', of.type)} AS c{n}" for n, of in enumerate(self.columns)]
         number = f"{first_ingestion_number(batch.batch_id)} + c{width + 1} AS c{width + 1}"

@@ -33,6 +33,9 @@ from penstock.sql.incremental.keyed.tables import (
     typed,
 )
 
+_MANY_ROWS = 500_000
+"""Stored rows of a bucket from which on those that are looked up go by the disk where they are many."""
+
 _FEWEST_ADDED = 100_000
 """Rows that are added to a cache before those of equal dimensions become one, and as many as it had when they did."""
 
@@ -82,14 +85,18 @@ class BucketState:
         schema = self._layout.schema
         if not self._location.stored.files or (self._layout.key and not keys.num_rows):
             return schema.empty_table()
-        return typed(self._opened_cache().rows_of(keys, self._layout), schema)
+        found = self._opened_cache().rows_of(keys, self._layout, is_large=self._is_large)
+        return typed(found, schema)
 
     def rows_between(self, after: int | None, until: int) -> pa.Table:
         """Return the stored rows of a span of time, not added up. Raises RuntimeError as `rows_of`."""
         schema = self._layout.schema
         if not self._location.stored.files:
             return schema.empty_table()
-        return typed(self._opened_cache().rows_between(after, until, self._layout), schema)
+        cache = self._opened_cache()
+        return typed(
+            cache.rows_between(after, until, self._layout, is_large=self._is_large), schema
+        )
 
     def write(self, changes: pa.Table) -> None:
         """Write the file of the batch."""
@@ -104,6 +111,11 @@ class BucketState:
         if self._cache is not None:
             self._cache.close()
             self._cache = None
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether the rows of a lookup may be more than are held in memory: those of a hot key, or of all."""
+        return self._location.stored.rows > _MANY_ROWS
 
     def _opened_cache(self) -> _Cache:
         if self._cache is None:
@@ -134,11 +146,11 @@ class _Cache:
         """Let others take up the file."""
         self._duckdb.execute(f"DETACH {self._name}")
 
-    def rows_of(self, keys: pa.Table, layout: KeyedLayout) -> pa.Table:
+    def rows_of(self, keys: pa.Table, layout: KeyedLayout, *, is_large: bool) -> pa.Table:
         """Return the rows of some keys; all rows where the layout has none."""
         rows = f"SELECT r.* FROM {self._name}.rows AS r"
         if not layout.key:
-            return fetched(self._duckdb, rows)
+            return fetched(self._duckdb, rows, is_large=is_large)
         # a time with a zone would be compared as a time of this machine's zone
         columns = [column.cast(storage_type(column.type)) for column in keys.columns]
         names = [f"k{n}" for n in range(len(layout.key))]
@@ -147,16 +159,19 @@ class _Cache:
             for n, name in enumerate(layout.key)
         )
         with self._registered("asked", pa.Table.from_arrays(columns, names=names)):
-            return fetched(self._duckdb, f"{rows} SEMI JOIN asked ON {same}")
+            return fetched(self._duckdb, f"{rows} SEMI JOIN asked ON {same}", is_large=is_large)
 
-    def rows_between(self, after: int | None, until: int, layout: KeyedLayout) -> pa.Table:
+    def rows_between(
+        self, after: int | None, until: int, layout: KeyedLayout, *, is_large: bool
+    ) -> pa.Table:
         """Return the rows whose time is later than `after` and at most `until`, in microseconds since the epoch."""
         assert layout.rowtime is not None, "rows are looked up by it"
         column = f"r.c{layout.names.index(layout.rowtime)}"
         within = f"{column} <= {timestamp_text(until)}"
         if after is not None:
             within += f" AND {column} > {timestamp_text(after)}"
-        return fetched(self._duckdb, f"SELECT r.* FROM {self._name}.rows AS r WHERE {within}")
+        rows = f"SELECT r.* FROM {self._name}.rows AS r WHERE {within}"
+        return fetched(self._duckdb, rows, is_large=is_large)
 
     def advance(self, location: BucketLocation, layout: KeyedLayout) -> None:
         """Add what the cache lacks; one of which it is not known what it has begins anew."""

@@ -27,7 +27,7 @@ from penstock.sql.incremental.keyed.operator import (
     KeyedOperator,
 )
 from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
-from penstock.sql.incremental.keyed.tables import local_folder
+from penstock.sql.incremental.keyed.spooled_rows import local_folder
 
 BUCKET, ORDER = "__bucket", "__order"
 """Columns of a task's rows: INT and BIGINT."""

@@ -1,0 +1,84 @@
+"""Rows that a task holds: a table of all of them, whether they stay in memory or go to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.sql.incremental.keyed import spooled_rows
+from penstock.sql.incremental.keyed.spooled_rows import SpooledRows, is_large, spooled
+from penstock.sql.incremental.keyed.tables import fetched, in_order, process_duckdb
+
+ROWS = pa.table({"n": pa.array(range(1_000)), "t": pa.array([f"{n % 7} é" for n in range(1_000)])})
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an executor."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path / 'local'},elsewhere")
+    return tmp_path / "local"
+
+
+@pytest.mark.parametrize(("most", "files"), [(10_000_000, 0), (4_000, 1), (0, 1)])
+def test_rows_come_back_as_they_were_given(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, most: int, files: int
+) -> None:
+    """In their order; beyond the bound they are in a file, which has no name once they are asked for."""
+    monkeypatch.setattr(spooled_rows, "MOST_BYTES", most)
+    rows = SpooledRows(ROWS.schema)
+    for batch in ROWS.to_batches(max_chunksize=130):
+        rows.add(batch)
+
+    assert len(list(folder.glob("*"))) == files
+    found = rows.table()
+    assert found.equals(ROWS)
+    assert is_large(found) == bool(files)
+    assert not list(folder.glob("*"))
+
+
+def test_rows_that_nobody_asks_for_leave_no_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a task that fails."""
+    monkeypatch.setattr(spooled_rows, "MOST_BYTES", 0)
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield from ROWS.to_batches()
+        raise ValueError("read no further")
+
+    with pytest.raises(ValueError, match="read no further"):
+        spooled(ROWS.schema, failing())
+    assert folder.exists()
+    assert not list(folder.glob("*"))
+
+
+def test_no_rows_have_the_columns() -> None:
+    """Of an input without changes."""
+    assert spooled(ROWS.schema, []).equals(ROWS.schema.empty_table())
+
+
+def test_mapped_rows_take_no_memory_of_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither does a result of DuckDB that is read in batches."""
+    monkeypatch.setattr(spooled_rows, "MOST_BYTES", 1 << 20)
+    query = "SELECT range AS n, range * 3 AS m FROM range(4000000)"
+    before = pa.total_allocated_bytes()
+    found = fetched(process_duckdb(), query, is_large=True)
+
+    assert (found.num_rows, found.nbytes) == (4_000_000, 64_000_000)
+    assert pa.total_allocated_bytes() - before < 16 << 20
+    assert found.column("m")[-1].as_py() == 3 * 3_999_999
+
+
+@pytest.mark.parametrize("most", [0, 1 << 20])
+def test_rows_are_sorted_in_memory_and_on_disk(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """With the types that they have."""
+    monkeypatch.setattr(spooled_rows, "MOST_BYTES", most)
+    times = pa.array([3, 1, 2], pa.timestamp("us", "UTC"))
+    rows = pa.table({"z": times, "place": pa.array([2, 0, 1])})
+
+    found = in_order(rows, 1)
+    assert found.schema == rows.schema
+    assert found.column("z").cast(pa.int64()).to_pylist() == [1, 2, 3]
