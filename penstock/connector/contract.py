@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
 from penstock.connector.capabilities import Capabilities
 from penstock.connector.changelog import ChangelogMode
+from penstock.connector.commits import CommitLog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,8 +85,7 @@ LostLease = Callable[[], "PenstockError | None"]
 
 def check_lease(lost_lease: LostLease | None) -> None:
     """Raise the error of a process that lost its lease; with None there is no lease to lose."""
-    lost = None if lost_lease is None else lost_lease()
-    if lost is not None:
+    if lost_lease is not None and (lost := lost_lease()) is not None:
         raise lost
 
 
@@ -107,6 +107,7 @@ class MicroBatch:
     ends: bool = field(default=False, compare=False)
     differences: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
     lost_lease: LostLease | None = field(default=None, repr=False, compare=False)
+    commits: CommitLog = field(default_factory=CommitLog, repr=False, compare=False)
 
     @property
     def application_id(self) -> str:
@@ -131,7 +132,7 @@ class SinkSettings:
     they are INSERT_ONLY it has the column `ROW_KIND`, and under OutputMode.UPDATE each row replaces that of its key.
     `after_batch` is called when the rows of a micro-batch are written, before the batch counts as done; it has to
     bear being called again for a batch that is replayed. Sinks whose target cannot fence a runner off ask `lost_lease`
-    before they change it; None where no lease is held.
+    before they change it; None where no lease is held. `commits` takes what they report.
     """
 
     checkpoint: str
@@ -142,6 +143,7 @@ class SinkSettings:
     changes: ChangelogMode = ChangelogMode.INSERT_ONLY
     after_batch: AfterBatch | None = None
     lost_lease: LostLease | None = None
+    commits: CommitLog = field(default_factory=CommitLog, compare=False)
 
 
 class FetcherModel(StrEnum):
@@ -444,8 +446,7 @@ class Sink(Protocol):
     def under_lease(self, lost_lease: LostLease) -> Self:  # noqa: ARG002  of the contract
         """Return the same sink, which asks `lost_lease` before a batch statement changes the target.
 
-        Only for targets that cannot fence off a batch statement that was paused; streaming queries have
-        `SinkSettings.lost_lease` for that.
+        For targets that cannot fence off one that was paused; streaming queries have `SinkSettings.lost_lease`.
         """
         return self
 
@@ -461,8 +462,7 @@ class Sink(Protocol):
         *,
         notes: bool = True,  # noqa: ARG002
     ) -> None:
-        """Check the target of a resumable sink before a query resumes. `sink` distinguishes the sinks of a query that
-        has several, as in MicroBatch.
+        """Check the target of a resumable sink before a query resumes. `sink` is that of its MicroBatch.
 
         `Sink.start` does so itself. `notes`: state for the next check may be kept in the checkpoint; without it
         nothing is written. Raises StateMismatchError.

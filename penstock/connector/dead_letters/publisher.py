@@ -18,9 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.catalog.errors import OptionError
+from penstock.catalog.model.identifier import short_name
 from penstock.catalog.model.table import Table
 from penstock.connector.bad_records.files import MARK, RangeFile, parse_name
 from penstock.connector.bad_records.limits import Tally, check_batch
+from penstock.connector.commits import CommitLog, SinkCommit
 from penstock.connector.contract import MicroBatch, Sink
 from penstock.connector.dead_letters.backends import encode_dead_letters
 from penstock.connector.dead_letters.table import STAGING, define_dead_letter_table
@@ -107,7 +109,13 @@ class DeadLetterPublisher:
                 frame = self._read(batch, paths, tasks=1 + count // DEAD_LETTERS_PER_TASK)
                 named = f"{batch.sink}/dead-letters" if batch.sink else "dead-letters"
                 rows = encode_dead_letters(frame) if isinstance(outlet, KafkaTopic) else frame
-                self._sink(outlet).write_batch(rows, replace(batch, sink=named))
+                self._sink(outlet).write_batch(
+                    rows, replace(batch, sink=named, commits=CommitLog())
+                )
+                kept = {
+                    short_name(item.counter.table.identifier): item.tally.bad for item in letters
+                }
+                batch.commits.add(SinkCommit(dead_letters={k: n for k, n in kept.items() if n}))
         for counter in self.counters:
             _remove_before(batch.spark, counter.staging, batch.batch_id)
 

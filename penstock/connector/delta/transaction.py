@@ -24,6 +24,7 @@ from delta.exceptions import (
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from penstock.connector.commits import SinkCommit
 from penstock.connector.contract import MicroBatch
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.spark.internals import (
@@ -262,7 +263,17 @@ class Transaction(TableTransaction):
             self.batch.batch_id,
             java_class(spark, "scala.Option").apply(note),
         )
-        return int(self.java.commit(self.parsed([{"txn": written}]).appendedAll(files), operation))
+        actions = self.parsed([{"txn": written}]).appendedAll(files)
+        began_s = time.monotonic()
+        version = int(self.java.commit(actions, operation))
+        done = SinkCommit(
+            sink=self.batch.sink,
+            took_s=time.monotonic() - began_s,
+            version=version,
+            files=counts["numAddedFiles"],
+        )
+        self.batch.commits.add(done)
+        return version
 
 
 def _fields(action: Any, name: str) -> dict[str, Any]:

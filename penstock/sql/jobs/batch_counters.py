@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from penstock.connector.commits import CommitTotals
 from penstock.sql.jobs.batch_history import BatchHistory
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics
 from penstock.sql.observation.pipeline import distinct_names
@@ -73,7 +74,7 @@ class JobBatches:
     `sources` are full names of tables in the order of `BatchMetrics.sources`. `recent` are the last batches, oldest
     first, without their sources. `running_since_ms` is when the batch that runs now was first seen (epoch ms).
     `alignments` are the alignment group and the drift (ms) that it allows of each source, None of one that has none.
-    `history` is that of the splits.
+    `history` is that of the splits, `commits` what sinks reported, by sink, `dead_letters` those kept, by source.
     """
 
     sources: tuple[str, ...] = ()
@@ -83,6 +84,8 @@ class JobBatches:
     running_since_ms: int | None = None
     alignments: tuple[tuple[str, int] | None, ...] = ()
     history: BatchHistory = field(default_factory=BatchHistory)
+    commits: Mapping[str, CommitTotals] = field(default_factory=dict)
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
 
     def source_names(self) -> tuple[str, ...]:
         """Name the sources, each once."""

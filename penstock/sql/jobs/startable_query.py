@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.connector.commits import CommitLog
     from penstock.connector.contract import LostLease, Trigger
     from penstock.connector.spark.source.retry import Outage
     from penstock.sql.checkpoint.fingerprint import QueryFingerprint
@@ -80,6 +81,10 @@ class StartableQuery(CheckpointedQuery, Protocol):
         """The leases that are held while it runs: `pipeline`, and its checkpoint where that may be
         reached by another name.
         """
+
+    @property
+    def commits(self) -> CommitLog:
+        """What its sinks reported of their commits in this process."""
 
     @property
     def rows_by_sink(self) -> Mapping[str, int] | None:

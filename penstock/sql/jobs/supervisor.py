@@ -175,6 +175,8 @@ class Supervisor:
             running_since_ms=None if self.done.is_set() else self._batch_since_ms,
             alignments=tuple(map(_alignment, self._query.leaves)),
             history=history,
+            commits=self._query.commits.sinks(),
+            dead_letters=self._query.commits.dead_letters(),
         )
 
     def start(self) -> None:

@@ -18,6 +18,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from penstock.connector.commits import DURATION_BOUNDS_S as COMMIT_BOUNDS_S
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.sql.jobs.batch_counters import DURATION_BOUNDS_S, NO_SOURCE, JobBatches
 from penstock.sql.metrics import families as f
@@ -78,7 +79,14 @@ class PipelineCollector(Collector):
 
     def _add_batches(self, samples: _Samples, job: JobProgress, batches: JobBatches) -> None:
         counters, names = batches.counters, batches.source_names()
-        samples.add_histogram(job.name, counters.durations, counters.duration_ms / 1000)
+        samples.add_histogram(
+            f.DURATION,
+            [job.name],
+            DURATION_BOUNDS_S,
+            counters.durations,
+            counters.duration_ms / 1000,
+        )
+        _add_commits(samples, job, batches)
         for key, phase in PHASES.items():
             samples.add(f.PHASES, job.name, counters.phases_ms.get(key, 0) / 1000, phase)
         since = batches.running_since_ms
@@ -155,6 +163,22 @@ class PipelineCollector(Collector):
                 samples.add(family, job.name, spent_ms / 1000, table, split.split_id)
 
 
+def _add_commits(samples: _Samples, job: JobProgress, batches: JobBatches) -> None:
+    for sink, commits in batches.commits.items():
+        table = sink or job.sink
+        if any(commits.durations):
+            samples.add_histogram(
+                f.SINK_COMMIT, [job.name, table], COMMIT_BOUNDS_S, commits.durations, commits.took_s
+            )
+        if commits.version is not None:
+            samples.add(f.TABLE_VERSION, job.name, commits.version, table)
+            samples.add(f.FILES_ADDED, job.name, commits.files, table)
+        if commits.transactions:
+            samples.add(f.TRANSACTIONS, job.name, commits.transactions, table)
+    for table, count in batches.dead_letters.items():
+        samples.add(f.DEAD_LETTERS, job.name, count, table)
+
+
 def _add_alignment(
     samples: _Samples,
     job: JobProgress,
@@ -221,15 +245,22 @@ class _Samples:
         metric.add_metric([pipeline, *labels], value)
         self._used.add(family.name)
 
-    def add_histogram(self, pipeline: str, counts: Sequence[int], total: float) -> None:
-        """Add the histogram of batch durations, whose counts are those of each bucket alone."""
-        metric = self._made[f.DURATION.name]
+    def add_histogram(
+        self,
+        family: MetricFamily,
+        labels: Sequence[str],
+        upper: Sequence[float],
+        counts: Sequence[int],
+        total: float,
+    ) -> None:
+        """Add a histogram, whose counts are those of each bucket alone, below the bounds `upper` and above them."""
+        metric = self._made[family.name]
         assert isinstance(metric, HistogramMetricFamily), "durations are a histogram"
-        bounds = [*map(str, DURATION_BOUNDS_S), "+Inf"]
+        bounds = [*map(str, upper), "+Inf"]
         up_to = [sum(counts[: index + 1]) for index in range(len(counts))]
         buckets: list[tuple[str, float]] = list(zip(bounds, map(float, up_to), strict=True))
-        metric.add_metric([pipeline], buckets, total)
-        self._used.add(f.DURATION.name)
+        metric.add_metric(labels, buckets, total)
+        self._used.add(family.name)
 
     def metrics(self) -> Iterator[tuple[Metric, bool]]:
         """Return each metric, and whether it has a series."""

@@ -76,6 +76,22 @@ ROWS_READ = _counter("rows_read", "Rows read from a table.", "table")
 ROWS_WRITTEN = _counter("rows_written", "Rows passed to the sink.", "table")
 ROWS_LATE = _counter("rows_late", "Rows left out as they were behind the watermark.")
 BAD_RECORDS = _counter("bad_records", "Records left out as they could not be decoded.", "table")
+DEAD_LETTERS = _counter(
+    "dead_letters", "Records of a table that were kept as dead letters.", "table"
+)
+SINK_COMMIT = MetricFamily(
+    name="penstock_sink_commit_seconds",
+    kind=MetricKind.HISTOGRAM,
+    meaning="How long commits to the table took, without writing rows, where Penstock commits itself.",
+    labels=("table",),
+)
+TABLE_VERSION = _gauge(
+    "delta_version", "The version of the Delta table after the last commit.", "table"
+)
+FILES_ADDED = _counter("delta_files_added", "Files that commits added to the Delta table.", "table")
+TRANSACTIONS = _counter(
+    "kafka_transactions", "Transactions that were committed to topics.", "table"
+)
 WATERMARK = _gauge(
     "watermark_timestamp_seconds",
     "The watermark of a table that is read; absent while it has none, and when it is read to its end.",
@@ -116,10 +132,14 @@ LEASE = _gauge(
 )
 STATE_ROWS = _gauge(
     "state_rows",
-    "Rows that a stateful operator of Spark keeps; absent where its store does not count them, as RocksDB.",
+    "Rows that a stateful operator keeps; absent where Spark's store does not count them, as RocksDB.",
     "operator",
 )
-STATE_BYTES = _gauge("state_bytes", "Memory that the state of such an operator takes.", "operator")
+STATE_BYTES = _gauge(
+    "state_bytes",
+    "Memory that the state of such an operator takes; of a keyed operator, its files.",
+    "operator",
+)
 STATE_COMMIT = _counter("state_commit_seconds", "Time that committing this state took.", "operator")
 SPLIT_POSITION = _gauge("split_position", "The next position to read.", "table", "split")
 SPLIT_END = _gauge("split_end", "The end of the split as of the last batch.", "table", "split")
@@ -152,8 +172,9 @@ SPLIT_IDLE = _counter(
 
 FAMILIES = (
     INFO, STATUS, STARTED, RESTARTS, WAITING, BATCHES, DURATION, PHASES, RUNNING, LAST_COMMIT, ROWS_READ,
-    ROWS_WRITTEN, ROWS_LATE, BAD_RECORDS, WATERMARK, WRITTEN_WATERMARK, LAG, LAG_MAX, OLDEST_UNREAD, SPLITS, SPREAD,
-    DRIFT, MAX_DRIFT, LEASE, STATE_ROWS, STATE_BYTES, STATE_COMMIT, SPLIT_POSITION, SPLIT_END, SPLIT_LAG,
-    SPLIT_WATERMARK, SPLIT_STATE, SPLIT_HOLDS, SPLIT_PAUSED, SPLIT_IDLE,
+    ROWS_WRITTEN, ROWS_LATE, BAD_RECORDS, DEAD_LETTERS, SINK_COMMIT, TABLE_VERSION, FILES_ADDED, TRANSACTIONS,
+    WATERMARK, WRITTEN_WATERMARK, LAG, LAG_MAX, OLDEST_UNREAD, SPLITS, SPREAD, DRIFT, MAX_DRIFT, LEASE, STATE_ROWS,
+    STATE_BYTES, STATE_COMMIT, SPLIT_POSITION, SPLIT_END, SPLIT_LAG, SPLIT_WATERMARK, SPLIT_STATE, SPLIT_HOLDS,
+    SPLIT_PAUSED, SPLIT_IDLE,
 )  # fmt: skip
 """All metrics, in the order in which they are exported."""

@@ -195,7 +195,8 @@ def _waiting_rows(seen: PipelineObservation, _: int) -> _Said:
     known = [at_ms for at_ms in watermarks if at_ms is not None and at_ms < MAX_WATERMARK_MS]
     if not known or not seen.ends_known or _lag(seen):
         return None
-    held = sorted({name for _, state in _states(seen) for name in holders(state)})
+    lowest = [state for _, state in _states(seen) if state.watermark_ms == min(known)]
+    held = sorted({name for state in lowest for name in holders(state)})
     moves = f"; the next record that moves it must come on {_names(held)}" if held else ""
     waits = "waits" if seen.state_rows == 1 else "wait"
     count = _counted(seen.state_rows) if seen.state_rows else "rows"

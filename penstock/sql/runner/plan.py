@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.catalog.errors import InputError
+from penstock.connector.commits import CommitLog
 from penstock.connector.contract import LostLease, MicroBatch, SinkSettings, Trigger
 from penstock.connector.dead_letters.publisher import DeadLetterPublisher, dead_letter_publisher
 from penstock.connector.failpoints import reach
@@ -73,6 +74,7 @@ class SharedQuery(LocatedQuery):
     names: tuple[str, ...]
     leaf: TableScan
     counts: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
+    commits: CommitLog = field(default_factory=CommitLog, compare=False, repr=False)
 
     @property
     def spark(self) -> SparkSession:
@@ -165,6 +167,7 @@ class SharedQuery(LocatedQuery):
             plan="\n".join(insert.text for insert in self.inserts),
             after_batch=None if bad_records is None else bad_records.after_batch,
             lost_lease=lost_lease,
+            commits=self.commits,
         )
         with configured(self.spark, builder.conf):
             return micro_batch_query(frame, settings, self._write_batch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from threading import Event
 
+from penstock.connector.commits import CommitLog
 from penstock.connector.source.state import SourceState, SplitState
 from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches
 from penstock.sql.jobs.batch_history import BatchHistory
@@ -67,6 +68,7 @@ class MeteredRunner:
     name: str = "shop/totals"
     running_since_ms: int | None = None
     alignments: tuple[tuple[str, int] | None, ...] = ()
+    commits: CommitLog = field(default_factory=CommitLog)
     lag_known: bool = True
     done: Event = field(default_factory=Event)
     error: None = None
@@ -100,6 +102,8 @@ class MeteredRunner:
             running_since_ms=self.running_since_ms,
             alignments=self.alignments,
             history=history,
+            commits=self.commits.sinks(),
+            dead_letters=self.commits.dead_letters(),
         )
 
     def request_stop(self, *, now: bool = False) -> None:

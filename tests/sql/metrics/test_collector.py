@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.connector.commits import CommitLog, SinkCommit
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.sql.metrics.collector import PipelineCollector
 from penstock.sql.observation.pipeline import JobStatus
@@ -125,6 +126,25 @@ def test_unread_records_have_the_time_at_which_they_were_seen_first():
 
     assert scraped(job(batch))["oldest_unread_timestamp_seconds", "orders"] == NOON_MS / 1000 - 0.5
     assert ("oldest_unread_timestamp_seconds", "orders") not in scraped(job(read))
+
+
+def test_commits_are_those_that_sinks_report():
+    """Of the only sink under its own name; what was not reported has no series."""
+    commits = CommitLog()
+    commits.add(SinkCommit(version=4, files=2, took_s=0.07))
+    commits.add(SinkCommit(version=5, files=1, took_s=0.2))
+    commits.add(SinkCommit(sink="topic", transactions=3))
+    commits.add(SinkCommit(dead_letters={"orders": 7}))
+    found = scraped(job(read_batch(7, source_of(*SPLITS)), commits=commits))
+
+    assert found["delta_version", "totals"] == 5
+    assert found["delta_files_added_total", "totals"] == 3
+    assert found["sink_commit_seconds_bucket", "totals", "0.1"] == 1
+    assert found["sink_commit_seconds_count", "totals"] == 2
+    assert found["kafka_transactions_total", "topic"] == 3
+    assert found["dead_letters_total", "orders"] == 7
+    assert ("delta_version", "topic") not in found
+    assert not [key for key in scraped(job(read_batch(7))) if key[0].startswith("delta_")]
 
 
 def test_a_lease_tells_until_when_it_holds():

@@ -176,6 +176,9 @@ def test_rows_wait_for_the_watermark_where_all_is_read() -> None:
     assert text.startswith("caught up: 12 rows of its state wait for the watermark, which is at")
     assert text.endswith("must come on split orders-0")
     assert said(replace(waiting, batches=(read_batch(7),)))[0] is SentenceRule.READING
+    ahead = table(split(7, 100, NOON_MS + MINUTE_MS), watermark_ms=NOON_MS + MINUTE_MS)
+    two = seen(table(READ), ahead, batches=silent((7, 30)), state_rows=12)
+    assert said(two)[1].endswith("must come on split orders-0")
     uncounted = said(replace(waiting, state_rows=0, keeps_rows=True))
     assert uncounted[1].startswith("caught up: rows of its state wait for the watermark, which is")
     assert said(replace(waiting, state_rows=0))[0] is SentenceRule.NO_OUTPUT

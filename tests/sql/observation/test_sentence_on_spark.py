@@ -202,6 +202,21 @@ def test_rows_that_wait_for_the_watermark_are_counted(pipeline: Pipeline) -> Non
     assert said.endswith(f"must come on split {topic}-0")
 
 
+def test_rows_of_keyed_operators_wait_for_the_watermark_too(pipeline: Pipeline) -> None:
+    """A join in time keeps the rows of one side until the other has passed them by."""
+    orders, payments = pipeline.table("orders"), pipeline.table("payments")
+    pipeline.write(orders, ["12:00:01", "12:00:02"])
+    pipeline.write(payments, ["11:00:00"])
+    job = pipeline.start(
+        "INSERT INTO ids SELECT a.id FROM orders AS a LEFT JOIN payments AS b ON a.id = b.id + 100 "
+        "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '5' SECOND"
+    )
+
+    said = pipeline.said(job, SentenceRule.WAITING_ROWS)
+    assert "of its state wait for the watermark, which is at 2024-05-01 11:00:00Z" in said
+    assert f"split {payments}-0" in said
+
+
 def test_splits_that_an_alignment_group_holds_are_said_with_the_reason(
     pipeline: Pipeline,
 ) -> None:

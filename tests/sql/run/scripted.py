@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
+from penstock.connector.commits import CommitLog
 from penstock.connector.spark.source.retry import Outage
 from penstock.sql.observation.batch_metrics import BatchMetrics
 
@@ -158,6 +159,7 @@ class ScriptedInsert:
     sink: str = "default_catalog.default_database.totals"
     sources: tuple[str, ...] = ("orders",)
     leaves: tuple[Any, ...] = ()
+    commits: CommitLog = field(default_factory=CommitLog)
     bounded: bool = True
     pipeline: str = "job/totals"
     checkpoint: str = "checkpoints/job/totals"

@@ -25,7 +25,7 @@ from penstock.connector.filesystem.table import options as o
 from penstock.connector.filesystem.table.location import Location, locate
 from penstock.connector.filesystem.table.split import METADATA_TYPES
 from penstock.connector.formats import Format, find_format
-from penstock.connector.java_pattern import java_pattern
+from penstock.connector.jvm.java_pattern import java_pattern
 from penstock.connector.options.bad_records import (
     BAD_RECORD_OPTIONS,
     BadRecordSettings,

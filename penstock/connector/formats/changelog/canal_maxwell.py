@@ -47,7 +47,7 @@ from penstock.connector.formats.json.columns import Path, any_between, has_swap
 from penstock.connector.formats.json.lines import Mask
 from penstock.connector.formats.json.options import JsonSettings
 from penstock.connector.formats.json.text import parse
-from penstock.connector.java_pattern import java_pattern
+from penstock.connector.jvm.java_pattern import java_pattern
 
 FIELD = "old"
 

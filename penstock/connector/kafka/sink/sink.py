@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from penstock.catalog.errors import SinkError, UnsupportedError
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.connector.commits import SinkCommit
 from penstock.connector.contract import (
     Guarantee,
     MicroBatch,
@@ -281,6 +282,7 @@ class KafkaSink(Sink):
             with job_property(batch.spark, BATCH_OF_SINK, transactions_text(shared)):
                 reports = frame.select(FILE).collect()
             self._check_reported(sorted(int(report[FILE]) for report in reports), slots)
+            batch.commits.add(SinkCommit(sink=batch.sink, transactions=slots))
         self._written[shared.names.scope] = batch.batch_id
 
     # --- exactly once ------------------------------------------------------------------------------------
@@ -301,6 +303,7 @@ class KafkaSink(Sink):
             if stages:
                 records = stage_records(spark, ordered(records), f"{folder}/staged", batch.batch_id)
             self._write_slots(records, slots, shared)
+            batch.commits.add(SinkCommit(sink=batch.sink, transactions=slots))
         self._written[shared.names.scope] = batch.batch_id
 
     def _transactions(
@@ -377,8 +380,7 @@ class KafkaSink(Sink):
 
     def _stages(self, reasons: Sequence[str]) -> bool:
         """Return whether batches are staged, for `reasons` why a replay may differ. Raises UnsupportedError."""
-        # one slot: the batch is there whole or not at all, whatever a replay would give
-        if self.sparse:
+        if self.sparse:  # one slot: the batch is there whole or not at all
             return False
         if self.settings.staging is Staging.ALWAYS:
             return True

@@ -13,7 +13,7 @@ from typing import Any
 from penstock.catalog.errors import OptionError
 from penstock.catalog.options.option import Option, PrefixOption, Resolved, resolve
 from penstock.catalog.options.references import shown_references
-from penstock.connector.java_pattern import java_pattern
+from penstock.connector.jvm.java_pattern import java_pattern
 from penstock.connector.kafka.client.properties import client_configuration
 from penstock.connector.kafka.table import options as o
 from penstock.connector.kafka.table.startup import (

@@ -107,6 +107,7 @@ def micro_batch_query(
             ends=isinstance(settings.trigger, AvailableNow),
             differences=differing,
             lost_lease=settings.lost_lease,
+            commits=settings.commits,
         )
         with readable_by_spark(), translate_interruptions():
             write(rows, batch)

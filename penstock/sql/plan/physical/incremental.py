@@ -29,11 +29,13 @@ from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.incremental.describe import FOLDER
 from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
+from penstock.sql.incremental.keyed.files.manifest import OperatorStateSize
 from penstock.sql.incremental.keyed.operator import RunBySpark
 from penstock.sql.incremental.keyed.runtime.run import KeyedRun, keyed_plan
 from penstock.sql.incremental.operators.query import IncrementalRun
 from penstock.sql.incremental.stages import IncrementalQuery, sources_of
 from penstock.sql.incremental.state.schemas import empty_changes
+from penstock.sql.observation.batch_metrics import OperatorMetrics
 from penstock.sql.plan.analysed import AnalysedQuery
 
 log = logging.getLogger(__name__)
@@ -76,12 +78,18 @@ def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
 
 
+def operator_metrics(size: OperatorStateSize) -> OperatorMetrics:
+    """Return what a keyed operator keeps of an input as metrics of a batch, beside those of Spark's own operators."""
+    name = f"{size.stage} {size.input}"
+    return OperatorMetrics(name=name, rows=size.rows, size_bytes=size.bytes, commit_ms=0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncrementalInsert:
     """An INSERT of an incremental query; its state is in `checkpoint`, with a time to live (0: none).
 
     `shaped` names and types rows as the target's, `target_key` is its PRIMARY KEY. `counts` are the rows sent, `late`
-    those dropped, under the name `sink`.
+    those dropped, under the name `sink`. `state` is what keyed operators keep as of the last batch.
     """
 
     analysed: AnalysedQuery
@@ -94,6 +102,7 @@ class IncrementalInsert:
     sink: str
     counts: SinkCounts = field(compare=False, repr=False)
     late: SinkCounts = field(compare=False, repr=False)
+    state: list[OperatorStateSize] = field(default_factory=list, compare=False, repr=False)
 
     def columns_of(self, frame: DataFrame) -> DataFrame:
         """Return an empty frame with the columns that the sink gets. `frame` is that of the inputs."""
@@ -111,6 +120,8 @@ class IncrementalInsert:
                 self.target.write_batch(self._sent(changes), batch)
             self.counts.add(batch.batch_id, {self.sink: run.rows})
             self.late.add(batch.batch_id, {self.sink: run.late_rows})
+            if isinstance(run, KeyedRun):
+                self.state[:] = run.state
 
         return micro_batch_query(frame, settings, write)
 

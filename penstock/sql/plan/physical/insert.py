@@ -21,6 +21,7 @@ from penstock.catalog.errors import InputError
 from penstock.catalog.model.table import MetadataColumn, PhysicalColumn
 from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
+from penstock.connector.commits import CommitLog
 from penstock.connector.contract import LostLease, Sink, SinkSettings, Trigger
 from penstock.connector.dead_letters.publisher import DeadLetterPublisher, dead_letter_publisher
 from penstock.connector.file_output import TaskOutput, WrittenByEngine
@@ -34,10 +35,11 @@ from penstock.sql.checkpoint.directory import (
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import LocatedQuery
 from penstock.sql.errors.spark import as_input_error
+from penstock.sql.incremental.keyed.files.manifest import OperatorStateSize
 from penstock.sql.observation.batch_metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.physical.frames import FrameBuilder
-from penstock.sql.plan.physical.incremental import IncrementalInsert, SinkCounts
+from penstock.sql.plan.physical.incremental import IncrementalInsert, SinkCounts, operator_metrics
 from penstock.sql.plan.rules.inline import is_plain_projection
 from penstock.sql.plan.table_writer import choose_table_writer
 
@@ -123,7 +125,9 @@ class PlannedInsert(LocatedQuery):
     target_key: tuple[str, ...] = ()
     state_ttl_ms: int = 0
     counts: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
+    commits: CommitLog = field(default_factory=CommitLog, compare=False, repr=False)
     late: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
+    state: list[OperatorStateSize] = field(default_factory=list, compare=False, repr=False)
     unused: list[BuiltFrame] = field(default_factory=list, compare=False, repr=False)
 
     @property
@@ -203,6 +207,7 @@ class PlannedInsert(LocatedQuery):
             sink=self.sink,
             counts=self.counts,
             late=self.late,
+            state=self.state,
         )
 
     def check(self) -> None:
@@ -256,6 +261,7 @@ class PlannedInsert(LocatedQuery):
             changes=self.changes,
             after_batch=None if bad_records is None else bad_records.after_batch,
             lost_lease=lost_lease,
+            commits=self.commits,
         )
         built = self._next_frame()
         frame = built.frame
@@ -299,6 +305,7 @@ class PlannedInsert(LocatedQuery):
                 metrics,
                 rows_out=sum(self.counts.of(metrics.batch_id).values()),
                 rows_dropped=metrics.rows_dropped + sum(self.late.of(metrics.batch_id).values()),
+                operators=(*metrics.operators, *map(operator_metrics, tuple(self.state))),
             )
         metric = None if self._sends_on_what_is_delivered else ROWS_OUT
         return read_batch_metrics(progress, rows_out_metric=metric)

@@ -37,9 +37,11 @@ from penstock.sql.incremental.keyed.choose import (
 )
 from penstock.sql.incremental.keyed.files.manifest import (
     BucketId,
+    OperatorStateSize,
     StateFile,
     StateManifest,
     damaged_state,
+    state_sizes,
 )
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
@@ -169,6 +171,11 @@ class KeyedRun:
         """The number of late rows of the last batch, which its operators dropped."""
         self.rows = 0
         """The number of changes of the last batch."""
+
+    @property
+    def state(self) -> Sequence[OperatorStateSize]:
+        """What its operators keep as of the last batch of this start; empty before it has one."""
+        return () if self._newest is None else state_sizes(self._newest)
 
     @contextmanager
     def batch(

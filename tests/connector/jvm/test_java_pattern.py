@@ -7,7 +7,7 @@ import re
 import pytest
 
 from penstock.catalog.errors import OptionError
-from penstock.connector.java_pattern import java_pattern
+from penstock.connector.jvm.java_pattern import java_pattern
 
 
 @pytest.mark.parametrize(
