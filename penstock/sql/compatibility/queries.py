@@ -136,6 +136,11 @@ GROUPS: tuple[Row, ...] = (
          "SELECT window_start, MAX(s) AS most FROM TABLE(TUMBLE((SELECT ts, SUM(price) OVER (PARTITION BY auction "
          "ORDER BY ts) AS s FROM bids), DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end",
          Status.OWN, f"{CLOSED}; TUMBLE, HOP and CUMULATE, over temporal joins too"),
+    _row("window over changes",
+         "SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE reserved, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) "
+         "GROUP BY window_start, window_end",
+         Status.OWN, f"{CLOSED}; of rows that are updated or deleted, by a rowtime of theirs, those count that are "
+         "left of the window then; HOP and CUMULATE too"),
     _row("LEAD on a stream", "SELECT auction, LEAD(price) OVER (PARTITION BY auction ORDER BY ts) AS next FROM bids",
          Status.REFUSE, "LEAD Function is not supported in stream mode"),
     _row("RANK on a stream without a bound", "SELECT auction, RANK() OVER (PARTITION BY auction ORDER BY ts) AS n FROM "

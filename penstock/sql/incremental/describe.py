@@ -88,7 +88,7 @@ def _shape(stage: Stage) -> str:
             return f"MAINTAINED {name} TEMPORAL {rows}; {versions} WAITS FOR ({sources}) COMPUTE {to_text(query)}"
         case WindowAggregate(name=name, query=query):
             sources = ", ".join(map(str, stage.waits_for))
-            rows = f"{stage.rows} AT {stage.time}"
+            rows = f"{'CHANGES OF ' if stage.changes else ''}{stage.rows} AT {stage.time}"
             return f"MAINTAINED {name} CLOSED {rows} WAITS FOR ({sources}) COMPUTE {to_text(query)}"
         case OverAggregate(name=name, frame_state=frame_state, query=query):
             rows = f"{stage.rows} BY ({', '.join(stage.key)}) AT {stage.time or 'PROCTIME()'}"

@@ -285,9 +285,9 @@ class OverAggregate:
 class WindowAggregate:
     """Aggregates windows when the watermark has passed them; all rows of a window are then due in one batch.
 
-    `rows` is a relation of inserts with the last time of their window in `time`. `waits_for` as in a TemporalJoin;
-    rows of windows behind the watermark before the batch are late. `query` is SQL over the rows that are due, `key` as
-    in a RecomputeOperator.
+    `rows` is a relation of inserts, or of `changes`, with the last time of their window in `time`. `waits_for` as in a
+    TemporalJoin; rows of windows behind the watermark before the batch are late, and so are their deletions. `query` is
+    SQL over the rows that are due, `key` as in a RecomputeOperator.
     """
 
     name: str
@@ -296,6 +296,7 @@ class WindowAggregate:
     waits_for: tuple[int, ...]
     query: exp.Query
     key: tuple[str, ...] | None = None
+    changes: bool = False
     mechanism: UpdatingOperator
 
 

@@ -20,6 +20,7 @@ from penstock.sql.incremental.state.changed_keys import keys_of, rows_of_keys
 from penstock.sql.incremental.state.event_time_buffer import (
     WatermarkTests,
     arriving,
+    find_ready_changes,
     find_ready_rows,
     inserted,
     instant,
@@ -43,7 +44,8 @@ def aggregate_ready_windows(
     Raises StateMismatchError.
     """
     schema = moment.schemas[stage.rows]
-    due = find_ready_rows(coming, _passing(stage, moment), open_, schema, moment)
+    find = find_ready_changes if stage.changes else find_ready_rows
+    due = find(coming, _passing(stage, moment), open_, schema, moment)
     if not due.rows.rows:
         return nothing(stage.name, moment, due.late)
     result = over_tables(moment.spark, stage.query, {stage.rows: due.rows.frame})

@@ -38,7 +38,6 @@ from penstock.sql.plan.rules.aggregate import (
     refuse_ordinals,
     without_filter,
 )
-from penstock.sql.plan.rules.changelog_mode import windows_flow
 from penstock.sql.plan.rules.changelog_project import constant_columns
 from penstock.sql.plan.rules.flow import OperatorKind
 from penstock.sql.syntax.positions import span_of
@@ -51,7 +50,7 @@ def with_windows(
     node: WindowAssign, window: WindowTable, rows: ChangelogRelation, stages: StageList
 ) -> ChangelogRelation | Refusal:
     """Return each row of a stage with its windows."""
-    if (refusal := _refuse_windows(node, rows)) is not None:
+    if (refusal := _refuse_windows(node)) is not None:
         return refusal
     read = window.node.copy()
     for part in ("alias", "joins", "laterals"):
@@ -60,12 +59,11 @@ def with_windows(
     inner.replace(exp.to_table(rows.name, quoted=True))
     columns = (*rows.columns, *WINDOW_COLUMNS)
     query = exp.select(*map(column, (*columns, ROW_KIND))).from_(read, copy=False)
-    return stages.calc(query, (rows.name,), replace(rows, columns=columns, key=None, inserts=True))
+    found = replace(rows, columns=columns, key=None, windowed=not rows.inserts)
+    return stages.calc(query, (rows.name,), found)
 
 
-def _refuse_windows(node: WindowAssign, rows: ChangelogRelation) -> Refusal | None:
-    if isinstance(refusal := windows_flow(rows.flow, node.kind, node.span), Refusal):
-        return refusal
+def _refuse_windows(node: WindowAssign) -> Refusal | None:
     if not node.input.facts.sources(node.time_column):
         return Refusal(
             message=f"{node.time_column} is not a rowtime of the rows that {node.kind} reads",
@@ -75,7 +73,7 @@ def _refuse_windows(node: WindowAssign, rows: ChangelogRelation) -> Refusal | No
         )
     if node.kind is WindowKind.SESSION:
         return Refusal(
-            message="SESSION over the results of OVER or of a temporal join is not supported",
+            message="SESSION over changes, or over the results of OVER or of a temporal join, is not supported",
             hint="write them into a table with a WATERMARK, and window that in a second INSERT",
             span=node.span,
         )
@@ -259,8 +257,7 @@ def plan_aggregate(
     if refusal is not None:
         return refusal
     state_words = ", ".join(sorted({to_text(node) for node in aggregates})) or "that it was there"
-    columns = ReadColumns(keys)
-    names = tuple(name for name, _ in listed)
+    columns, names = ReadColumns(keys), tuple(name for name, _ in listed)
     items = [columns.over(value) for _, value in listed]
     condition = None if having is None else columns.over(having.this)
     own = tuple(name for name, _ in columns.items[: len(keys)])
@@ -286,6 +283,7 @@ def plan_aggregate(
             waits_for=tuple(sorted(closed.sources)),
             query=query,
             key=key,
+            changes=not rows.inserts,
             mechanism=operator_at(OperatorKind.AGGREGATE, spelled, _OF_WINDOWS, origin),
         )
         return stages.waiting(stage, columns=names)
@@ -458,6 +456,8 @@ def _union_all(
         key=None,
         constants=frozenset(),
         inserts=one.inserts and two.inserts,
+        windowed=not (one.inserts and two.inserts)
+        and all(rows.inserts or rows.windowed for rows in (one, two)),
     )
     return stages.calc(query, tuple(names), rows)
 

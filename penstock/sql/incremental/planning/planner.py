@@ -482,7 +482,9 @@ class _StagePlanner:
             case _ if varying is not None:
                 return varying
             case nodes.Aggregate():
-                waits = isinstance(source, ChangelogSource) and source.rows.inserts
+                waits = isinstance(source, ChangelogSource) and (
+                    source.rows.inserts or source.rows.windowed
+                )
                 closed = core.closed if waits else None
                 if closed is None:
                     self._keep_alone(block)

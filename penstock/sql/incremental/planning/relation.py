@@ -55,7 +55,8 @@ class ChangelogRelation:
     """The changes of an input or a stage, under `name`.
 
     `key`: no two rows agree in these columns (None: unknown). `constants` have the same value in every row. `inserts`:
-    rows are never changed. `mechanism` is that of the nearest stage with state, `origin` as in a Flow.
+    rows are never changed. `windowed`: they are, and a windowing function gave
+    them windows. `mechanism` is that of the nearest stage with state, `origin` as in a Flow.
     """
 
     name: str
@@ -63,6 +64,7 @@ class ChangelogRelation:
     key: tuple[str, ...] | None = None
     constants: frozenset[str] = frozenset()
     inserts: bool = False
+    windowed: bool = False
     mechanism: UpdatingOperator | None = None
     origin: Span | None = field(default=None, compare=False)
 

@@ -101,6 +101,47 @@ def find_ready_rows(
     return ReadyRows(rows=BatchChanges(frame=frame, rows=figures["rows"]), late=late)
 
 
+def find_ready_changes(
+    coming: BatchChanges,
+    tests: WatermarkTests,
+    waiting: StateTable,
+    schema: s.StructType,
+    moment: BatchContext,
+) -> ReadyRows:
+    """Find the rows that are left of those that are due, and write the changes that wait.
+
+    Deletions take away rows of the batch, and of earlier ones. Raises StateMismatchError.
+    """
+    names = columns_of(schema.names)
+    parts, late, waits = [], 0, 0
+    if coming.rows:
+        sign = F.when(added(), 1).otherwise(-1).cast("bigint").alias(COUNT)
+        changes = coming.frame.select(*names, sign)
+        found = changes.agg(
+            F.count_if(tests.passed).alias("late"), F.count_if(tests.waits).alias("waits")
+        ).first()
+        assert found is not None, "an aggregation without keys gives a row"
+        late, waits = found["late"], found["waits"]
+        if late + waits < coming.rows:
+            parts.append(changes.where(tests.due))
+        if waits:
+            now_ms = F.lit(moment.now_ms).cast("bigint")
+            open_ = changes.where(tests.waits).withColumn(TIME, now_ms)
+            waiting.write(moment.batch_id, open_, rows=waits)
+    if not waits:
+        waiting.write_nothing(moment.batch_id)
+    stored = waiting.read(moment.batch_id) if tests.moves else None
+    if stored is not None:
+        parts.append(stored.where(tests.due).select(*names, COUNT))
+    if not parts:
+        return ReadyRows(rows=BatchChanges(frame=empty(moment.spark, schema), rows=0), late=late)
+    net = reduce(DataFrame.unionAll, parts).groupBy(*names).agg(F.sum(COUNT).alias(COUNT))
+    there = net.where(F.col(COUNT) > 0)
+    copies = F.explode(F.array_repeat(F.lit(0), F.col(COUNT).cast("int"))).alias("__copy")
+    frame, figures = moment.holder.hold(there.select(*names, copies).drop("__copy"))
+    return ReadyRows(rows=BatchChanges(frame=frame, rows=figures["rows"]), late=late)
+
+
 def write_rows(rows: DataFrame, count: int, state: StateTable, moment: BatchContext) -> None:
     """Write rows unchanged, each once; `count` is their number."""
     if not count:

@@ -562,7 +562,7 @@ def test_windows_of_its_rows_are_aggregated_when_they_are_closed(source: str) ->
          "with a FILTER is not supported", 8),
         ("SELECT currency, SUM(SUM(amount)) OVER (ORDER BY pt) FROM orders GROUP BY currency, pt", "beside GROUP BY", 18),
         ("SELECT COUNT(*) FROM TABLE(SESSION((SELECT ts, SUM(id) OVER (ORDER BY ts) AS s FROM orders), DESCRIPTOR(ts), "
-         "INTERVAL '1' MINUTE)) GROUP BY window_start, window_end", "SESSION over the results of OVER", 28),
+         "INTERVAL '1' MINUTE)) GROUP BY window_start, window_end", "SESSION over changes, or over the results of OVER", 28),
         ("SELECT COUNT(*) FROM TABLE(TUMBLE((SELECT ts + INTERVAL '1' DAY AS ts, SUM(id) OVER (ORDER BY ts) AS s FROM "
          "orders), DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end",
          "ts is not a rowtime of the rows that TUMBLE reads", 28),

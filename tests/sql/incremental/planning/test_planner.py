@@ -365,7 +365,7 @@ def test_grouping_sets_are_unfolded_where_the_rows_are_streamed() -> None:
         (
             "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE cdc, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) "
             "GROUP BY window_start, window_end",
-            "TUMBLE over rows that are updated",
+            "ts is not a rowtime of the rows that TUMBLE reads",
             28,
         ),
         (f"SELECT s FROM {PER_REGION}, TABLE(parts('a')) AS t (p)", r"TABLE\(parts\(...\)\) is not supported", None),

@@ -200,12 +200,12 @@ SELECT k, COUNT(*) FROM events GROUP BY k UNION ALL SELECT k, COUNT(*) FROM even
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
 -- [10] another
 --   error:
---     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
+--     error[PEN-5001]: ts is not a rowtime of the rows that TUMBLE reads
 --      --> case.sql:1:28
 --       |
 --     1 | SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE cdc, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
 --       |                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+--       = help: a rowtime is the column of a stream's WATERMARK, also in a query that selects it; write the rows into a table with a WATERMARK, and window that in a second INSERT
 -- [11] another
 --   plan:
 --     Distinct [spark, feed_0] [I,UB,UA,D]

@@ -57,13 +57,28 @@ SELECT i FROM (SELECT id AS i, amount AS a FROM latest WHERE amount > 1) WHERE a
 --       |                ^^^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'
 -- [3] window of changes
---   error:
---     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
---      --> case.sql:1:32
---       |
---     1 | SELECT window_start FROM TABLE(TUMBLE(TABLE rates, DESCRIPTOR(ts), INTERVAL '10' SECOND))
---       |                                ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+--   plan:
+--     Project window_start [stage rows_2] [I,UB,UA,D]
+--       WindowAssign TUMBLE ts, size 10 s [stage rows_2] [I,UB,UA,D]
+--         ChangelogNormalize by currency [stage normalize_0] [I,UB,UA,D]
+--         - key: currency
+--         - state: the last row of each key
+--         - bound: none
+--         - run by a keyed operator
+--           Scan rates (upsert-kafka) [spark, feed_0] [I,UA,D]
+--   flow: all, columns (window_start), key unknown, kinds
+--   reads:
+--     rates (currency, ts, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `currency`, `ts`, `__row_kind` FROM rates) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (currency)
+--     MAINTAINED rows_1 ROWS SELECT `currency`, `ts`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE normalize_0, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+--     MAINTAINED rows_2 ROWS SELECT `rows_1`.`window_start` AS `window_start`, `rows_1`.`__row_kind` FROM rows_1
+--   checkpoint: rates
+--     FEED feed_0 (currency, ts)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (currency)
+--   digest: 41be2c0e149af9c3
 -- [4] no key
 --   plan:
 --     Project region, amount [spark] [I,UB,UA,D]

@@ -258,7 +258,7 @@ SELECT SUM(id) OVER (ORDER BY ts) AS s, CURRENT_TIMESTAMP AS now FROM orders
 --       = help: give it a SELECT of its own: aggregate or look up in a query in FROM or in a second INSERT, and filter on its result in the query around it
 -- [26] another
 --   error:
---     error[PEN-5001]: SESSION over the results of OVER or of a temporal join is not supported
+--     error[PEN-5001]: SESSION over changes, or over the results of OVER or of a temporal join, is not supported
 --      --> case.sql:1:28
 --       |
 --     1 | SELECT COUNT(*) FROM TABLE(SESSION((SELECT ts, SUM(id) OVER (ORDER BY ts) AS s FROM orders), DESCRIPTOR(ts), INTERVAL...

@@ -161,12 +161,12 @@ SELECT id FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY PROCTIME()) AS n FROM cdc
 --       = help: add WHERE n <= <number> to the query around it, where n is the name of the number; or number rows as the watermark passes them: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) by the rowtime ts. Rows numbered up to a bound change, and a window (TUMBLE, HOP, ...) does not read them: group them without one
 -- [16] another
 --   error:
---     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
+--     error[PEN-5001]: ts is not a rowtime of the rows that TUMBLE reads
 --      --> case.sql:1:28
 --       |
 --     1 | SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE cdc, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
 --       |                            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+--       = help: a rowtime is the column of a stream's WATERMARK, also in a query that selects it; write the rows into a table with a WATERMARK, and window that in a second INSERT
 -- [17] another
 --   error:
 --     error[PEN-5001]: TABLE(parts(...)) is not supported in a query whose results are kept up to date

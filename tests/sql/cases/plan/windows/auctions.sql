@@ -132,21 +132,57 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     DISTINCT auction, window_start, window_end
 --   digest: 495406c0bbb3697c
 -- [6] upsert window
---   error:
---     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
---      --> case.sql:1:21
---       |
---     1 | SELECT * FROM TABLE(TUMBLE(TABLE rates, DESCRIPTOR(ts), INTERVAL '10' SECOND))
---       |                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+--   plan:
+--     Project * [stage rows_1] [I,UB,UA,D]
+--       WindowAssign TUMBLE ts, size 10 s [stage rows_1] [I,UB,UA,D]
+--         ChangelogNormalize by currency [stage normalize_0] [I,UB,UA,D]
+--         - key: currency
+--         - state: the last row of each key
+--         - bound: none
+--         - run by a keyed operator
+--           Scan rates (upsert-kafka) [spark, feed_0] [I,UA,D]
+--   flow: all, columns (currency, rate, ts, window_start, window_end, window_time), key unknown, kinds
+--   reads:
+--     rates (currency, rate, ts, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'rate', `rate`, 'ts', `ts`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `currency`, `rate`, `ts`, `__row_kind` FROM rates) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (currency)
+--     MAINTAINED rows_1 ROWS SELECT `currency`, `rate`, `ts`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE normalize_0, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+--   checkpoint: rates
+--     FEED feed_0 (currency, rate, ts)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (currency)
+--   digest: b6ca1ecf3a085768
 -- [7] upsert window agg
---   error:
---     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
---      --> case.sql:1:64
---       |
---     1 | ... window_start, window_end FROM TABLE(TUMBLE(TABLE rates, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY currency,...
---       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+--   plan:
+--     Aggregate by currency, window_start, window_end: COUNT(*) [stage windows_3] [I]
+--     - state: rows until the watermark has passed their window
+--     - bound: the watermark of its table
+--     - run by a keyed operator
+--       WindowAssign TUMBLE ts, size 10 s [stage rows_2] [I,UB,UA,D]
+--         ChangelogNormalize by currency [stage normalize_0] [I,UB,UA,D]
+--         - key: currency
+--         - state: the last row of each key
+--         - bound: none
+--         - run by a keyed operator
+--           Scan rates (upsert-kafka) [spark, feed_0] [I,UA,D]
+--   flow: insert-only, columns (currency, __column1, window_start, window_end), key (currency, window_start, window_end), aggregate
+--   reads:
+--     rates (currency, ts, __row_kind), rowtime ts
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('currency', `currency`, 'ts', `ts`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `currency`, `ts`, `__row_kind` FROM rates) AS feed_0
+--   stages:
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (currency)
+--     MAINTAINED rows_1 ROWS SELECT `currency`, `ts`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE normalize_0, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+--     MAINTAINED rows_2 ROWS SELECT `rows_1`.`currency` AS `currency`, `rows_1`.`window_start` AS `window_start`, `rows_1`.`window_end` AS `window_end`, `rows_1`.`window_time` AS `window_time`, `rows_1`.`__row_kind` FROM rows_1
+--     MAINTAINED windows_3 CLOSED CHANGES OF rows_2 AT window_time WAITS FOR (0) COMPUTE SELECT `currency` AS `currency`, COUNT(*) AS `__column1`, `window_start` AS `window_start`, `window_end` AS `window_end` FROM rows_2 GROUP BY `currency`, `window_start`, `window_end`
+--   checkpoint: rates
+--     FEED feed_0 (currency, ts)
+--     MAINTAINED normalize_0 NORMALIZE feed_0 KEY (currency)
+--     MAINTAINED rows_1 ROWS SELECT `currency`, `ts`, `window_start`, `window_end`, `window_time`, `__row_kind` FROM TABLE(TUMBLE(TABLE normalize_0, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+--     MAINTAINED rows_2 ROWS SELECT `rows_1`.`currency` AS `currency`, `rows_1`.`window_start` AS `window_start`, `rows_1`.`window_end` AS `window_end`, `rows_1`.`window_time` AS `window_time`, `rows_1`.`__row_kind` FROM rows_1
+--     MAINTAINED windows_3 CLOSED CHANGES OF rows_2 AT window_time WAITS FOR (0) COMPUTE SELECT `currency` AS `currency`, COUNT(*) AS `__column1`, `window_start` AS `window_start`, `window_end` AS `window_end` FROM rows_2 GROUP BY `currency`, `window_start`, `window_end`
+--   digest: 3a3de9abc9532fa3
 -- [8] session
 --   plan:
 --     Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
@@ -381,12 +417,12 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --   digest: 3412163ad41728bc
 -- [24] win cascaded over update
 --   error:
---     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
+--     error[PEN-5001]: t is not a rowtime of the rows that TUMBLE reads
 --      --> case.sql:1:21
 --       |
 --     1 | SELECT * FROM TABLE(TUMBLE((SELECT auction, MAX(dateTime) AS t FROM bid GROUP BY auction), DESCRIPTOR(t), INTERVAL '1...
 --       |                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+--       = help: a rowtime is the column of a stream's WATERMARK, also in a query that selects it; write the rows into a table with a WATERMARK, and window that in a second INSERT
 -- [25] having window
 --   plan:
 --     Aggregate by auction, window_start, window_end: COUNT(*), having COUNT(*) > 2 [spark] [I]
@@ -439,12 +475,12 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --   digest: b711dd4521e951d2
 -- [28] win agg over left join
 --   error:
---     error[PEN-5001]: TUMBLE over rows that are updated or deleted is not supported
+--     error[PEN-5001]: dateTime is not a rowtime of the rows that TUMBLE reads
 --      --> case.sql:1:54
 --       |
 --     1 | ...art, window_end, COUNT(*) FROM TABLE(TUMBLE((SELECT b.dateTime, a.seller FROM bid b LEFT JOIN auction a ON b.aucti...
 --       |                                         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
---       = help: aggregate without a window into a table with a PRIMARY KEY: GROUP BY FLOOR(ts TO MINUTE), ...
+--       = help: a rowtime is the column of a stream's WATERMARK, also in a query that selects it; write the rows into a table with a WATERMARK, and window that in a second INSERT
 -- [29] join with win agg regular
 --   plan:
 --     Project a.id, w.c [stage rows_1] [I]
