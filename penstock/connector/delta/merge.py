@@ -20,7 +20,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 
 from penstock.catalog.errors import SinkError
-from penstock.catalog.model.identifier import quote, quoted
+from penstock.catalog.model.identifier import quoted
+from penstock.connector.delta.files.upsert_task import null_in_key
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.delta.table import stored_schema, translate_errors
 from penstock.connector.delta.transaction import CONFLICTS
@@ -46,8 +47,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchKeys:
-    """What is known of the keys of a batch. `without` names the key columns that have a NULL somewhere; `within` are
-    SQL conditions that every key meets, with columns written as `t.name`.
+    """What is known of the keys of a batch. `without` names the key columns that have a NULL somewhere, which '' of a
+    partition column is to Delta; `within` are SQL conditions that every key meets, with columns written as `t.name`.
     """
 
     rows: int
@@ -66,7 +67,10 @@ def measure_keys(changes: DataFrame, keys: Sequence[str], partitions: Sequence[s
     for name in keys:
         shown = _shown(name, types[name])
         values = F.collect_set(shown) if name.lower() in listed else F.lit(None)
-        wanted += [F.count_if(F.col(quoted(name)).isNull()), F.min(shown), F.max(shown), values]
+        missing = F.col(quoted(name)).isNull()
+        if name.lower() in listed and isinstance(types[name], s.StringType):
+            missing |= F.col(quoted(name)) == ""
+        wanted += [F.count_if(missing), F.min(shown), F.max(shown), values]
     found: Sequence[Any] = changes.agg(
         *(column.alias(f"c{index}") for index, column in enumerate(wanted))
     ).collect()[0]
@@ -166,11 +170,7 @@ class Merge:
         ):
             found = measure_keys(changes, self.keys, self.target.table.partition_keys)
             if found.without:
-                raise SinkError(
-                    f"table {self.target.table.identifier}: a row has NULL in {_listed(found.without)}, a part of "
-                    "the PRIMARY KEY",
-                    hint="filter such rows out (WHERE ... IS NOT NULL), or give them a value with COALESCE",
-                )
+                raise null_in_key(str(self.target.table.identifier), found.without)
             if found.rows:
                 self._until_done(spark, changes, found, columns)
 
@@ -228,10 +228,6 @@ def until_committed(attempt: Callable[[], None], location: str) -> None:
 
 def _assignments(columns: Sequence[str]) -> dict[str, str | Column]:
     return {quoted(name): f"s.{quoted(name)}" for name in columns}
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(quote(name) for name in names)
 
 
 def _conflict(error: Exception, location: str) -> SinkError:

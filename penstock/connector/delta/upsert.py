@@ -26,6 +26,7 @@ from penstock.catalog.errors import SinkError
 from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.table import PrimaryKey
 from penstock.connector.contract import MicroBatch
+from penstock.connector.delta.checkpoint_check import replaced_table
 from penstock.connector.delta.files.deletion_vector import DamagedVectorError, VectorFolder
 from penstock.connector.delta.files.file_keys import FileKeys, KeyField, UnreadableKeysError
 from penstock.connector.delta.files.key_digests import KeyDigests
@@ -48,7 +49,6 @@ from penstock.connector.delta.task_commit import (
     check_there,
     differ,
     for_session,
-    remove_files,
 )
 from penstock.connector.delta.task_output import upsert_output
 from penstock.connector.delta.transaction import BehindCommits, Transaction
@@ -103,6 +103,14 @@ class Upserts:
         Raises SinkError for a NULL in the key and for a row that the table does not take, and when other writers'
         commits got in the way each time.
         """
+        try:
+            return self._write(frame, batch, note, behind)
+        except BaseException:
+            # it may lack the keys of files that it counts as known
+            self._index = None
+            raise
+
+    def _write(self, frame: DataFrame, batch: MicroBatch, note: str, behind: BehindCommits) -> bool:
         with translate_errors(self.target.shown), configured(batch.spark, _SETTINGS):
             transaction = Transaction.begin(self.target, batch)
             if transaction.has_batch():
@@ -176,8 +184,12 @@ class Upserts:
             F.coalesce(F.col(IS_DELETE), F.lit(False)).alias(_numbered(len(names))),
         )
         lower = [name.lower() for name in names]
+        partitions = {name.lower() for name in form.output.partitions}
         keys = tuple(
-            KeyColumn(name=name, number=lower.index(name.lower())) for name in self._key.columns
+            KeyColumn(
+                name=name, number=lower.index(name.lower()), partition=name.lower() in partitions
+            )
+            for name in self._key.columns
         )
         task = UpsertTask(
             output=_by_number(form.output, lower),
@@ -260,8 +272,13 @@ class Upserts:
             self._index.add(one.path, one.keys, one.positions)
 
     def refollow(self, transaction: Transaction, form: UpsertForm) -> None:
-        """Know the files of a later snapshot. Raises SinkError where the table is no longer what the files are for."""
+        """Know the files of a later snapshot. Raises SinkError where the table is no longer what the files are for.
+
+        Raises StateMismatchError where another table is in its place.
+        """
         found = self._form_of(transaction)
+        if transaction.metadata["id"] != form.table_id:
+            raise replaced_table(self.target)
         if isinstance(found, WrittenByEngine) or differ(found.output, form.output):
             raise SinkError(
                 f"the Delta table at {self.target.shown} was changed while a batch was written",
@@ -326,8 +343,7 @@ class _Commit:
                 return
             later = Transaction.begin(self._target, self.batch)
             if later.has_batch():
-                # another run has it, which the table's `txn` says of this query
-                remove_files(written)
+                # another run has it, or this one, whose commit was taken for a conflict: the files are left for VACUUM
                 return
             self.upserts.refollow(later, self.form)
             check_there(self._target, written)

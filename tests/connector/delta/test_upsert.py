@@ -6,10 +6,12 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from delta.exceptions import ConcurrentAppendException
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,6 +20,8 @@ from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.delta import upsert
 from penstock.connector.delta.connector import DeltaSink
+from penstock.connector.delta.files import key_index
+from penstock.connector.delta.transaction import Transaction
 from penstock.connector.delta.writer import DeltaWriter
 from penstock.connector.spark.session import configured
 from tests.connector.delta.tables import delta_table, rows
@@ -461,3 +465,115 @@ def test_files_that_are_not_those_of_the_snapshot_are_listed_anew(orders: Upsert
     live.begin(live.version, ())
     orders.write((2, None), (1, "d"))
     orders.check()
+
+
+class _NoSpace:
+    """Files on a disk that is full."""
+
+    def __init__(self, **_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("behind_the_commit", [False, True])
+def test_a_full_disk_under_the_index_doubles_no_row(
+    orders: Upserted, monkeypatch: pytest.MonkeyPatch, *, behind_the_commit: bool
+) -> None:
+    """The batch fails; the next attempt of this writer reads the keys again."""
+    orders.write((1, "a"), (2, "b"))
+    orders.write((3, "c"))
+    with monkeypatch.context() as full:
+        full.setattr(key_index, "_ON_DISK_FROM", 1)
+        full.setattr(key_index, "_RUN_FROM", 1 if behind_the_commit else 100)
+        full.setattr("tempfile.TemporaryFile", _NoSpace)
+        with pytest.raises(OSError, match="No space left"):
+            orders.replay(2, (1, "new"))
+    orders.write((1, "new"))
+    orders.write((1, "newer"), (3, None))
+
+    orders.check()
+
+
+def written(orders: Upserted, number: int, schema: str, *values: tuple[object, ...]) -> None:
+    """Write a batch of other columns; the last value is the kind of the row."""
+    frame = orders.spark.createDataFrame(values, f"{schema}, {ROW_KIND} TINYINT")
+    batch = micro_batch(orders.spark, orders.folder / "checkpoint", number)
+    orders.writer.write_batch(frame.coalesce(1), batch)
+
+
+def test_bounds_of_a_file_with_a_vector_are_those_of_its_writer(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """To the last of 38 digits: readers leave out files by them."""
+    table = delta_table(columns={"id": "BIGINT", "d": "DECIMAL(38, 18)"}, key=("id",))
+    orders = Upserted(spark, tmp_path, table)
+    low, high = "0.123456789012345671", "9.123456789012345679"
+    rows_before = ((1, Decimal(low), 0), (2, Decimal(5), 0), (3, Decimal(high), 0))
+    written(orders, 0, "id BIGINT, d DECIMAL(38, 18)", *rows_before)
+    written(orders, 1, "id BIGINT, d DECIMAL(38, 18)", (2, Decimal(6), 0))
+
+    found = spark.read.format("delta").load(str(orders.path))
+    assert [row.id for row in found.where(f"d = {low}BD").collect()] == [1]
+    assert [row.id for row in found.where(f"d = {high}BD").collect()] == [3]
+
+
+def test_deletes_of_binary_keys_are_found_whatever_form_tasks_get(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A setting of Spark gives them offsets of 64 bits."""
+    table = delta_table(columns={"k": "VARBINARY(10)", "v": "STRING"}, key=("k",))
+    orders = Upserted(spark, tmp_path, table)
+    with configured(spark, {"spark.sql.execution.arrow.useLargeVarTypes": "true"}):
+        written(orders, 0, "k BINARY, v STRING", (b"a", "1", 0), (b"b", "2", 0))
+        written(orders, 1, "k BINARY, v STRING", (b"a", None, int(RowKind.DELETE)))
+
+    assert [row[1] for row in rows(spark, orders.path)] == ["2"]
+
+
+def test_a_table_that_is_replaced_meanwhile_takes_no_batch(
+    orders: Upserted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was there before the batch is not in it."""
+    orders.write((1, "a"), (2, "b"))
+    properties = orders.spark.sql(f"SHOW TBLPROPERTIES delta.`{orders.path}`").collect()
+    told = ", ".join(
+        f"'{row.key}' = '{row.value}'"
+        for row in properties
+        if row.key.startswith("delta.") and not row.key.startswith(("delta.feature", "delta.min"))
+    )
+    columns = "(id BIGINT NOT NULL, v STRING)"
+    text = f"REPLACE TABLE {{t}} {columns} USING delta TBLPROPERTIES ({told})"
+    during(monkeypatch, "positions-known", lambda: orders.sql(text))
+    with pytest.raises(StateMismatchError):
+        orders.replay(1, (1, "c"))
+
+    assert rows(orders.spark, orders.path) == []
+
+
+def test_files_of_a_commit_that_was_told_as_a_conflict_stay(
+    orders: Upserted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a file system answers that repeats a request by itself."""
+    orders.write((1, "a"))
+    commit = Transaction.commit
+
+    def told(self: Transaction, *given: Any, **named: Any) -> int:
+        monkeypatch.setattr(Transaction, "commit", commit)
+        commit(self, *given, **named)
+        raise ConcurrentAppendException("of the commit itself")
+
+    monkeypatch.setattr(Transaction, "commit", told)
+    orders.write((1, "b"), (2, "c"))
+    orders.check()
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_an_empty_text_in_a_partition_column_is_no_key(
+    spark: SparkSession, tmp_path: Path, vectors: str
+) -> None:
+    """Delta keeps it as NULL, so that no later change would find the row."""
+    columns = {"id": "BIGINT", "p": "STRING", "v": "STRING"}
+    options = {"delta.enableDeletionVectors": vectors}
+    key = {"key": ("id", "p"), "partition_keys": ("p",)}
+    orders = Upserted(spark, tmp_path, delta_table(columns=columns, options=options, **key))
+    with pytest.raises(SinkError, match="a row has NULL in p, a part of the PRIMARY KEY"):
+        written(orders, 0, "id BIGINT, p STRING, v STRING", (1, "", "a", 0))

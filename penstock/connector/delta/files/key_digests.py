@@ -146,13 +146,18 @@ def _integers(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.integer]:
 def _text(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Return values in a form that is text, or bytes that `_part` makes text of."""
     kind = column.type
-    if pa.types.is_binary(kind):
+    if _is_bytes(kind):
         return column
     if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
         column = pa.array(_integers(column))
     return column.cast(pa.string())
 
 
+def _is_bytes(kind: pa.DataType) -> bool:
+    # tasks get large ones by a setting of Spark, where files have the others
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
 def _part(name: str, kind: pa.DataType) -> str:
-    text = f"hex({name})" if pa.types.is_binary(kind) else name
+    text = f"hex({name})" if _is_bytes(kind) else name
     return f"strlen({text}), ':', {text}"

@@ -11,8 +11,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
-from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +24,12 @@ _RUN_FROM = 4_000_000
 _RUN_MOST = 16_000_000
 """The most keys of a run that others are merged into: sorting takes a second, and 0.7 GB."""
 _ON_DISK_FROM = 1_000_000
-"""Keys from which a run is in files, mapped into memory, which the system takes back when it needs it."""
+"""Keys from which a run is in files, mapped into memory, which the system takes back when it needs it. The files have
+no names: nothing removes them before they are used up, and a process that is killed leaves none."""
 _RATIO = 3
 """A run is merged with the one before it unless that is so many times as long: there are few, and all grow slowly."""
+
+_Value = TypeVar("_Value", np.uint32, np.uint64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,6 @@ class _SortedRun:
     high: Numbers | None
     file: npt.NDArray[np.uint32]
     position: npt.NDArray[np.uint32]
-    paths: tuple[Path, ...] = ()
 
     def __len__(self) -> int:
         return len(self.low)
@@ -54,23 +55,16 @@ class _SortedRun:
             at = at[self.high[at] == np.repeat(keys.high, counts)]
         return self.file[at], self.position[at]
 
-    def delete(self) -> None:
-        """Remove its files; what is mapped stays until nobody uses it."""
-        for path in self.paths:
-            path.unlink(missing_ok=True)
-
 
 @dataclass(slots=True, kw_only=True)
 class KeyIndex:
-    """The positions of the keys of one table. One thread."""
+    """The positions of the keys of one table. One thread. An index that raised an error is used no more."""
 
     wide: bool
     _ids: dict[str, int] = field(default_factory=dict, init=False)
     _paths: list[str | None] = field(default_factory=list, init=False)
     _runs: list[_SortedRun] = field(default_factory=list, init=False)
     _held: list[_SortedRun] = field(default_factory=list, init=False)
-    _folder: tempfile.TemporaryDirectory[str] | None = field(default=None, init=False)
-    _numbers: count[int] = field(default_factory=count, init=False)
 
     @property
     def keys(self) -> int:
@@ -127,17 +121,13 @@ class KeyIndex:
         """Make a run of what was added, and merge it with those that are not much longer."""
         if not self._held:
             return
-        run = self._merged(self._held)
-        self._held = []
-        while self._runs and len(self._runs[-1]) <= _RATIO * len(run):
-            if len(self._runs[-1]) + len(run) > _RUN_MOST:
+        run, runs = self._merged(self._held), list(self._runs)
+        while runs and len(runs[-1]) <= _RATIO * len(run):
+            if len(runs[-1]) + len(run) > _RUN_MOST:
                 break
-            before = self._runs.pop()
-            joined = self._merged([before, run])
-            before.delete()
-            run.delete()
-            run = joined
-        self._runs.append(self._stored(run))
+            run = self._merged([runs.pop(), run])
+        # an error before leaves all as it was
+        self._runs, self._held = [*runs, _stored(run)], []
 
     def _merged(self, runs: list[_SortedRun]) -> _SortedRun:
         """Return the rows of runs in order, without those of files that are forgotten."""
@@ -155,31 +145,22 @@ class KeyIndex:
             position=np.concatenate([run.position for run in runs])[order],
         )
 
-    def _stored(self, run: _SortedRun) -> _SortedRun:
-        if len(run) < _ON_DISK_FROM or run.paths:
-            return run
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="penstock-keys-")
-        name = f"{self._folder.name}/{next(self._numbers)}"
-        paths = []
 
-        def mapped(what: str, values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-            path = Path(f"{name}-{what}.npy")
-            np.save(path, values)
-            paths.append(path)
-            found: npt.NDArray[np.generic] = np.load(path, mmap_mode="r")
-            return found
+def _stored(run: _SortedRun) -> _SortedRun:
+    """Keep a long run in files. Raises OSError where the disk is full."""
+    if len(run) < _ON_DISK_FROM:
+        return run
+    return _SortedRun(
+        low=_mapped(run.low),
+        high=None if run.high is None else _mapped(run.high),
+        file=_mapped(run.file),
+        position=_mapped(run.position),
+    )
 
-        stored = _SortedRun(
-            low=mapped("low", run.low),  # type: ignore[arg-type]
-            high=None if run.high is None else mapped("high", run.high),  # type: ignore[arg-type]
-            file=mapped("file", run.file),  # type: ignore[arg-type]
-            position=mapped("position", run.position),  # type: ignore[arg-type]
-        )
-        return _SortedRun(
-            low=stored.low,
-            high=stored.high,
-            file=stored.file,
-            position=stored.position,
-            paths=tuple(paths),
-        )
+
+def _mapped(values: npt.NDArray[_Value]) -> npt.NDArray[_Value]:
+    with tempfile.TemporaryFile(prefix="penstock-keys-") as file:
+        values.tofile(file)
+        file.flush()
+        found: npt.NDArray[_Value] = np.memmap(file, values.dtype, "r", shape=values.shape)
+        return found

@@ -19,7 +19,8 @@ from penstock.connector.storage import Folder
 LOG = "_delta_log"
 
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
-_WIDE = '"tightBounds":false'
+_DECODER = json.JSONDecoder()
+_BETWEEN = re.compile(r"[\s,:]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +70,11 @@ class LiveFile:
 
     def with_vector(self, vector: Descriptor, rows: int) -> dict[str, Any]:
         """Return the action that adds it again with another deletion vector: bounds are wide then."""
-        stats = self.add.get("stats") or "{}"
-        if _WIDE not in stats or self.rows is None:
-            stats = json.dumps(
-                {**json.loads(stats), "numRecords": rows, "tightBounds": False},
-                separators=(",", ":"),
-            )
-        return {**self.add, "dataChange": True, "stats": stats, "deletionVector": dict(vector)}
+        stats = _members(self.add.get("stats") or "{}")
+        stats |= {"numRecords": str(rows), "tightBounds": "false"}
+        text = ",".join(f"{json.dumps(name)}:{value}" for name, value in stats.items())
+        stats_text = f"{{{text}}}"
+        return {**self.add, "dataChange": True, "stats": stats_text, "deletionVector": dict(vector)}
 
 
 class LiveFiles:
@@ -133,3 +132,22 @@ class LiveFiles:
                 added.append(action["add"])
         self._files.update({add["path"]: LiveFile(add=add) for add in added})
         self.version += 1
+
+
+def _members(text: str) -> dict[str, str]:
+    """Return the members of a JSON object by name, as they are written: a bound of 38 digits is none once rounded."""
+    found: dict[str, str] = {}
+    at = _after(text, text.index("{") + 1)
+    while text[at] != "}":
+        name, at = _DECODER.raw_decode(text, at)
+        start = _after(text, at)
+        _, end = _DECODER.raw_decode(text, start)
+        found[name], at = text[start:end], _after(text, end)
+    return found
+
+
+def _after(text: str, at: int) -> int:
+    """Return the place behind what separates names and values."""
+    between = _BETWEEN.match(text, at)
+    assert between is not None, "it matches nothing, too"
+    return between.end()

@@ -45,10 +45,14 @@ _REPORT_SQL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyColumn:
-    """A column of the key: its name, and its number among the columns that a task gets."""
+    """A column of the key: its name, and its number among the columns that a task gets.
+
+    `partition`: the table is partitioned by it, and Delta keeps '' as NULL.
+    """
 
     name: str
     number: int
+    partition: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,15 +111,28 @@ class UpsertTask:
         yield _report(written, KeyDigests.joined(deleted, wide=self.wide))
 
     def _check_keys(self, batch: pa.RecordBatch) -> None:
-        missing = [key.name for key in self.keys if batch.column(key.number).null_count]
+        missing = [key.name for key in self.keys if _has_null(batch.column(key.number), key)]
         if missing:
-            raise SinkError(
-                f"table {self.table}: a row has NULL in {', '.join(map(quote, missing))}, a part of the PRIMARY KEY",
-                hint="filter such rows out (WHERE ... IS NOT NULL), or give them a value with COALESCE",
-            )
+            raise null_in_key(self.table, missing)
 
     def _digests(self, batch: pa.RecordBatch) -> KeyDigests:
         return key_digests([batch.column(key.number) for key in self.keys], wide=self.wide)
+
+
+def null_in_key(table: str, columns: Sequence[str]) -> SinkError:
+    """Return the error of a row without a value in columns of the key."""
+    return SinkError(
+        f"table {table}: a row has NULL in {', '.join(map(quote, columns))}, a part of the PRIMARY KEY",
+        hint="filter such rows out (WHERE ... IS NOT NULL), or give them a value with COALESCE; "
+        "Delta keeps an empty text in a partition column as NULL",
+    )
+
+
+def _has_null(column: pa.Array, key: KeyColumn) -> bool:
+    if column.null_count:
+        return True
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    return key.partition and is_text and bool(pc.any(pc.equal(column, "")).as_py())
 
 
 def write_changes(changes: DataFrame, task: UpsertTask) -> WrittenChanges:

@@ -73,24 +73,39 @@ def test_runs_that_are_merged_lose_no_row(steps: list[tuple[bool, set[int]]]) ->
         assert found(index, *asked) == {path: at for path, at in expected.items() if at}
 
 
-def test_long_runs_are_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They go with the index, and when they are merged; several are asked where one would be too long."""
+def test_long_runs_are_in_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They have no names; several are asked where one would be too long."""
     monkeypatch.setattr(key_index, "_ON_DISK_FROM", 4)
     monkeypatch.setattr(key_index, "_RUN_MOST", 8)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     index = KeyIndex(wide=True)
     for number in range(6):
         keys = key_digests([np_texts(number)], wide=True)
         index.add(f"f{number}", keys, np.arange(len(keys)))
         index.positions_of(keys)
-    assert index._folder is not None
-    folder = Path(index._folder.name)
 
     all_found = index.positions_of(key_digests([np_texts(4)], wide=True))
     assert {path: at.tolist() for path, at in all_found.items()} == {"f4": [0, 1, 2]}
-    assert len(list(folder.iterdir())) == 4 * sum(len(run) >= 4 for run in index._runs)
     assert sorted(map(len, index._runs)) == [6, 6, 6]
-    del index, all_found
-    assert not folder.exists()
+    assert all(isinstance(run.low, np.memmap) for run in index._runs)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_while_a_run_is_made_loses_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were added are made a run the next time."""
+    index = KeyIndex(wide=False)
+    for number in range(3):
+        add(index, f"f{number}", *range(number, 20))
+
+    def full(_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(key_index, "_stored", full)
+        with pytest.raises(OSError, match="No space"):
+            found(index, 5)
+
+    assert found(index, 5) == {"f0": [5], "f1": [4], "f2": [3]}
 
 
 def np_texts(number: int):

@@ -74,3 +74,16 @@ def test_paths_are_those_below_the_folder() -> None:
     assert not LiveFile(add={"path": "d=a%20b/x"}).elsewhere
     assert LiveFile(add={"path": "file:/t/x"}).elsewhere
     assert LiveFile(add={"path": "/t/x"}).elsewhere
+
+
+def test_statistics_stay_as_they_are_written() -> None:
+    """Numbers of any length, names with any letters, and what another writer says of bounds."""
+    own = '"minValues": {"tightBounds":true,"d\\"}":0.123456789012345678901}'
+    stats = f'{{ "numRecords":5 , {own},"tightBounds":true}}'
+    again = LiveFile(add={**added("a")["add"], "stats": stats}).with_vector({"storageType": "i"}, 5)
+
+    assert own.split(":", 1)[1].strip() in again["stats"]
+    assert json.loads(again["stats"])["tightBounds"] is False
+    assert again["stats"].count('"numRecords"') == 1
+    bare = LiveFile(add=added("a")["add"]).with_vector({"storageType": "i"}, 7)
+    assert json.loads(bare["stats"]) == {"numRecords": 7, "tightBounds": False}
