@@ -161,13 +161,7 @@ class EmbeddedBroker:
         java = str(find_java().executable)
         (self.data_dir / "log4j2.properties").write_text(LOG4J, encoding="utf-8")
         properties = self.data_dir / "server.properties"
-        text = properties_text(
-            self.settings,
-            data=self.data_dir / "data",
-            port=self.port,
-            controller_port=self._controller_port,
-        )
-        properties.write_text(text, encoding="utf-8")
+        properties.write_text(self._properties(), encoding="utf-8")
         classpath = os.pathsep.join(str(jar) for jar in broker_jars())
         log4j = f"-Dlog4j2.configurationFile={(self.data_dir / 'log4j2.properties').as_posix()}"
         command = [
@@ -201,6 +195,15 @@ class EmbeddedBroker:
             )
             atexit.register(self.stop)
             write_record(self.data_dir, BrokerRecord(pid=self._process.pid, port=self.port))
+
+    def _properties(self) -> str:
+        """Text of server.properties."""
+        return properties_text(
+            self.settings,
+            data=self.data_dir / "data",
+            port=self.port,
+            controller_port=self._controller_port,
+        )
 
     def _came_up(self, timeout_s: float) -> bool:
         """Wait for the first answer; False when the process ends or the time is over."""
