@@ -114,7 +114,7 @@ class AppendJoin:
                 is_stored = _look_up(tables, 0, left, states[left.name], right)
                 if came[0] or is_stored:
                     old = f" UNION ALL SELECT * FROM {OLD}0" if is_stored else ""
-                    tables.view(f"{ALL}0", f"SELECT * FROM {NEW}0{old}")
+                    tables.name(f"{ALL}0", f"SELECT * FROM {NEW}0{old}")
                     sides.append(self.of_right)
             ended = self.ended(batch)
             for n, one in enumerate(self.inputs):
@@ -149,7 +149,7 @@ def _end(one: KeyedInput) -> str:
 def _take_inserts(
     tables: BucketTables, n: int, one: KeyedInput, rows: pa.Table | None, tests: Sequence[str]
 ) -> None:
-    """Make the view `new`: the rows of the batch but those with a NULL in their key, which match no other.
+    """Name as `new` the rows of the batch but those with a NULL in their key, which match no other.
 
     And but those of which one of `tests` does not hold.
     """
@@ -158,23 +158,23 @@ def _take_inserts(
     tables.give(f"given{n}", inserts)
     named = (f"{normalized(f'c{i}', of.type)} AS c{i}" for i, of in enumerate(columns))
     known = " AND ".join([*(f"{key} IS NOT NULL" for key in one.change_key), *tests]) or "TRUE"
-    tables.view(f"{NEW}{n}", f"SELECT {listed(named)} FROM given{n} WHERE {known}")
+    tables.name(f"{NEW}{n}", f"SELECT {listed(named)} FROM given{n} WHERE {known}")
 
 
 def _look_up(
     tables: BucketTables, n: int, one: KeyedInput, state: KeyedState, other: KeyedInput
 ) -> bool:
-    """Make the view `old`: the stored rows of the keys that new rows of the other input have. Returns if there are."""
+    """Name as `old` the stored rows of the keys that new rows of the other input have. Returns if there are."""
     named = (f"{column} AS k{i}" for i, column in enumerate(other.change_key))
     keys = tables.rows(f"SELECT DISTINCT {listed(named)} FROM {NEW}{1 - n}")
     kinds = zip(one.layout.key, one.layout.key_types, strict=True)
     stored = state.rows_of(typed(keys, pa.schema([pa.field(name, kind) for name, kind in kinds])))
     tables.give(f"stored{n}", stored)
     dims = listed(one.dims)
-    count = f"c{len(one.dims) + one.count}"
+    count = len(one.dims) + one.count
     rows = f"SELECT {dims} FROM stored{n}"
-    if stored.num_rows and (tables.value(f"SELECT MAX({count}) FROM stored{n}") or 0) > 1:
+    if (pc.max(stored.column(count)).as_py() or 0) > 1:
         # equal rows become one when files are merged
-        rows = f"SELECT {dims} FROM (SELECT {dims}, unnest(range({count})) FROM stored{n})"
-    tables.view(f"{OLD}{n}", rows)
+        rows = f"SELECT {dims} FROM (SELECT {dims}, unnest(range(c{count})) FROM stored{n})"
+    tables.name(f"{OLD}{n}", rows)
     return bool(stored.num_rows)

@@ -189,7 +189,7 @@ class BucketTables:
 
     def __init__(self) -> None:
         self._tables: list[str] = []
-        self._views: list[str] = []
+        self._named: dict[str, str] = {}
         self._registered: list[str] = []
         self._duckdb = process_duckdb()
         self._is_large = False
@@ -198,8 +198,6 @@ class BucketTables:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for name in self._views:
-            self._duckdb.execute(f"DROP VIEW IF EXISTS {name}")
         for name in self._tables:
             self._duckdb.execute(f"DROP TABLE IF EXISTS {name}")
         for name in self._registered:
@@ -220,17 +218,18 @@ class BucketTables:
         self._tables.append(name)
         self._duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
 
-    def view(self, name: str, query: str) -> None:
-        """Name a query, which runs wherever it is read."""
-        self._views.append(name)
-        self._duckdb.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {query}")
+    def name(self, name: str, query: str) -> None:
+        """Name a query for `rows`, which runs wherever it is read: text, as a view costs two statements."""
+        self._named[name] = query
 
     def rows(self, query: str) -> pa.Table:
         """Return the rows of a query."""
-        return fetched(self._duckdb, query, is_large=self._is_large)
+        named = listed(f"{name} AS ({text})" for name, text in self._named.items())
+        text = f"WITH {named} {query}" if named else query
+        return fetched(self._duckdb, text, is_large=self._is_large)
 
     def value(self, query: str) -> int | None:
-        """Return the only value of a query."""
+        """Return the only value of a query over tables."""
         ((found,),) = self._duckdb.execute(query).fetchall()
         value: int | None = found
         return value

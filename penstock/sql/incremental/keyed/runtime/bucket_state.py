@@ -1,14 +1,15 @@
 # ruff: noqa: S608  this module writes SQL of positions and names that it gives
 """The state of an input of a stage in one bucket, for the task that runs its operator (KeyedState).
 
-The rows are looked up in a cache, a DuckDB file on the local disk of the executor, which any of its workers takes up.
-It has the files of committed batches only: that of a batch is added when the next one looks for rows. It is made
-anew, from the files, where it is missing, damaged, of another state, behind by more than there is, or in use.
+The rows are looked up in a cache, a DuckDB file on the local disk of the executor, which any of its workers takes up,
+and in the memory of the worker (`held_rows.py`), which has those of the newest files: all of a small state. The cache
+has the files of committed batches only. It is made anew, from the files, where it is missing, damaged, of another
+state, behind by more than there is, or in use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
+from penstock.sql.incremental.keyed.runtime.held_rows import HeldBucket, are_few, held_rows
 from penstock.sql.incremental.keyed.tables import (
     fetched,
     positional,
@@ -56,6 +58,11 @@ class BucketLocation:
         name = f"{self.bucket.stage}-{self.bucket.input}-{self.bucket.bucket}.duckdb"
         return self.caches / self.state_id / name
 
+    @property
+    def held(self) -> HeldBucket:
+        """The name of the bucket among those that a worker holds."""
+        return self.files.location, self.state_id, self.bucket
+
 
 class BucketState:
     """A KeyedState. `written` is the file of the batch, None where nothing changed. Close it when the batch has run.
@@ -77,7 +84,7 @@ class BucketState:
         self._batch_id = batch_id
         self._writes = writes
         self._ended = ended
-        self._cache: _Cache | None = None
+        self._cache: _HeldCache | None = None
         self.written: StateFile | None = None
 
     def rows_of(self, keys: pa.Table) -> pa.Table:
@@ -105,6 +112,7 @@ class BucketState:
             rows, batch = typed(changes, positional(self._layout)), self._batch_id
             file = self._location.files.write(self._location.bucket, batch, batch, rows)
             self.written = replace(file, ends=last_end(self._layout, rows))
+            held_rows().add(self._location.held, self.written, rows)
 
     def close(self) -> None:
         """Let others take up the cache."""
@@ -117,7 +125,7 @@ class BucketState:
         """Whether the rows of a lookup may be more than are held in memory: those of a hot key, or of all."""
         return self._location.stored.rows > _MANY_ROWS
 
-    def _opened_cache(self) -> _Cache:
+    def _opened_cache(self) -> _HeldCache:
         if self._cache is None:
             self._cache = _opened(self._location, self._layout, self._ended)
         return self._cache
@@ -125,32 +133,49 @@ class BucketState:
 
 # --- the cache ---
 
+_HELD = "held"
+"""The table of rows in memory."""
 
-class _Cache:
-    """A database that is attached to that of the process: a file of the executor's disk, or without one in memory.
 
-    Attaching costs half a millisecond, a DuckDB of its own 13.
-    """
+class _HeldCache:
+    """Rows that the memory of the worker holds; `held` None: there is no row."""
 
-    _numbers = count()
-
-    def __init__(self, path: Path | None, ended: int | None) -> None:
-        self._ended = ended
+    def __init__(self) -> None:
         self._duckdb = process_duckdb()
-        self._name = f"cache{next(self._numbers)}"
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        self._duckdb.execute(f"ATTACH {text_literal(str(path or ':memory:'))} AS {self._name}")
+        self._held: pa.Table | None = None
 
     def close(self) -> None:
-        """Let others take up the file."""
-        self._duckdb.execute(f"DETACH {self._name}")
+        """Nothing is open."""
+
+    def hold(
+        self, location: BucketLocation, layout: KeyedLayout, files: Sequence[StateFile]
+    ) -> None:
+        """Look for rows in some files, too, which are few."""
+        schema = positional(layout)
+
+        def read(file: StateFile) -> pa.Table:
+            return pa.concat_tables(location.files.read(location.bucket, file, schema))
+
+        self._held = held_rows().rows_of(location.held, files, read)
+
+    def _relations(self) -> list[str]:
+        """The tables of rows."""
+        return [] if self._held is None else [_HELD]
+
+    def _fetched(self, query: str, *, is_large: bool) -> pa.Table:
+        """Return what a query over the relation `stored` gives."""
+        rows = " UNION ALL ".join(f"SELECT * FROM {name}" for name in self._relations())
+        text = query.format(stored=f"({rows})" if " UNION " in rows else self._relations()[0])
+        if self._held is None:
+            return fetched(self._duckdb, text, is_large=is_large)
+        with self._registered(_HELD, self._held):
+            return fetched(self._duckdb, text, is_large=is_large)
 
     def rows_of(self, keys: pa.Table, layout: KeyedLayout, *, is_large: bool) -> pa.Table:
         """Return the rows of some keys; all rows where the layout has none."""
-        rows = f"SELECT r.* FROM {self._name}.rows AS r"
+        rows = "SELECT r.* FROM {stored} AS r"
         if not layout.key:
-            return fetched(self._duckdb, rows, is_large=is_large)
+            return self._fetched(rows, is_large=is_large)
         # a time with a zone would be compared as a time of this machine's zone
         columns = [column.cast(storage_type(column.type)) for column in keys.columns]
         names = [f"k{n}" for n in range(len(layout.key))]
@@ -159,7 +184,7 @@ class _Cache:
             for n, name in enumerate(layout.key)
         )
         with self._registered("asked", pa.Table.from_arrays(columns, names=names)):
-            return fetched(self._duckdb, f"{rows} SEMI JOIN asked ON {same}", is_large=is_large)
+            return self._fetched(f"{rows} SEMI JOIN asked ON {same}", is_large=is_large)
 
     def rows_between(
         self, after: int | None, until: int, layout: KeyedLayout, *, is_large: bool
@@ -170,14 +195,49 @@ class _Cache:
         within = f"{column} <= {timestamp_text(until)}"
         if after is not None:
             within += f" AND {column} > {timestamp_text(after)}"
-        rows = f"SELECT r.* FROM {self._name}.rows AS r WHERE {within}"
-        return fetched(self._duckdb, rows, is_large=is_large)
+        rows = f"SELECT r.* FROM {{stored}} AS r WHERE {within}"
+        return self._fetched(rows, is_large=is_large)
+
+    @contextmanager
+    def _registered(self, name: str, rows: pa.Table) -> Iterator[None]:
+        self._duckdb.register(name, rows)
+        try:
+            yield
+        finally:
+            self._duckdb.unregister(name)
+
+
+class _Cache(_HeldCache):
+    """A database that is attached to that of the process: a file of the executor's disk, or without one in memory.
+
+    Attaching costs half a millisecond, a DuckDB of its own 13.
+    """
+
+    _numbers = count()
+
+    def __init__(self, path: Path | None, ended: int | None) -> None:
+        super().__init__()
+        self._ended = ended
+        self._name = f"cache{next(self._numbers)}"
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self._duckdb.execute(f"ATTACH {text_literal(str(path or ':memory:'))} AS {self._name}")
+
+    def close(self) -> None:
+        """Let others take up the file."""
+        self._duckdb.execute(f"DETACH {self._name}")
+
+    def _relations(self) -> list[str]:
+        return [f"{self._name}.rows", *super()._relations()]
 
     def advance(self, location: BucketLocation, layout: KeyedLayout) -> None:
-        """Add what the cache lacks; one of which it is not known what it has begins anew."""
+        """Add what the cache lacks, unless it is few rows; one of which it is not known what it has begins anew."""
         stored = location.stored
+        missing = self._missing(stored)
+        if missing is not None and are_few(missing):
+            self.hold(location, layout, missing)
+            return
         with self._transaction():
-            missing = self._missing(stored)
             if missing is None:
                 self._begin(layout)
                 missing = stored.files
@@ -233,14 +293,6 @@ class _Cache:
         return self._duckdb.execute(query).fetchall()
 
     @contextmanager
-    def _registered(self, name: str, rows: pa.Table) -> Iterator[None]:
-        self._duckdb.register(name, rows)
-        try:
-            yield
-        finally:
-            self._duckdb.unregister(name)
-
-    @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._duckdb.begin()
         try:
@@ -252,8 +304,12 @@ class _Cache:
         self._duckdb.commit()
 
 
-def _opened(location: BucketLocation, layout: KeyedLayout, ended: int | None) -> _Cache:
+def _opened(location: BucketLocation, layout: KeyedLayout, ended: int | None) -> _HeldCache:
     """Open the cache with the rows before the batch."""
+    if are_few(location.stored.files):
+        held = _HeldCache()
+        held.hold(location, layout, location.stored.files)
+        return held
     try:
         return _advanced(_Cache(location.cache, ended), location, layout)
     except duckdb.Error as error:

@@ -29,6 +29,7 @@ from penstock.sql.incremental.keyed.files.manifest import (
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
+from penstock.sql.incremental.keyed.runtime import held_rows
 from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
 from penstock.sql.incremental.keyed.runtime.compaction import (
     MOST_FILES,
@@ -213,6 +214,20 @@ def keep(_: Store) -> None:
     """Nothing happens."""
 
 
+@pytest.fixture(autouse=True, params=[-1])
+def most_held_rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many rows of a bucket are held in memory; -1: none, the cache on disk has all."""
+    monkeypatch.setattr(held_rows, "MOST_ROWS", request.param)
+    monkeypatch.setattr(held_rows, "_processes", {})
+    most: int = request.param
+    return most
+
+
+in_memory_too = pytest.mark.parametrize("most_held_rows", [-1, 6, 1000], indirect=True)
+"""All rows in the cache on disk, the newest in memory, all in memory."""
+
+
+@in_memory_too
 @pytest.mark.parametrize("seed", range(2))
 def test_a_state_is_what_was_written(tmp_path: Path, seed: int) -> None:
     """Over merges, lost and damaged caches, new processes and attempts whose file no manifest names."""
@@ -235,6 +250,7 @@ def test_a_state_is_what_was_written(tmp_path: Path, seed: int) -> None:
     assert len(store.manifests.found) == RETAINED
 
 
+@in_memory_too
 @pytest.mark.parametrize("seed", range(2))
 def test_rows_are_found_by_their_time(tmp_path: Path, seed: int) -> None:
     """Of any key, later than one bound and up to the other; over merges, lost and damaged caches."""
@@ -290,10 +306,31 @@ def test_a_cache_of_another_state_is_not_taken(tmp_path: Path) -> None:
     assert other.look(["a"]) == {("a", 1): 1}
 
 
+def test_small_states_need_no_cache_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a worker wrote itself it does not read again, until others take the place of it in memory."""
+    monkeypatch.setattr(held_rows, "MOST_ROWS", 100)
+    store, other = Store(tmp_path / "a"), Store(tmp_path / "b")
+    written = store.give(Counter({("a", 1): 5}))
+    (path,) = (tmp_path / "a" / "state").rglob(written.name)
+    path.unlink()
+
+    assert store.look(["a"]) == {("a", 1): 5}
+    assert not store.caches.exists()
+
+    monkeypatch.setattr(held_rows, "MOST_BYTES", 1)
+    other.give(Counter({("a", 1): 1}))
+
+    with pytest.raises(StateMismatchError, match="is missing"):
+        store.look(["a"])
+
+
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     """And so is one that is missing, or that holds other columns."""
     store = Store(tmp_path)
     written = store.give(Counter({("a", 1): 5}))
+    held_rows._processes.clear()
     (path,) = (tmp_path / "state").rglob(written.name)
     content = path.read_bytes()
     path.write_bytes(content[:-1])
@@ -311,6 +348,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         store.look(["a"])
 
 
+@in_memory_too
 def test_expired_rows_go_and_those_that_are_counted_on_stay(tmp_path: Path) -> None:
     """A batch subtracts what it found, also while a merge that drops it is under way."""
     layout = KeyedLayout(
