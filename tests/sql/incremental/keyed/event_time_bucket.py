@@ -15,6 +15,7 @@ from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.incremental.keyed.choose import keyed_operator
 from penstock.sql.incremental.keyed.operator import KeyedBatch, RunBySpark, WatermarkOperator
 from penstock.sql.incremental.stages import EventTimeStage, Stage
+from tests.sql.incremental.keyed.oracle import rows_in
 from tests.sql.incremental.keyed.test_operators import MemoryState, bytes_of
 from tests.sql.maintain.temporal_tables import planned
 
@@ -52,10 +53,7 @@ def operator_of(
 
 def table_of(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
     """Write changes, their kind last, as a task has them."""
-    schema = schema.append(pa.field(ROW_KIND, pa.int8()))
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(c, of.type) for c, of in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    return rows_in(schema.append(pa.field(ROW_KIND, pa.int8())), rows)
 
 
 @dataclass

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -22,6 +21,7 @@ from tests.sql.incremental.keyed.event_time_bucket import (
     operator_of,
     stage_of,
 )
+from tests.sql.incremental.keyed.oracle import answer, rows_in
 
 ORDERS = pa.schema(
     [
@@ -111,18 +111,13 @@ class Orders:
 
     def due(self, values: str, upto: int) -> Counter[Row]:
         """Return the orders up to a time that have not been given, with the values over all in time."""
-        with duckdb.connect() as connection:
-            connection.execute(
-                "CREATE TABLE orders (currency TEXT, ts TIMESTAMP, amount INT, id INT, n INT)"
-            )
-            rows = [(*row, n) for n, row in enumerate(self.rows)]
-            if rows:
-                connection.executemany("INSERT INTO orders VALUES (?, ?, ?, ?, ?)", rows)
-            found = connection.execute(
-                f"SELECT * EXCLUDE (n) FROM (SELECT *, {values} FROM orders) WHERE ts <= ?",
-                [at(upto)],
-            ).fetchall()
-        due = Counter(row for row in found if row[3] in self.waiting)
+        rows = [(*row, n) for n, row in enumerate(self.rows)]
+        given = rows_in(ORDERS.append(pa.field("n", pa.int32())), rows)
+        found = answer(
+            f"SELECT * EXCLUDE (n) FROM (SELECT *, {values} FROM orders) WHERE ts <= '{at(upto)}'",
+            {"orders": given},
+        )
+        due = Counter(row for row in found.elements() if row[3] in self.waiting)
         self.waiting -= Counter(row[3] for row in due)
         return due
 

@@ -55,6 +55,7 @@ def inserts(batch: int, keys: pa.Array) -> pa.Table:
     return pa.table({"k": keys, "v": numbers, "t": texts, ROW_KIND: kinds})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [7, None])
 def test_a_hot_key_with_more_state_than_memory_gives_the_answer(
     tmp_path: Path, key: int | None

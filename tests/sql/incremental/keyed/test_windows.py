@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -26,6 +25,7 @@ from tests.sql.incremental.keyed.event_time_bucket import (
     operator_of,
     stage_of,
 )
+from tests.sql.incremental.keyed.oracle import answer, rows_in
 
 TIME = pa.timestamp("us")
 ROWS = pa.schema(
@@ -91,19 +91,8 @@ class Changing:
         """Return the aggregates of the windows up to a time, whose rows then are no more."""
         due = [one for one in self.rows.elements() if one[4] <= at(upto)]
         self.rows = Counter({r: n for r, n in self.rows.items() if r[4] > at(upto)})
-        given = pa.Table.from_arrays(
-            [
-                pa.array(c, of.type)
-                for c, of in zip(list(zip(*due, strict=True)) or [()] * 5, ROWS, strict=True)
-            ],
-            schema=ROWS,
-        )
-        with duckdb.connect() as connection:
-            connection.register("rows", given)
-            found = connection.execute(
-                f"SELECT window_start, window_end, currency, {sql} FROM rows GROUP BY ALL"
-            )
-            return Counter(found.fetchall())
+        query = f"SELECT window_start, window_end, currency, {sql} FROM rows GROUP BY ALL"
+        return answer(query, {"rows": rows_in(ROWS, due)})
 
 
 AGGREGATES: dict[str, tuple[str, str, list[pa.DataType]]] = {
@@ -123,7 +112,7 @@ AGGREGATES: dict[str, tuple[str, str, list[pa.DataType]]] = {
 }
 
 
-@pytest.mark.parametrize("inserts", [True, False])
+@pytest.mark.parametrize("inserts", [pytest.param(True, marks=pytest.mark.slow), False])
 @pytest.mark.parametrize("name", AGGREGATES)
 def test_each_window_comes_once_with_the_rows_that_are_left(name: str, inserts: bool) -> None:
     """In the batch whose watermark closes it; changes of a closed one are dropped, and nothing of it is kept."""
