@@ -32,8 +32,8 @@ from penstock.sql.jobs.job import Job
 from penstock.sql.metrics.endpoint import serving_metrics
 from penstock.sql.session.session import Session
 from penstock.sql.ui.application import StatusView
+from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.server import serving_pages
-from penstock.sql.ui.stored import StoredPipelines
 
 RESULTS = Path(__file__).resolve().parent / "results"
 TOPIC = "bids"

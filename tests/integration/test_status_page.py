@@ -15,8 +15,8 @@ import penstock
 from penstock.sql.jobs.job import Job
 from penstock.sql.session.session import Session
 from penstock.sql.ui.application import StatusView
+from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.server import serving_pages
-from penstock.sql.ui.stored import StoredPipelines
 from tests.browser import Browser
 from tests.integration.pipeline import wait_until
 from tests.kafka_server import KafkaServer

@@ -12,7 +12,13 @@ from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import ConfigError
 from penstock.connector.source.state import SourceState
-from penstock.connector.spark.hadoop_files import list_names, read_text, rename, write_text
+from penstock.connector.spark.hadoop_files import (
+    list_names,
+    read_text,
+    rename,
+    replace_text,
+    write_text,
+)
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint, check_fits
 from penstock.sql.checkpoint.identity import (
     QueryLocation,
@@ -22,6 +28,7 @@ from penstock.sql.checkpoint.identity import (
     next_entry,
     read_identity,
 )
+from penstock.sql.checkpoint.plan_record import PLAN_FILE, PlanRecord
 from penstock.sql.checkpoint.reader import (
     CHANGED,
     SHAPE_FILE,
@@ -136,6 +143,13 @@ def record_query(spark: SparkSession, location: QueryLocation, shape: QueryFinge
             )  # leases of another catalog do not keep another target off
     if read_text(spark, f"{checkpoint}/{SHAPE_FILE}") is None:
         write_text(spark, f"{checkpoint}/{SHAPE_FILE}", shape.to_text())
+
+
+def record_plan(spark: SparkSession, checkpoint: str, plan: PlanRecord) -> None:
+    """Store the plan that a query is started with, in place of the one before. The caller holds the query's leases."""
+    path, text = f"{checkpoint}/{PLAN_FILE}", plan.to_text()
+    if read_text(spark, path) != text:
+        replace_text(spark, path, text)
 
 
 def set_aside(spark: SparkSession, checkpoint: str, now_ms: int) -> str | None:

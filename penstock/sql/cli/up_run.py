@@ -178,8 +178,8 @@ def _status_page(supervisor: ProjectSupervisor, options: UpOptions) -> Iterator[
     if served is None:
         yield
         return
+    from penstock.sql.ui.documents.stored import StoredPipelines
     from penstock.sql.ui.server import serving_pages
-    from penstock.sql.ui.stored import StoredPipelines
 
     # names of its own: the page's threads read them
     context = options.open_context()

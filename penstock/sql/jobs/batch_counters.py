@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from penstock.connector.commits import CommitTotals
+from penstock.sql.checkpoint.plan_record import PlanRecord
 from penstock.sql.jobs.batch_history import BatchHistory
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics
 from penstock.sql.observation.pipeline import distinct_names
@@ -75,6 +76,7 @@ class JobBatches:
     first, without their sources. `running_since_ms` is when the batch that runs now was first seen (epoch ms).
     `alignments` are the alignment group and the drift (ms) that it allows of each source, None of one that has none.
     `history` is that of the splits, `commits` what sinks reported, by sink, `dead_letters` those kept, by source.
+    `plan` is that of the last start, `checkpoint` the directory of its checkpoint.
     """
 
     sources: tuple[str, ...] = ()
@@ -86,6 +88,8 @@ class JobBatches:
     history: BatchHistory = field(default_factory=BatchHistory)
     commits: Mapping[str, CommitTotals] = field(default_factory=dict)
     dead_letters: Mapping[str, int] = field(default_factory=dict)
+    plan: PlanRecord | None = None
+    checkpoint: str | None = None
 
     def source_names(self) -> tuple[str, ...]:
         """Name the sources, each once."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penstock.connector.spark.source.retry import Outage
     from penstock.sql.checkpoint.fingerprint import QueryFingerprint
     from penstock.sql.checkpoint.identity import QueryLocation
+    from penstock.sql.checkpoint.plan_record import PlanRecord
     from penstock.sql.observation.batch_metrics import BatchMetrics
     from penstock.sql.plan.analysed import TableScan
 
@@ -85,6 +86,10 @@ class StartableQuery(CheckpointedQuery, Protocol):
     @property
     def commits(self) -> CommitLog:
         """What its sinks reported of their commits in this process."""
+
+    @property
+    def plan(self) -> PlanRecord | None:
+        """The plan that it was started with last; None before a start."""
 
     @property
     def rows_by_sink(self) -> Mapping[str, int] | None:

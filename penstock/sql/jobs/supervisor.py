@@ -177,6 +177,8 @@ class Supervisor:
             history=history,
             commits=self._query.commits.sinks(),
             dead_letters=self._query.commits.dead_letters(),
+            plan=self._query.plan,
+            checkpoint=self._query.checkpoint,
         )
 
     def start(self) -> None:

@@ -10,8 +10,8 @@ from penstock.sql.clock import Clock, duration_text
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.processes.supervisor import ProcessView
-from penstock.sql.ui.documents import Document, known
-from penstock.sql.ui.stored import StoredPipelines
+from penstock.sql.ui.documents.fields import Document, known
+from penstock.sql.ui.documents.stored import StoredPipelines
 
 SUMMARY = (
     "name", "status", "reason", "sentence", "sink", "runner", "started", "batches", "batch_id", "rows_in", "rows_out",

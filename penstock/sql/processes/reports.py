@@ -1,6 +1,6 @@
 """What a pipeline's process reports: lines of JSON among the others on its stderr, by `--progress json`.
 
-A line with `time`, `name` and `status` is the document of a pipeline (`job_document` of `sql/ui/live.py`),
+A line with `time`, `name` and `status` is the document of a pipeline (`job_document` of `sql/ui/documents/live.py`),
 `{"metrics": "URL"}` says where its metrics are served. All other lines are log.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from penstock.catalog.errors import PenstockError
 from penstock.catalog.masking import without_secrets
 from penstock.sql.observation.pipeline import JobStatus
-from penstock.sql.ui.documents import Document, time_text
+from penstock.sql.ui.documents.fields import Document, time_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

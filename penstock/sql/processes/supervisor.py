@@ -17,7 +17,7 @@ from penstock.sql.processes.orphans import is_first, reap_orphans
 from penstock.sql.processes.process_end import Ended, ProcessState, after_end
 from penstock.sql.processes.reports import MetricsReport, PipelineReport, read_report
 from penstock.sql.settings import Failures, with_jitter
-from penstock.sql.ui.documents import Document
+from penstock.sql.ui.documents.fields import Document
 
 if TYPE_CHECKING:
     from penstock.sql.runner.run_mode import StopRequest

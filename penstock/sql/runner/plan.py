@@ -33,9 +33,15 @@ from penstock.sql.check.script_check import (
     ErrorCollector,
 )
 from penstock.sql.check.source_status import check_rivals
-from penstock.sql.checkpoint.directory import check_checkpoint, checkpoint_files, record_query
+from penstock.sql.checkpoint.directory import (
+    check_checkpoint,
+    checkpoint_files,
+    record_plan,
+    record_query,
+)
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import LocatedQuery, QueryLocation, read_identity
+from penstock.sql.checkpoint.plan_record import Mechanism, OperatorRecord, PlanRecord, StartedPlan
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.errors.spark import translate
 from penstock.sql.execution.context import SessionContext
@@ -75,6 +81,7 @@ class SharedQuery(LocatedQuery):
     leaf: TableScan
     counts: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
     commits: CommitLog = field(default_factory=CommitLog, compare=False, repr=False)
+    started: StartedPlan = field(default_factory=StartedPlan, compare=False, repr=False)
 
     @property
     def spark(self) -> SparkSession:
@@ -127,6 +134,11 @@ class SharedQuery(LocatedQuery):
         )
 
     @property
+    def plan(self) -> PlanRecord | None:
+        """The plan that it was started with last."""
+        return self.started.plan
+
+    @property
     def statement_digest(self) -> str:
         """It has a checkpoint."""
         return ""
@@ -155,6 +167,8 @@ class SharedQuery(LocatedQuery):
         """Start the query from its checkpoint."""
         record_query(self.spark, self.location, self.shape)
         self._check_targets(notes=True)
+        self.started.plan = self._plan_record()
+        record_plan(self.spark, self.checkpoint, self.started.plan)
         bad_records = self.bad_records
         if bad_records is not None:
             bad_records.open(self.spark)
@@ -171,6 +185,21 @@ class SharedQuery(LocatedQuery):
         )
         with configured(self.spark, builder.conf):
             return micro_batch_query(frame, settings, self._write_batch)
+
+    def _plan_record(self) -> PlanRecord:
+        """Describe the plans of the INSERTs for people, each below the table that it writes."""
+        operators: list[OperatorRecord] = []
+        plans = [insert.plan_record(tasks_write=False) for insert in self.inserts]
+        for plan in plans:
+            (sink,) = plan.sinks
+            operators.append(
+                OperatorRecord(name=f"write {sink.name}", level=0, mechanism=Mechanism.SPARK)
+            )
+            operators += (replace(each, level=each.level + 1) for each in plan.operators)
+        sinks = (
+            replace(plan.sinks[0], name=name) for plan, name in zip(plans, self.names, strict=True)
+        )
+        return PlanRecord(operators=tuple(operators), sinks=tuple(sinks))
 
     def _check_targets(self, *, notes: bool) -> None:
         for name, insert in zip(self.names, self.inserts, strict=True):

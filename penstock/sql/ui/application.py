@@ -21,11 +21,11 @@ from penstock.sql.jobs.job import Job
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.ui import pages
 from penstock.sql.ui.access import LOCAL_ACCESS, PageAccess
-from penstock.sql.ui.documents import VERSION_PATH, Document
+from penstock.sql.ui.documents.fields import VERSION_PATH, Document
+from penstock.sql.ui.documents.live import live_pipeline, live_summary
+from penstock.sql.ui.documents.openapi import openapi
+from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.guard import NameCheck, SecurityHeaders, TokenCheck
-from penstock.sql.ui.live import live_pipeline, live_summary
-from penstock.sql.ui.openapi import openapi
-from penstock.sql.ui.stored import StoredPipelines
 
 EVENT_INTERVAL_S = 1.0
 """Time between two looks at the pipelines of an open page."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from penstock.sql.ui.documents import Document
+from penstock.sql.ui.documents.fields import Document
 
 WIDTH = 640
 MOST_BARS = 60

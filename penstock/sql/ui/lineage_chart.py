@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from penstock.catalog.model.identifier import short_name
-from penstock.sql.ui.documents import Document
+from penstock.sql.ui.documents.fields import Document
 
 BOX_WIDTH = 190
 BOX_HEIGHT = 30

@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from penstock.catalog.model.identifier import short_name
 from penstock.sql.ui.charts import PHASE_ORDER, batch_chart, watermark_chart
-from penstock.sql.ui.documents import Document
+from penstock.sql.ui.documents.fields import Document
 from penstock.sql.ui.lineage_chart import lineage_chart
 
 

@@ -7,6 +7,7 @@ from threading import Event
 
 from penstock.connector.commits import CommitLog
 from penstock.connector.source.state import SourceState, SplitState
+from penstock.sql.checkpoint.plan_record import PlanRecord
 from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches
 from penstock.sql.jobs.batch_history import BatchHistory
 from penstock.sql.jobs.job import Job
@@ -69,6 +70,7 @@ class MeteredRunner:
     running_since_ms: int | None = None
     alignments: tuple[tuple[str, int] | None, ...] = ()
     commits: CommitLog = field(default_factory=CommitLog)
+    plan: PlanRecord | None = None
     lag_known: bool = True
     done: Event = field(default_factory=Event)
     error: None = None
@@ -104,6 +106,7 @@ class MeteredRunner:
             history=history,
             commits=self.commits.sinks(),
             dead_letters=self.commits.dead_letters(),
+            plan=self.plan,
         )
 
     def request_stop(self, *, now: bool = False) -> None:

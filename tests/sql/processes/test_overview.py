@@ -14,7 +14,7 @@ from penstock.sql.processes.overview import ProjectView, pipeline_documents
 from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.processes.supervisor import ProcessView
 from penstock.sql.ui.application import application
-from penstock.sql.ui.stored import StoredPipelines
+from penstock.sql.ui.documents.stored import StoredPipelines
 
 REPORTED = {
     "name": "shop/totals",

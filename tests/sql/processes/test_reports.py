@@ -13,7 +13,7 @@ from penstock.sql.processes.reports import (
     metrics_line,
     read_report,
 )
-from penstock.sql.ui.live import job_document
+from penstock.sql.ui.documents.live import job_document
 from tests.sql.metrics.metered import SPLITS, job, read_batch, source_of
 
 

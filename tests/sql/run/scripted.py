@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.connector.commits import CommitLog
 from penstock.connector.spark.source.retry import Outage
+from penstock.sql.checkpoint.plan_record import PlanRecord
 from penstock.sql.observation.batch_metrics import BatchMetrics
 
 
@@ -160,6 +161,7 @@ class ScriptedInsert:
     sources: tuple[str, ...] = ("orders",)
     leaves: tuple[Any, ...] = ()
     commits: CommitLog = field(default_factory=CommitLog)
+    plan: PlanRecord | None = None
     bounded: bool = True
     pipeline: str = "job/totals"
     checkpoint: str = "checkpoints/job/totals"

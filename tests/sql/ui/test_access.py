@@ -15,8 +15,8 @@ from penstock.catalog.errors import ConfigError
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.ui.access import PageAccess, announcement, page_access
 from penstock.sql.ui.application import StatusView, application
+from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.server import serving_pages
-from penstock.sql.ui.stored import StoredPipelines
 from tests.sql.ui.certificates import certificate
 
 TOKEN = "a-token-of-more-than-twenty"

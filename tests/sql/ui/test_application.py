@@ -14,10 +14,10 @@ from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.ui.access import PageAccess
 from penstock.sql.ui.application import StatusView, application
-from penstock.sql.ui.documents import SCHEMAS, table_document
-from penstock.sql.ui.openapi import openapi_text
+from penstock.sql.ui.documents.fields import SCHEMAS, table_document
+from penstock.sql.ui.documents.openapi import openapi_text
+from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.pages import pipeline_page
-from penstock.sql.ui.stored import StoredPipelines
 from tests.sql.metrics.metered import SPLITS, job, read_batch, source_of, split
 from tests.sql.sql_objects import run
 

@@ -13,8 +13,8 @@ from selenium.webdriver.support.wait import WebDriverWait
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.ui.application import StatusView
+from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.server import serving_pages
-from penstock.sql.ui.stored import StoredPipelines
 from tests.browser import Browser, has_axe
 from tests.sql.metrics.metered import NOON_MS, SPLITS, job, read_batch, source_of, split
 from tests.sql.sql_objects import run

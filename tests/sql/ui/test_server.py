@@ -12,8 +12,8 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import ConfigError
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.ui.application import StatusView
+from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.server import serving_pages
-from penstock.sql.ui.stored import StoredPipelines
 from tests.sql.metrics.metered import SPLITS, job, read_batch, source_of
 
 

@@ -15,7 +15,7 @@ from penstock.sql.script.project import find_project
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.sql.ui.documents import Document
+    from penstock.sql.ui.documents.fields import Document
 
 
 def job_lines(pipelines: Sequence[Document]) -> list[str]:
@@ -52,7 +52,7 @@ def jobs(
     """
     with reporting(context, verbose=verbose, output=output):
         from penstock.sql.execution.context import open_names
-        from penstock.sql.ui.stored import StoredPipelines
+        from penstock.sql.ui.documents.stored import StoredPipelines
 
         project = find_project(Path.cwd(), target=target)
         names = open_names(open_catalog(catalog, project), project.root)

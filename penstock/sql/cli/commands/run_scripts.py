@@ -391,8 +391,8 @@ def _status_page(board: JobBoard, context: SessionContext, options: RunOptions) 
         yield
         return
     from penstock.sql.ui.application import StatusView
+    from penstock.sql.ui.documents.stored import StoredPipelines
     from penstock.sql.ui.server import serving_pages
-    from penstock.sql.ui.stored import StoredPipelines
 
     stored = StoredPipelines(
         namespace=context.namespace,

@@ -86,8 +86,8 @@ def ui(  # noqa: PLR0917  typer passes options by name
         from penstock.sql.runner.run_mode import StopRequest
         from penstock.sql.ui.access import announcement, page_access
         from penstock.sql.ui.application import StatusView
+        from penstock.sql.ui.documents.stored import StoredPipelines
         from penstock.sql.ui.server import serving_pages
-        from penstock.sql.ui.stored import StoredPipelines
 
         access = page_access(host=host, token_file=token_file, certificate=tls_cert, key=tls_key)
         project = find_project(Path.cwd(), target=target)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from penstock.sql.processes.supervisor import ProcessView
-    from penstock.sql.ui.documents import Document
+    from penstock.sql.ui.documents.fields import Document
 
 
 REFRESH_PER_SECOND = 4

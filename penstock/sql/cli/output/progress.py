@@ -183,8 +183,8 @@ def timed_line(observed: ObservedJob, now_ms: int) -> str:
 
 def json_line(observed: ObservedJob, now_ms: int) -> str:
     """Return the document that the JSON API has of it, in one line, with the time."""
-    from penstock.sql.ui.documents import time_text
-    from penstock.sql.ui.live import job_document
+    from penstock.sql.ui.documents.fields import time_text
+    from penstock.sql.ui.documents.live import job_document
 
     return json.dumps({"time": time_text(now_ms), **job_document(observed, now_ms)})
 

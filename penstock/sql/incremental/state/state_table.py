@@ -9,7 +9,7 @@ the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -27,9 +27,7 @@ from penstock.connector.spark.hadoop_files import (
 )
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.incremental.stages import COUNT, TIME
-
-FILES = "_files.json"
-"""The files of a folder with their sizes in bytes. Spark's reader ignores names that begin with `_`."""
+from penstock.sql.incremental.state.folder_sizes import BASE, BATCH, FILES, folder_ids
 
 MOST_BATCHES = 16
 """Number of batches with rows since the base from which on they are compacted; twice as many beside a large base."""
@@ -39,8 +37,6 @@ _MOST_EMPTY = 256
 
 _LARGE_BYTES = 16 * 1024 * 1024
 """A base that takes longer to write than a few more folders to read."""
-
-_BATCH, _BASE = "batch=", "base="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +72,11 @@ class StateFolders:
 
     def batch(self, batch_id: int) -> str:
         """Return the path of a batch's folder."""
-        return f"{self._path}/{_BATCH}{batch_id}"
+        return f"{self._path}/{BATCH}{batch_id}"
 
     def base(self, batch_id: int) -> str:
         """Return the path of the base that holds every batch up to `batch_id`, inclusive."""
-        return f"{self._path}/{_BASE}{batch_id}"
+        return f"{self._path}/{BASE}{batch_id}"
 
     def begin(self, path: str) -> None:
         """Remove the content of a folder that is about to be written."""
@@ -99,15 +95,15 @@ class StateFolders:
 
     def before(self, batch_id: int) -> FolderListing:
         """Return the state before a batch. Raises StateMismatchError, naming a folder that is missing or damaged."""
-        if batch_id > 0 and f"{_BATCH}{batch_id - 1}" not in self._whole:
+        if batch_id > 0 and f"{BATCH}{batch_id - 1}" not in self._whole:
             self._look()
-        base = max((n for n in _ids(self._whole, _BASE) if n < batch_id), default=None)
+        base = max((n for n in folder_ids(self._whole, BASE) if n < batch_id), default=None)
         since = range(0 if base is None else base + 1, batch_id)
         for number in since:
-            if f"{_BATCH}{number}" not in self._whole:
+            if f"{BATCH}{number}" not in self._whole:
                 raise _damaged(self.batch(number), "is missing, or was not written whole")
-        sizes = {self.batch(number): self._whole[f"{_BATCH}{number}"] for number in since}
-        base_bytes = 0 if base is None else self._whole[f"{_BASE}{base}"]
+        sizes = {self.batch(number): self._whole[f"{BATCH}{number}"] for number in since}
+        base_bytes = 0 if base is None else self._whole[f"{BASE}{base}"]
         paths = [path for path, size in sizes.items() if size]
         if base is not None and base_bytes:
             paths.insert(0, self.base(base))
@@ -123,8 +119,8 @@ class StateFolders:
 
     def clean(self, base: int) -> None:
         """Remove the folders that `base` holds the rows of; called when a batch after it is committed."""
-        old = [f"{_BATCH}{n}" for n in _ids(self._names, _BATCH) if n <= base]
-        old += [f"{_BASE}{n}" for n in _ids(self._names, _BASE) if n < base]
+        old = [f"{BATCH}{n}" for n in folder_ids(self._names, BATCH) if n <= base]
+        old += [f"{BASE}{n}" for n in folder_ids(self._names, BASE) if n < base]
         for name in old:
             delete(self._spark, f"{self._path}/{name}")
             self._names.discard(name)
@@ -139,7 +135,7 @@ class StateFolders:
             found.setdefault(name, {})[inner] = size
         self._whole = {}
         for name, files in found.items():
-            if FILES in files and name.startswith((_BATCH, _BASE)):
+            if FILES in files and name.startswith((BATCH, BASE)):
                 self._whole[name] = self._check(f"{self._path}/{name}", _data(files))
 
     def _check(self, path: str, found: dict[str, int]) -> int:
@@ -154,11 +150,6 @@ class StateFolders:
                 why = "is missing" if name not in found else f"has {found[name]} bytes of {size}"
                 raise _damaged(f"{path}/{name}", why)
         return sum(files.values())
-
-
-def _ids(names: Iterable[str], prefix: str) -> list[int]:
-    found = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
-    return [int(text) for text in found if text.isdecimal()]
 
 
 def _data(files: dict[str, int]) -> dict[str, int]:

@@ -26,6 +26,7 @@ from penstock.connector.spark.hadoop_files import list_names
 from penstock.connector.spark.sink.micro_batch import micro_batch_query
 from penstock.sql.checkpoint.directory import batch_time_ms, batch_watermarks
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
+from penstock.sql.checkpoint.plan_record import Mechanism
 from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.incremental.describe import FOLDER
 from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
@@ -108,11 +109,20 @@ class IncrementalInsert:
         """Return an empty frame with the columns that the sink gets. `frame` is that of the inputs."""
         return self._sent(empty_changes(self.maintained, frame))
 
-    def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
-        """Start the streaming query. Raises StateMismatchError where the target is not the checkpoint's."""
+    def start(
+        self,
+        frame: DataFrame,
+        settings: SinkSettings,
+        on_choice: Callable[[Mechanism], None] = lambda _: None,
+    ) -> StreamingQuery:
+        """Start the streaming query. `on_choice` is told what runs its stages.
+
+        Raises StateMismatchError where the target is not the checkpoint's.
+        """
         if self.target.capabilities.resumable:
             self.target.check_resumes(frame.sparkSession, self.checkpoint, "")
         run = self._run(frame)
+        on_choice(Mechanism.KEYED if isinstance(run, KeyedRun) else Mechanism.STAGE_OF_SPARK)
 
         def write(rows: DataFrame, batch: MicroBatch) -> None:
             with self._changes(run, rows, batch) as changes:

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.catalog.errors import InputError
+from penstock.catalog.model.identifier import short_name
 from penstock.catalog.model.table import MetadataColumn, PhysicalColumn
 from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
@@ -28,16 +29,15 @@ from penstock.connector.file_output import TaskOutput, WrittenByEngine
 from penstock.connector.spark.session import configured, streaming_conf
 from penstock.connector.spark.source.retry import Outage, current_outage
 from penstock.connector.spark.types import spark_schema
-from penstock.sql.checkpoint.directory import (
-    check_checkpoint,
-    record_query,
-)
+from penstock.sql.checkpoint.directory import check_checkpoint, record_plan, record_query
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import LocatedQuery
+from penstock.sql.checkpoint.plan_record import Mechanism, PlanRecord, SinkRecord, StartedPlan
 from penstock.sql.errors.spark import as_input_error
 from penstock.sql.incremental.keyed.files.manifest import OperatorStateSize
 from penstock.sql.observation.batch_metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
+from penstock.sql.plan.explain.record import operator_records
 from penstock.sql.plan.physical.frames import FrameBuilder
 from penstock.sql.plan.physical.incremental import IncrementalInsert, SinkCounts, operator_metrics
 from penstock.sql.plan.rules.inline import is_plain_projection
@@ -104,7 +104,7 @@ class PlannedInsert(LocatedQuery):
 
     `location` is its name and checkpoint. `unused` are frames that were built for a check and not started yet:
     building one starts Python processes. `text` is the query without views. `state_ttl_ms` is the time to live of an
-    incremental query's state; 0 is none.
+    incremental query's state; 0 is none. `started` has the plan of the last start.
     """
 
     spark: SparkSession
@@ -129,6 +129,7 @@ class PlannedInsert(LocatedQuery):
     late: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
     state: list[OperatorStateSize] = field(default_factory=list, compare=False, repr=False)
     unused: list[BuiltFrame] = field(default_factory=list, compare=False, repr=False)
+    started: StartedPlan = field(default_factory=StartedPlan, compare=False, repr=False)
 
     @property
     def is_stream(self) -> bool:
@@ -149,6 +150,11 @@ class PlannedInsert(LocatedQuery):
     def rows_by_sink(self) -> None:
         """It writes into one table."""
         return None
+
+    @property
+    def plan(self) -> PlanRecord | None:
+        """The plan that it was started with last."""
+        return self.started.plan
 
     @property
     def statement_digest(self) -> str:
@@ -265,16 +271,37 @@ class PlannedInsert(LocatedQuery):
         )
         built = self._next_frame()
         frame = built.frame
+        self._record(self.plan_record(tasks_write=built.output is not None))
         with configured(self.spark, {**self.builder.conf, **self._streaming_conf(frame)}):
             if built.output is not None:
                 assert self.target.task_writer is not None, "it was asked"
                 return self.target.task_writer.start(frame, settings, built.output)
             if self.incremental is not None:
-                return self.incremental.start(frame, settings)
+                return self.incremental.start(frame, settings, self._record_mechanism)
             frame = self._result_of(frame)
             if not self._sends_on_what_is_delivered:
                 frame = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
             return self.target.start(frame, settings)
+
+    def plan_record(self, *, tasks_write: bool) -> PlanRecord:
+        """Describe the plan for people. `tasks_write`: the tasks that read also write."""
+        sink = SinkRecord(
+            name=short_name(self.sink),
+            writer=str(Mechanism.READING_TASKS if tasks_write else Mechanism.SPARK),
+            guarantee=str(self.target.capabilities.guarantee),
+        )
+        operators = operator_records(
+            self.analysed, state_ttl_ms=self.state_ttl_ms, tasks_write=tasks_write
+        )
+        return PlanRecord(operators=operators, sinks=(sink,))
+
+    def _record(self, plan: PlanRecord) -> None:
+        self.started.plan = plan
+        record_plan(self.spark, self.checkpoint, plan)
+
+    def _record_mechanism(self, mechanism: Mechanism) -> None:
+        if self.started.plan is not None:
+            self._record(self.started.plan.run_by(mechanism))
 
     def _next_frame(self) -> BuiltFrame:
         """Return the frame of the next start: the one that was checked, where the target is still written that way."""

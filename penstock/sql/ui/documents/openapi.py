@@ -1,10 +1,10 @@
-"""The OpenAPI description of the JSON API, made of the fields in `documents.py`; docs/openapi.json is its text."""
+"""The OpenAPI description of the JSON API, made of the fields in `fields.py`; docs/openapi.json is its text."""
 
 from __future__ import annotations
 
 import json
 
-from penstock.sql.ui.documents import SCHEMAS, VERSION_PATH, Document, FieldType
+from penstock.sql.ui.documents.fields import SCHEMAS, VERSION_PATH, Document, FieldType
 
 PATHS = {
     "/pipelines": ("Pipelines that run anywhere, and those with a checkpoint here.", "PipelineSummary", True),

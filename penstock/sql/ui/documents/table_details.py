@@ -15,7 +15,7 @@ from penstock.connector.registry import options_of
 from penstock.sql.compatibility.options_page import default_text
 from penstock.sql.lineage.build import LineageBuilder
 from penstock.sql.lineage.files import add_project
-from penstock.sql.ui.documents import Document, known
+from penstock.sql.ui.documents.fields import Document, known
 
 if TYPE_CHECKING:
     from penstock.catalog.definitions.resolver import Namespace

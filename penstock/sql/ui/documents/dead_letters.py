@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import InputError
 from penstock.catalog.masking import without_secrets
-from penstock.sql.ui.documents import Document, known, time_text
+from penstock.sql.ui.documents.fields import Document, known, time_text
 
 if TYPE_CHECKING:
     from penstock.catalog.definitions.contract import Catalog

@@ -10,9 +10,9 @@ from starlette.testclient import TestClient
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.ui.application import StatusView, application
-from penstock.sql.ui.documents import SCHEMAS
+from penstock.sql.ui.documents.fields import SCHEMAS
+from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.lineage_chart import MOST_BOXES, lineage_chart
-from penstock.sql.ui.stored import StoredPipelines
 from tests.sql.sql_objects import run
 
 CANARY = "canary-of-a-secret"

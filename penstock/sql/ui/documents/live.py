@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from penstock.catalog.masking import without_secrets
 from penstock.sql.clock import SystemClock
 from penstock.sql.metrics.collector import PHASES
-from penstock.sql.ui.documents import Document, known, table_document, time_text
+from penstock.sql.ui.documents.fields import Document, known, table_document, time_text
+from penstock.sql.ui.documents.plan import (
+    StateSize,
+    operator_documents,
+    sink_documents,
+    stage_sizes,
+)
 
 if TYPE_CHECKING:
     from penstock.sql.jobs.job import Job
@@ -27,7 +33,7 @@ def job_document(job: ObservedJob, now_ms: int) -> Document:
 
 
 def live_pipeline(job: Job) -> Document:
-    """Describe a pipeline with its splits, its last batches and the state of its operators."""
+    """Describe a pipeline with its splits, its last batches, its operators and the tables that it writes."""
     progress, batches = job.progress, job.batches
     document = live_summary(job)
     if batches is None:
@@ -40,10 +46,16 @@ def live_pipeline(job: Job) -> Document:
             for name, source in zip(batches.source_names(), sources, strict=False)
         ],
         batches_recent=[_batch(batch) for batch in batches.recent],
-        operators=[
-            known(name=f"{each.name} {number}", rows=each.rows, bytes=each.size_bytes)
-            for number, each in enumerate(batches.operators)
-        ],
+        operators=operator_documents(
+            batches.plan,
+            [
+                StateSize(name=each.name, rows=each.rows, size_bytes=each.size_bytes)
+                for each in batches.operators
+            ],
+            stage_sizes(batches.checkpoint),
+        ),
+        sinks=sink_documents(batches.plan, batches.commits, time_text(progress.watermark_ms)),
+        checkpoint=batches.checkpoint,
     )
 
 

@@ -15,7 +15,9 @@ from penstock.catalog.errors import InputError, StateMismatchError
 from penstock.catalog.masking import without_secrets
 from penstock.catalog.model.identifier import parse_identifier, short_name
 from penstock.catalog.model.table import Table, View
-from penstock.sql.checkpoint.reader import COMMITS, LocalFiles, read_checkpoint
+from penstock.connector.source.state import SourceState
+from penstock.sql.checkpoint.plan_record import read_plan
+from penstock.sql.checkpoint.reader import COMMITS, LocalFiles, SavedCheckpoint, read_checkpoint
 from penstock.sql.ddl.show_create import show_create
 from penstock.sql.incremental.keyed.files.manifest import newest_manifest, state_sizes
 from penstock.sql.information_schema.pipelines import (
@@ -25,9 +27,15 @@ from penstock.sql.information_schema.pipelines import (
 )
 from penstock.sql.information_schema.rows import named_objects
 from penstock.sql.script.project import Project, find_project
-from penstock.sql.ui.dead_letters import dead_letters
-from penstock.sql.ui.documents import Document, known, table_document, time_text
-from penstock.sql.ui.table_details import table_lineage, table_options
+from penstock.sql.ui.documents.dead_letters import dead_letters
+from penstock.sql.ui.documents.fields import Document, known, table_document, time_text
+from penstock.sql.ui.documents.plan import (
+    StateSize,
+    operator_documents,
+    sink_documents,
+    stage_sizes,
+)
+from penstock.sql.ui.documents.table_details import table_lineage, table_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,19 +129,32 @@ def _checkpoint(path: str) -> Document:
     if saved is None or saved.planned is None:
         return {}
     sources = saved_sources(saved)
-    watermarks = [each.state.watermark_ms for _, each in sources if each.state is not None]
-    lowest = [at_ms for at_ms in watermarks if at_ms is not None]
     sizes = () if manifest is None else state_sizes(manifest)
+    plan = read_plan(files)
+    watermark = _watermark(saved)
     return known(
         batch_id=saved.planned,
         last_commit=time_text(files.written_ms(f"{COMMITS}/{saved.committed}")),
-        watermark=time_text(min(lowest)) if len(lowest) == len(watermarks) and lowest else None,
+        watermark=watermark,
         tables=[table_document(name, source, ends_known=False) for name, source in sources],
-        operators=[
-            known(name=f"stage {size.stage} input {size.input}", rows=size.rows, bytes=size.bytes)
-            for size in sizes
-        ],
+        operators=operator_documents(
+            plan,
+            [
+                StateSize(name=f"{s.stage} {s.input}", rows=s.rows, size_bytes=s.bytes)
+                for s in sizes
+            ],
+            stage_sizes(path),
+        ),
+        # the batch that is planned may not be written yet
+        sinks=sink_documents(plan, {}, None if saved.replays else watermark),
     )
+
+
+def _watermark(saved: SavedCheckpoint) -> str | None:
+    """Return the lowest watermark of the tables read; None where one of them has none yet."""
+    states = [each for each in saved.offsets if isinstance(each, SourceState)]
+    known_ms = [each.watermark_ms for each in states if each.watermark_ms is not None]
+    return time_text(min(known_ms)) if known_ms and len(known_ms) == len(states) else None
 
 
 def _row(found: Table | View) -> Document:

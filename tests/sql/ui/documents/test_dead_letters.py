@@ -16,9 +16,9 @@ from penstock.connector.arrow import arrow_schema
 from penstock.connector.dead_letters.table import define_dead_letter_table
 from penstock.connector.options.bad_records import BesideCheckpoint
 from penstock.sql.ui.application import StatusView, application
-from penstock.sql.ui.dead_letters import LONGEST_VALUE, NEWEST
-from penstock.sql.ui.documents import SCHEMAS
-from penstock.sql.ui.stored import StoredPipelines
+from penstock.sql.ui.documents.dead_letters import LONGEST_VALUE, NEWEST
+from penstock.sql.ui.documents.fields import SCHEMAS
+from penstock.sql.ui.documents.stored import StoredPipelines
 from tests.sql.sql_objects import run
 
 ORDERS = "default_catalog.default_database.orders"
