@@ -77,7 +77,7 @@ CONNECTOR_IMPORTS = {
     "penstock.connector.dead_letters.delta_files": "reads dead letters without Spark, by Delta's log",
     "penstock.connector.testing.decode": "decodes the records of a test as the Kafka connector does",
     "penstock.connector.testing.encode": "encodes the rows of a test as a Kafka producer does",
-    "penstock.sql.cli.commands.doctor": "asks brokers whether they answer",
+    "penstock.sql.runner.doctor": "asks brokers whether they answer",
     "penstock.sql.cli.commands.infer": "dispatches by kind of location, each inferred by its connector",
     "penstock.sql.cli.commands.kafka": "the command `penstock kafka`",
     "penstock.sql.cli.commands.transactions": "the command `penstock kafka transactions`",

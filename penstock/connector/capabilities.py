@@ -16,6 +16,7 @@ from penstock.catalog.model.namespaces import CatalogDescriptor
 from penstock.catalog.model.types import LogicalType
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession  # noqa: TC004 - loaded by checks without a JVM
 
     from penstock.catalog.errors import PenstockError
@@ -211,6 +212,13 @@ class Capabilities(Protocol):
     def datasets(self, table: Table) -> Sequence[Dataset]:  # noqa: ARG002
         """Return the places of the table's rows; none of one in a folder, which `folder` tells, or that keeps none."""
         return ()
+
+    def first_rows(self, table: Table, limit: int) -> pa.Table | None:  # noqa: ARG002
+        """Read up to `limit` rows as they are stored, in seconds; None for a table that is read by splits or by Spark.
+
+        Raises UnsupportedError for one that has what only an engine reads, StateMismatchError for a damaged one.
+        """
+        return None
 
     def connectivity_check(self, table: Table) -> ConnectivityCheck | None:  # noqa: ARG002
         """Return what asks the external system of `table`; None leaves it to the splits of its source."""

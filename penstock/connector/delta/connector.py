@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.errors import StateMismatchError, UnknownObjectError
+from penstock.catalog.errors import StateMismatchError, UnknownObjectError, UnsupportedError
 from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Option, PrefixOption, Resolved
@@ -53,9 +53,11 @@ from penstock.connector.delta.options import (
 )
 from penstock.connector.file_output import FileOutput, FilledColumn, TaskOutput, WrittenByEngine
 from penstock.connector.jvm.jars import JarSet, fetch_jars, read_jar_set
+from penstock.connector.storage import open_folder
 from penstock.connector.urls import is_remote, resolve_path, table_folder
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
@@ -313,6 +315,21 @@ class DeltaConnector(Connector):
         from penstock.connector.delta.catalog import check_log
 
         return partial(check_log, resolve_path(resolve_options(table).get(PATH), self.project))
+
+    def first_rows(self, table: Table, limit: int) -> pa.Table | None:
+        """Read them from the files of the newest version."""
+        from penstock.connector.arrow import arrow_schema
+        from penstock.connector.delta.log import NotReadableHereError, read_first_rows
+
+        target = self._source(table).target
+        columns = arrow_schema((column.name, column.type) for column in table.schema.physical)
+        try:
+            return read_first_rows(open_folder(target.location, shown=target.shown), columns, limit)
+        except NotReadableHereError as error:
+            raise UnsupportedError(
+                f"the rows of {table.identifier} are not read without Spark: {error}",
+                hint=f"`penstock run` a file that selects from {table.identifier}, with a LIMIT",
+            ) from error
 
     @property
     def local_store(self) -> LocalStore:

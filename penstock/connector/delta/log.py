@@ -1,15 +1,16 @@
 """The Delta log read without an engine: the newest `metaData` action, its types as ours, `protocol` and `txn` actions.
 
-The rows of a small table are read as Parquet from the files that its log has.
+The rows of a small table, and the first rows of any, are read as Parquet from the files that its log has.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,6 +18,11 @@ import pyarrow as pa
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.catalog.model.table import PhysicalColumn
+from penstock.connector.delta.files.deletion_vector import (
+    DamagedVectorError,
+    VectorFolder,
+    kept_rows,
+)
 from penstock.connector.delta.files.live_files import LOG
 from penstock.connector.spark_catalog.json_types import physical_columns
 from penstock.connector.storage import Folder
@@ -278,7 +284,7 @@ def read_rows(folder: Folder, columns: Sequence[str]) -> pa.Table | None:
     if not any(_COMMIT.fullmatch(name) or _WHOLE_CHECKPOINT.fullmatch(name) for name in names):
         return None
     try:
-        files = _live(folder.below(LOG), names)
+        files = _live(folder.below(LOG), names, _check)
         tables, rows = [], 0
         for path in files:
             stream = folder.system.open_input_file(f"{folder.path}/{unquote(path)}")
@@ -304,15 +310,20 @@ def _in_utc(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields), safe=False)
 
 
-def _live(log: Folder, names: Sequence[str]) -> list[str]:
-    """Replay the log from its last checkpoint; returns the paths of the live files."""
+def _live(
+    log: Folder, names: Sequence[str], check: Callable[[dict[str, Any]], None]
+) -> dict[str, Mapping[str, Any]]:
+    """Replay the log from its last checkpoint; returns the live files by path, each as the action that added it.
+
+    `check` sees each action. Raises NotReadableHereError.
+    """
     commits = {int(found[1]): name for name in names if (found := _COMMIT.fullmatch(name))}
     whole = {int(found[1]): name for name in names if (found := _WHOLE_CHECKPOINT.fullmatch(name))}
     others = [int(found[1]) for name in names if (found := _OTHER_CHECKPOINT.fullmatch(name))]
     start = max(whole, default=-1)
     if max(others, default=-1) > start:
         raise NotReadableHereError("a checkpoint of another form")
-    live: dict[str, None] = {}
+    live: dict[str, Mapping[str, Any]] = {}
     actions = list(_actions_of_parquet(log, whole[start])) if start >= 0 else []
     newest = max(commits, default=start)
     for version in range(start + 1, newest + 1):
@@ -321,12 +332,12 @@ def _live(log: Folder, names: Sequence[str]) -> list[str]:
         lines = (log.text(commits[version]) or "").split("\n")
         actions += [json.loads(line) for line in lines if line.strip()]
     for action in actions:
-        _check(action)
+        check(action)
         if (add := action.get("add")) is not None:
-            live[add["path"]] = None
+            live[add["path"]] = add
         elif (remove := action.get("remove")) is not None:
             live.pop(remove["path"], None)
-    return list(live)
+    return live
 
 
 def _check(action: dict[str, Any]) -> None:
@@ -347,3 +358,76 @@ def _actions_of_parquet(log: Folder, name: str) -> Iterator[dict[str, Any]]:
     wanted = [column for column in ("protocol", "metaData", "add", "remove") if column in there]
     for row in file.read(columns=wanted).to_pylist():
         yield {key: value for key, value in row.items() if value is not None}
+
+
+_READABLE = frozenset({"deletionVectors", "timestampNtz"})
+"""What a reader of version 3 has to know, of what `read_first_rows` reads."""
+MOST_FILES = 50
+"""Files that are opened for the first rows: all rows of those may have been replaced."""
+
+
+def read_first_rows(folder: Folder, columns: pa.Schema, limit: int) -> pa.Table:
+    """Read up to `limit` rows of the first files that the log has, without replaced ones; none where there is no log.
+
+    A column that a file lacks is NULL in its rows. Raises NotReadableHereError.
+    """
+    wanted = pa.schema([field.with_nullable(True) for field in columns])
+    names = folder.below(LOG).names()
+    if not names:
+        return wanted.empty_table()
+    found, rows = [wanted.empty_table()], 0
+    try:
+        for add in list(_live(folder.below(LOG), names, _check_first).values())[:MOST_FILES]:
+            if rows >= limit:
+                break
+            found.append(_first_of_file(folder, add, wanted, limit - rows))
+            rows += found[-1].num_rows
+        return pa.concat_tables(found)
+    except (
+        DamagedVectorError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        pa.ArrowException,
+    ) as error:
+        raise NotReadableHereError(f"{type(error).__name__}: {error}") from error
+
+
+def _first_of_file(
+    folder: Folder, add: Mapping[str, Any], wanted: pa.Schema, limit: int
+) -> pa.Table:
+    """Read the first rows of a file, or the first of those that a deletion vector leaves."""
+    from pyarrow import parquet
+
+    stream = folder.system.open_input_file(f"{folder.path}/{unquote(add['path'])}")
+    with parquet.ParquetFile(stream) as file:
+        there = {field.name for field in file.schema_arrow}
+        columns = [name for name in wanted.names if name in there]
+        vector = add.get("deletionVector")
+        if vector is None:
+            first = next(file.iter_batches(batch_size=limit, columns=columns), None)
+            read = wanted.empty_table() if first is None else pa.table(first)
+        else:
+            deleted = VectorFolder(folder=Path(folder.path)).read(vector)
+            kept = kept_rows(file.metadata.num_rows, deleted)[:limit]
+            read = file.read(columns=columns).take(pa.array(kept))
+    read = _in_utc(read)
+    values = [
+        read.column(field.name).cast(field.type, safe=False)
+        if field.name in read.column_names
+        else pa.nulls(read.num_rows, field.type)
+        for field in wanted
+    ]
+    return pa.table(values, schema=wanted)
+
+
+def _check_first(action: dict[str, Any]) -> None:
+    protocol, meta = action.get("protocol"), action.get("metaData")
+    if protocol is not None:
+        features = set(protocol.get("readerFeatures") or ())
+        if protocol["minReaderVersion"] not in {1, 3} or features - _READABLE:
+            raise NotReadableHereError("it has a newer protocol")
+    if meta is not None and meta.get("partitionColumns"):
+        raise NotReadableHereError("it has partitions")

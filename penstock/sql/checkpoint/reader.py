@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from penstock.catalog.errors import ConfigError, StateMismatchError
 from penstock.connector.dead_letters.table import STAGING
@@ -32,8 +32,14 @@ _SINK_FOLDERS = ("kafka-sinks", "maintained", "keyed")
 LOG_VERSION = "v1"
 """First line of Spark's offset and commit logs (OffsetSeqLog, CommitLog) as this Spark writes them."""
 
+MOST_READS = 5
+"""How often a checkpoint that goes on meanwhile is read again: a batch takes longer than reading does."""
+
 NO_OFFSET = "-"
 """What Spark writes for a source that has given nothing yet (OffsetSeqLog)."""
+
+
+T = TypeVar("T")
 
 
 class CheckpointFiles(Protocol):
@@ -44,7 +50,10 @@ class CheckpointFiles(Protocol):
         """The directory, as messages name it."""
 
     def names(self, folder: str) -> Sequence[str]:
-        """List what is in a folder ("" is the directory itself); empty where there is none."""
+        """List what is in a folder ("" is the directory itself); empty where there is none.
+
+        Raises StateMismatchError for one that cannot be read.
+        """
 
     def text(self, path: str) -> str | None:
         """Read a file; None where there is none. Raises StateMismatchError for one that cannot be read."""
@@ -107,6 +116,21 @@ def read_checkpoint(files: CheckpointFiles) -> SavedCheckpoint | None:
         committed=committed,
         offsets=read_offsets(files, planned, len(shape.sources)),
     )
+
+
+def read_beside(files: CheckpointFiles, read: Callable[[CheckpointFiles], T]) -> T:
+    """Read a checkpoint that another process may be writing: what only looks damaged, as it goes on, is read again.
+
+    Raises StateMismatchError for one that is damaged.
+    """
+    for _ in range(MOST_READS):
+        before = (_last(files, OFFSETS), _last(files, COMMITS))
+        try:
+            return read(files)
+        except StateMismatchError:
+            if before == (_last(files, OFFSETS), _last(files, COMMITS)):
+                raise
+    return read(files)
 
 
 def _last(files: CheckpointFiles, folder: str) -> int | None:
@@ -260,9 +284,16 @@ class LocalFiles:
     location: str
 
     def names(self, folder: str) -> Sequence[str]:
-        """List what is in a folder; empty where there is none."""
+        """List what is in a folder; empty where there is none. Raises StateMismatchError."""
         directory = self.folder / folder
-        return sorted(each.name for each in directory.iterdir()) if directory.is_dir() else []
+        try:
+            return sorted(each.name for each in directory.iterdir()) if directory.is_dir() else []
+        except FileNotFoundError:
+            return []  # removed meanwhile
+        except OSError as error:
+            raise damaged_error(
+                self.location, folder or "the folder", f"cannot be read: {error.strerror}"
+            ) from error
 
     def text(self, path: str) -> str | None:
         """Read a file; None where there is none. Raises StateMismatchError."""

@@ -9,11 +9,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.catalog.errors import StateMismatchError
+from penstock.catalog.errors import ConfigError, StateMismatchError
 from penstock.connector.source.state import SourceState
 from penstock.connector.urls import is_url
-from penstock.sql.checkpoint.identity import read_identity
-from penstock.sql.checkpoint.reader import OFFSETS, LocalFiles, SavedCheckpoint, read_checkpoint
+from penstock.sql.checkpoint.identity import IDENTITY, read_identity
+from penstock.sql.checkpoint.reader import (
+    METADATA,
+    OFFSETS,
+    SHAPE_FILE,
+    LocalFiles,
+    SavedCheckpoint,
+    read_beside,
+    read_checkpoint,
+)
 from penstock.sql.incremental.describe import FOLDER as RECOMPUTED
 from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
 from penstock.sql.incremental.keyed.files.manifest import (
@@ -58,7 +66,7 @@ class CheckpointFolder:
         """Read what it says."""
         files = LocalFiles(location=self.path)
         try:
-            saved = read_checkpoint(files)
+            saved = read_beside(files, read_checkpoint)
         except StateMismatchError as error:
             return CheckpointStatus(status="DAMAGED", problem=error.message)
         if saved is None or saved.planned is None:
@@ -75,7 +83,7 @@ class CheckpointFolder:
     def operator_states(self) -> Sequence[OperatorStateSize]:
         """Read how much keyed operators keep; nothing where that cannot be read, which a `look` tells."""
         try:
-            manifest = newest_manifest(LocalFiles(location=self.path))
+            manifest = read_beside(LocalFiles(location=self.path), newest_manifest)
         except StateMismatchError:
             return ()
         return () if manifest is None else state_sizes(manifest)
@@ -92,6 +100,47 @@ def checkpoint_folders(project: Path) -> Iterator[CheckpointFolder]:
         for sink in _folders(pipeline):
             if _ASIDE not in sink.name:
                 yield _folder(pipeline.name, sink)
+
+
+def checkpoints_at(location: str) -> tuple[CheckpointFolder, ...]:
+    """Return the checkpoint at a path, or those in the folders below it, two deep, as pipelines and sinks are.
+
+    Raises ConfigError where there is none, and for what is no folder that can be read here.
+    """
+    if is_url(location) and not location.startswith("file:"):
+        raise ConfigError(
+            f"the checkpoint {location} is not on this machine",
+            hint="copy it, or mount it, and name the folder; `penstock jobs` where its catalog is shows what runs",
+        )
+    root = LocalFiles(location=location).folder.absolute()
+    if not root.is_dir():
+        what = "is no folder" if root.exists() else "is not there"
+        raise ConfigError(f"the checkpoint {root} {what}", hint=_OF_CHECKPOINTS)
+    try:
+        found = [root] if _is_checkpoint(root) else [*_checkpoints_below(root)]
+    except (OSError, StateMismatchError) as error:
+        raise ConfigError(f"the checkpoint {root} cannot be read: {error}") from error
+    if not found:
+        raise ConfigError(f"{root} holds no checkpoint", hint=_OF_CHECKPOINTS)
+    return tuple(_folder(each.parent.name, each) for each in found)
+
+
+_OF_CHECKPOINTS = (
+    "name the folder of one query, .penstock/checkpoints/PIPELINE/SINK of a project unless its "
+    "'execution.checkpointing.dir' says another, or a folder of such"
+)
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    return bool({SHAPE_FILE, METADATA, IDENTITY} & {*LocalFiles(location=str(folder)).names("")})
+
+
+def _checkpoints_below(root: Path) -> Iterator[Path]:
+    for first in _folders(root):
+        if _is_checkpoint(first):
+            yield first
+        else:
+            yield from (each for each in _folders(first) if _is_checkpoint(each))
 
 
 def _folder(pipeline: str, sink: Path) -> CheckpointFolder:

@@ -13,7 +13,13 @@ from penstock.catalog.masking import without_secrets
 from penstock.catalog.model.identifier import short_name
 from penstock.connector.source.state import SourceState
 from penstock.sql.checkpoint.identity import old_folder_name
-from penstock.sql.checkpoint.reader import COMMITS, LocalFiles, SavedCheckpoint, read_checkpoint
+from penstock.sql.checkpoint.reader import (
+    COMMITS,
+    LocalFiles,
+    SavedCheckpoint,
+    read_beside,
+    read_checkpoint,
+)
 from penstock.sql.clock import SystemClock
 from penstock.sql.information_schema.checkpoints import CheckpointFolder, checkpoint_folders
 from penstock.sql.observation.batch_metrics import SourceMetrics
@@ -65,7 +71,7 @@ class StoredPipeline:
 def _read(files: LocalFiles | None) -> tuple[SavedCheckpoint | None, str | None]:
     """Read a checkpoint, and what is wrong with a damaged one."""
     try:
-        return (None if files is None else read_checkpoint(files)), None
+        return (None if files is None else read_beside(files, read_checkpoint)), None
     except StateMismatchError as error:
         return None, error.message
 

@@ -104,9 +104,21 @@ class ProjectView:
         """Describe one table or view; None where there is none."""
         return self.stored.table(name)
 
+    def first_rows(self, name: str) -> Document | None:
+        """Read the first rows of a table; None where there is none. May take seconds."""
+        return self.stored.first_rows(name)
+
     def dead_letters(self, table: str | None) -> Document:
         """Describe the records that were left out, of one table or of all."""
         return self.stored.dead_letters(table)
+
+    def settings(self) -> Document:
+        """Describe the settings of the project."""
+        return self.stored.settings()
+
+    def doctor(self) -> Document:
+        """Describe what was found of the machine, at once; looks again where that is old."""
+        return self.stored.doctor()
 
     def ready(self) -> bool:
         """Whether each pipeline runs or has ended well."""

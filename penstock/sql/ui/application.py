@@ -1,4 +1,7 @@
-"""The routes of the page and of its JSON API, as a Starlette application. Read-only: every route is a GET."""
+"""The routes of the page and of its JSON API, as a Starlette application. Nothing is changed by any.
+
+All are a GET, but those that make the server read a table: these are a POST, which no page of another server may send.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from penstock.sql.ui.documents.fields import VERSION_PATH, Document
 from penstock.sql.ui.documents.live import live_pipeline, live_summary
 from penstock.sql.ui.documents.openapi import openapi
 from penstock.sql.ui.documents.stored import StoredPipelines
-from penstock.sql.ui.guard import NameCheck, SecurityHeaders, TokenCheck
+from penstock.sql.ui.guard import NameCheck, OriginCheck, SecurityHeaders, TokenCheck
 
 EVENT_INTERVAL_S = 1.0
 """Time between two looks at the pipelines of an open page."""
@@ -49,8 +52,17 @@ class PipelineView(Protocol):
     def table(self, name: str) -> Document | None:
         """Describe one table or view; None where there is none."""
 
+    def first_rows(self, name: str) -> Document | None:
+        """Read the first rows of a table; None where there is none. May take seconds."""
+
     def dead_letters(self, table: str | None) -> Document:
         """Describe the records that were left out, of one table or of all."""
+
+    def settings(self) -> Document:
+        """Describe the settings of the project."""
+
+    def doctor(self) -> Document:
+        """Describe what was found of the machine, at once; looks again where that is old."""
 
     def ready(self) -> bool:
         """Whether each pipeline of the process runs or has ended well."""
@@ -85,9 +97,21 @@ class StatusView:
         """Describe one table or view; None where there is none."""
         return self.stored.table(name)
 
+    def first_rows(self, name: str) -> Document | None:
+        """Read the first rows of a table; None where there is none. May take seconds."""
+        return self.stored.first_rows(name)
+
     def dead_letters(self, table: str | None) -> Document:
         """Describe the records that were left out, of one table or of all."""
         return self.stored.dead_letters(table)
+
+    def settings(self) -> Document:
+        """Describe the settings of the project."""
+        return self.stored.settings()
+
+    def doctor(self) -> Document:
+        """Describe what was found of the machine, at once; looks again where that is old."""
+        return self.stored.doctor()
 
     def ready(self) -> bool:
         """Whether each job of this process runs or has ended well."""
@@ -108,6 +132,7 @@ def application(
             Middleware(SecurityHeaders),
             Middleware(NameCheck, access=access),
             Middleware(TokenCheck, access=access),
+            Middleware(OriginCheck),
         ],
     )
 
@@ -125,8 +150,17 @@ def _api(view: PipelineView, is_ending: Callable[[], bool]) -> Iterable[Route]:
     def table(request: Request) -> Response:
         return _found(view.table(request.path_params["name"]))
 
+    def first_rows(request: Request) -> Response:
+        return _found(view.first_rows(request.path_params["name"]))
+
     def dead_letters(request: Request) -> Response:
         return JSONResponse(view.dead_letters(request.query_params.get("table")))
+
+    def settings(_: Request) -> Response:
+        return JSONResponse(view.settings())
+
+    def doctor(_: Request) -> Response:
+        return JSONResponse(view.doctor())
 
     def description(_: Request) -> Response:
         return JSONResponse(openapi())
@@ -144,8 +178,11 @@ def _api(view: PipelineView, is_ending: Callable[[], bool]) -> Iterable[Route]:
     yield Route(f"{VERSION_PATH}/pipelines", pipelines)
     yield Route(f"{VERSION_PATH}/pipelines/{{name:path}}", pipeline)
     yield Route(f"{VERSION_PATH}/tables", tables)
+    yield Route(f"{VERSION_PATH}/tables/{{name:path}}/first-rows", first_rows, methods=["POST"])
     yield Route(f"{VERSION_PATH}/tables/{{name:path}}", table)
     yield Route(f"{VERSION_PATH}/dead-letters", dead_letters)
+    yield Route(f"{VERSION_PATH}/settings", settings)
+    yield Route(f"{VERSION_PATH}/doctor", doctor)
     yield Route(f"{VERSION_PATH}/openapi.json", description)
     yield Route(f"{VERSION_PATH}/events", events)
     yield Route("/healthz", healthy)
@@ -167,14 +204,25 @@ def _pages(view: PipelineView) -> Iterable[Route | Mount]:
         name = request.path_params["name"]
         return _page(pages.table_page, view.table(name), name)
 
+    def first_rows(request: Request) -> Response:
+        name = request.path_params["name"]
+        found = view.table(name)
+        rows = None if found is None else view.first_rows(name)
+        return _page(lambda table: pages.table_page(table, rows), found, name)
+
     def dead_letters(request: Request) -> Response:
         table = request.query_params.get("table")
         return HTMLResponse(pages.dead_letters_page(view.dead_letters(table), table))
 
+    def settings(_: Request) -> Response:
+        return HTMLResponse(pages.settings_page(view.settings(), view.doctor()))
+
     yield Route("/", pipelines)
     yield Route("/dead-letters", dead_letters)
+    yield Route("/settings", settings)
     yield Route("/pipelines/{name:path}", pipeline)
     yield Route("/tables", tables)
+    yield Route("/tables/{name:path}/first-rows", first_rows, methods=["POST"])
     yield Route("/tables/{name:path}", table)
     yield Mount("/static", StaticFiles(directory=Path(__file__).with_name("static")))
 

@@ -1,4 +1,4 @@
-"""What a request must bring: a name that the server has, and the token where one is asked for.
+"""What a request must bring: a name that the server has, the token where one is asked for, and no other origin.
 
 The token comes as `Authorization: Bearer`, or once as `?token=`: a browser gets a cookie for it, and the address
 without it. Health checks need no token, as they tell nothing but that.
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+
+READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -121,6 +123,31 @@ class TokenCheck:
             secure=self._is_secure,
         )
         return answer
+
+
+class OriginCheck:
+    """Refuses a POST that a page of another server sends: it would make this one work, or a browser confess a table."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http" or scope["method"] in READING_METHODS or _is_own(Request(scope)):
+            await self._app(scope, receive, send)
+            return
+        said = "a page of another server may not ask for this"
+        await JSONResponse({"error": said}, status_code=403)(scope, receive, send)
+
+
+def _is_own(request: Request) -> bool:
+    """Return whether a request is of a page of this server, or of a program: browsers say the origin of each POST."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site in {"same-origin", "none"}
+    # an older browser; to one that has the header the origin is `null` here, as no page tells where it leads from
+    own = f"{request.url.scheme}://{request.headers.get('host', '')}"
+    return request.headers.get("origin") in {None, own}
 
 
 def _equal(sent: str, expected: str) -> bool:

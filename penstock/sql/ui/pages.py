@@ -62,15 +62,20 @@ def tables_page(tables: list[Document]) -> str:
     return _environment().get_template("tables.html").render(tables=tables)
 
 
-def table_page(table: Document) -> str:
-    """Write the page of one table or view."""
+def table_page(table: Document, rows: Document | None = None) -> str:
+    """Write the page of one table or view, with its first `rows` where they were asked for."""
     chart = lineage_chart(table["name"], table.get("lineage", []))
-    return _environment().get_template("table.html").render(table=table, chart=chart)
+    return _environment().get_template("table.html").render(table=table, chart=chart, rows=rows)
 
 
 def dead_letters_page(found: Document, table: str | None) -> str:
     """Write the page of dead letters, of one table or of all."""
     return _environment().get_template("dead_letters.html").render(found=found, table=table)
+
+
+def settings_page(settings: Document, doctor: Document) -> str:
+    """Write the page of settings and of what was found of the machine."""
+    return _environment().get_template("settings.html").render(settings=settings, doctor=doctor)
 
 
 def missing_page(name: str) -> str:

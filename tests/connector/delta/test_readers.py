@@ -20,6 +20,7 @@ from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.contract import MicroBatch
 from penstock.connector.delta.files.deletion_vector import VectorFolder
 from penstock.connector.delta.files.live_files import LiveFiles
+from penstock.connector.delta.log import read_first_rows
 from penstock.connector.storage import open_folder
 from tests.connector.delta.tables import delta_table
 from tests.connector.delta.test_connector import prepared
@@ -123,6 +124,8 @@ def test_other_programs_read_rows_that_were_replaced_by_position(
     found = read_delta(tmp_path / "orders").sort_by("id").to_pylist()
 
     assert found == expected
+    first = read_first_rows(open_folder(str(tmp_path / "orders")), pa.schema({"id": pa.int64()}), 5)
+    assert len({*first.column("id").to_pylist()} & names.keys()) == 5
     assert table.protocol().reader_features == ["deletionVectors"]
     files = table.file_uris()
     folder = VectorFolder(folder=tmp_path / "orders")

@@ -127,6 +127,7 @@ def test_no_page_and_no_answer_has_a_secret(view):
     (row,) = client.get("/api/v1/tables").json()
     named = {"pipelines": "shop/totals", "tables": row["name"]}
     paths = ["/", "/dead-letters", "/api/v1/dead-letters", "/api/v1/openapi.json"]
+    paths += ["/settings", "/api/v1/settings", "/api/v1/doctor"]
     for kind, name in named.items():
         paths += [f"/api/v1/{kind}", f"/api/v1/{kind}/{name}", f"/{kind}/{name}"]
 
@@ -134,6 +135,10 @@ def test_no_page_and_no_answer_has_a_secret(view):
         answer = client.get(path)
         assert answer.status_code == (404 if path == "/none" else 200), path
         assert CANARY not in answer.text + str(answer.headers), path
+    for start in ("/api/v1", ""):
+        answer = client.post(f"{start}/tables/{row['name']}/first-rows")
+        assert answer.status_code == 200
+        assert CANARY not in answer.text + str(answer.headers), start
 
 
 def test_the_page_of_a_pipeline_shows_a_paused_split_and_its_reason(client):
@@ -148,7 +153,7 @@ def test_the_page_of_a_pipeline_shows_a_paused_split_and_its_reason(client):
 
 def test_pages_have_no_script_or_style_of_their_own(client):
     """The policy forbids both; all they load is of this server."""
-    for path in ("/", "/pipelines/shop/totals", "/tables"):
+    for path in ("/", "/pipelines/shop/totals", "/tables", "/settings"):
         answer = client.get(path)
         assert answer.headers["content-security-policy"].startswith("default-src 'self'")
         assert not re.search(r"<script>|<style|\sstyle=|\son\w+=", answer.text)
@@ -177,9 +182,10 @@ def test_another_name_of_this_machine_is_refused(view):
 
 
 def test_nothing_can_be_changed(client):
-    """Every route is a GET."""
+    """Every route is a GET, but the one that reads rows."""
     for path in ("/", "/api/v1/pipelines", "/api/v1/pipelines/shop/totals", "/api/v1/tables"):
         assert client.post(path).status_code == 405
+    assert client.put("/tables/orders/first-rows").status_code == 405
 
 
 def test_what_is_not_there_is_not_found(client):

@@ -22,7 +22,15 @@ from tests.sql.sql_objects import run
 TABLE = """CREATE TABLE orders (id BIGINT COMMENT 'of the shop', ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
 WITH ('connector' = 'kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json');"""
 MANY = 1_000
-PAGES = ("", "pipelines/shop/totals", "pipelines/none", "tables", "tables/{table}", "dead-letters")
+PAGES = (
+    "",
+    "pipelines/shop/totals",
+    "pipelines/none",
+    "tables",
+    "tables/{table}",
+    "dead-letters",
+    "settings",
+)
 SEEN = "return [...document.querySelectorAll('#splits-1 tbody th')].slice(0, 3).map((cell) => cell.textContent);"
 
 

@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import Enum, auto
 from pathlib import Path
 from threading import Event
 from types import FrameType
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.catalog.definitions.resolver import Namespace
 from penstock.sql.cli.commands.catalog import open_catalog
 from penstock.sql.cli.options import (
     CatalogOption,
@@ -42,20 +42,8 @@ if TYPE_CHECKING:
     from penstock.connector.local.job import LocalJob
     from penstock.connector.local.job_master import JobSettings
     from penstock.connector.local.split_status import LocalJobStatus
-    from penstock.sql.cli.table_scan import SplitScan
-
-
-PEEK_TAKE_S = 0.05
-PEEK_LOOK_INTERVAL_MS = 300
-"""How often the ends of the splits are looked up, to know when everything present was read."""
-
-
-class _End(Enum):
-    """Why reading stopped: enough rows, no more rows there, or none for too long."""
-
-    ENOUGH = auto()
-    NO_MORE = auto()
-    TIMEOUT = auto()
+    from penstock.sql.runner.first_rows import RowsEnd
+    from penstock.sql.runner.table_scan import SplitScan
 
 
 def peek(  # noqa: PLR0917  typer passes options by name
@@ -93,63 +81,37 @@ def peek(  # noqa: PLR0917  typer passes options by name
     """
     with reporting(context, verbose=verbose):
         from penstock.connector.local.job import LocalJob
-        from penstock.connector.local.job_master import JobSettings
-        from penstock.sql.cli.table_scan import left_out_note, open_scan
+        from penstock.sql.runner.first_rows import peek_settings, take_rows
+        from penstock.sql.runner.table_scan import left_out_note, open_scan
 
         project = find_project(Path.cwd(), target=target)
-        scan = open_scan(open_catalog(catalog, project), table, project, start=start, follow=False)
-        say(*left_out_note(scan))
-        settings = JobSettings(
-            columns=scan.delivered,
-            time_zone=scan.time_zone,
-            restarts=0,
-            extents_interval_ms=PEEK_LOOK_INTERVAL_MS,
+        scan = open_scan(
+            Namespace(open_catalog(catalog, project)), table, project, start=start, follow=False
         )
+        say(*left_out_note(scan))
         writer = RowWriter(scan.columns, output)
-        with running(LocalJob(scan.source, settings)) as job:
-            end = _write_rows(job, scan, writer, limit, round(timeout * 1000))
+        with running(LocalJob(scan.source, peek_settings(scan))) as job:
+            end = take_rows(job, scan, writer.write, limit=limit, timeout_ms=round(timeout * 1000))
             status = job.status
         say(*_closing_lines(end, writer.written, status, round(timeout * 1000)))
 
 
-def _write_rows(
-    job: LocalJob, scan: SplitScan, writer: RowWriter, limit: int, timeout_ms: int
-) -> _End:
-    """Write rows until there are enough of them, no more, or none for too long."""
-    clock = SystemClock()
-    last_ms = clock.now_ms()
-    while writer.written < limit:
-        status, ended = job.status, job.ended
-        emission = job.take(PEEK_TAKE_S)
-        now_ms = clock.now_ms()
-        if emission is not None:
-            last_ms = now_ms
-            writer.write(scan.rows(emission.batch.slice(0, limit - writer.written)))
-        elif ended or (status.caught_up and not scan.source.bounded):
-            # seen before the last look for rows, which found none. The splits that are shown may all be finished while
-            # the next file has not been assigned: a source that has an end says itself that it is there
-            return _End.NO_MORE
-        elif status.asking and not status.splits:
-            last_ms = now_ms  # a broker that does not answer is an error in the end
-        elif now_ms - last_ms > timeout_ms:
-            return _End.TIMEOUT
-    return _End.ENOUGH
-
-
-def _closing_lines(end: _End, rows: int, status: LocalJobStatus, timeout_ms: int) -> list[str]:
+def _closing_lines(end: RowsEnd, rows: int, status: LocalJobStatus, timeout_ms: int) -> list[str]:
     """Report on stderr why there are no more rows."""
+    from penstock.sql.runner.first_rows import RowsEnd
+
     counted = f"{count_text(rows)} row{'' if rows == 1 else 's'}"
     lines: list[str] = []
     match end:
-        case _End.ENOUGH:
+        case RowsEnd.ENOUGH:
             lines.append(f"{counted}; --limit shows more")
-        case _End.NO_MORE if rows:
+        case RowsEnd.NO_MORE if rows:
             lines.append(f"{counted}, all that there are")
-        case _End.NO_MORE:
+        case RowsEnd.NO_MORE:
             lines += ["no rows: there is nothing to read", *looked_at_lines(status)]
-        case _End.TIMEOUT if not status.splits:
+        case RowsEnd.TIMEOUT if not status.splits:
             lines.append("no rows: the table has no splits to read (partitions, files)")
-        case _End.TIMEOUT:
+        case RowsEnd.TIMEOUT:
             waited = duration_text(timeout_ms)
             lines += [f"{counted}, and no other within {waited}", *looked_at_lines(status)]
     at_end = status.splits and all(s.start == s.end and s.end for s in status.splits)
@@ -204,10 +166,12 @@ def tail(  # noqa: PLR0917  typer passes options by name
     """
     with reporting(context, verbose=verbose), _stop_signals() as stop:
         from penstock.connector.local.job import LocalJob
-        from penstock.sql.cli.table_scan import left_out_note, open_scan
+        from penstock.sql.runner.table_scan import left_out_note, open_scan
 
         project = find_project(Path.cwd(), target=target)
-        scan = open_scan(open_catalog(catalog, project), table, project, start=start, follow=True)
+        scan = open_scan(
+            Namespace(open_catalog(catalog, project)), table, project, start=start, follow=True
+        )
         say(*left_out_note(scan))
         settings = _settings(scan, watermarks)
         writer = RowWriter(scan.columns, output)

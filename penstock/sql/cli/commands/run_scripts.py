@@ -398,6 +398,7 @@ def _status_page(board: JobBoard, context: SessionContext, options: RunOptions) 
         namespace=context.namespace,
         project=context.project,
         configured=options.script.project,
+        catalog_url=options.script.catalog_url,
     )
     view = StatusView(jobs=board.jobs, stored=stored)
     with serving_pages(view, served.access, port=served.port) as url:

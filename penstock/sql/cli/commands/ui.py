@@ -69,6 +69,17 @@ def ui(  # noqa: PLR0917  typer passes options by name
             show_default=False,
         ),
     ] = None,
+    checkpoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="DIR",
+            envvar="PENSTOCK_UI_CHECKPOINT",
+            help="Show a pipeline that is not of this project, too, by its checkpoint; may be given several times. "
+            "Example: `--checkpoint /data/checkpoints/shop/totals`",
+            show_default=False,
+        ),
+    ] = None,
     catalog: CatalogOption = None,
     target: TargetOption = None,
     verbose: VerboseOption = False,
@@ -83,6 +94,7 @@ def ui(  # noqa: PLR0917  typer passes options by name
     with reporting(context, verbose=verbose):
         from penstock.sql.cli.signals import StopSignals
         from penstock.sql.execution.context import open_names
+        from penstock.sql.information_schema.checkpoints import checkpoints_at
         from penstock.sql.runner.run_mode import StopRequest
         from penstock.sql.ui.access import announcement, page_access
         from penstock.sql.ui.application import StatusView
@@ -92,7 +104,13 @@ def ui(  # noqa: PLR0917  typer passes options by name
         access = page_access(host=host, token_file=token_file, certificate=tls_cert, key=tls_key)
         project = find_project(Path.cwd(), target=target)
         names = open_names(open_catalog(catalog, project), project.root)
-        stored = StoredPipelines(namespace=names, project=project.root, configured=project)
+        stored = StoredPipelines(
+            namespace=names,
+            project=project.root,
+            configured=project,
+            catalog_url=catalog,
+            checkpoints=tuple(one for at in checkpoint or () for one in checkpoints_at(at)),
+        )
         with (
             StopSignals(StopRequest()),
             serving_pages(StatusView(jobs=tuple, stored=stored), access, port=port) as url,

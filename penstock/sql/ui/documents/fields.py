@@ -18,7 +18,10 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldType:
-    """The type of a field as JSON Schema has it; `items` is the document in an array, `texts` is one of strings."""
+    """The type of a field as JSON Schema has it; `items` is the document in an array.
+
+    `texts` is an array of strings, `rows` one of arrays of strings.
+    """
 
     name: str
     type: str
@@ -48,7 +51,10 @@ def _texts(name: str, meaning: str) -> FieldType:
 
 _PIPELINE = (
     _text("name", "pipeline.name and the table written, as in the checkpoint's path"),
-    _text("status", "running, restarting, finished, stopped or failed"),
+    _text(
+        "status",
+        "running, restarting, finished, stopped or failed; not known by a checkpoint alone",
+    ),
     _text("reason", "the last error, or what the pipeline waits for"),
     _text("sentence", "what it does, or why nothing comes out, and what to change"),
     _text("sink", "the table written"),
@@ -152,6 +158,40 @@ SCHEMAS: Mapping[str, tuple[FieldType, ...]] = {
         _text("value", "its value"),
         _text("origin", "`table` for one of its WITH, `default` for the connector's"),
         _text("meaning", "what it is"),
+    ),
+    "FirstRows": (
+        _texts("columns", "the columns, in the order of the table"),
+        FieldType(name="rows", type="rows", meaning="a list of texts for each row, null for NULL"),
+        _text("end", "whether these are all"),
+        _texts("left_out", "columns that only Spark computes"),
+        _count("skipped", "records that were left out, as they are bad or empty"),
+        _text("problem", "why they cannot be read here"),
+        _text("hint", "how they can be read"),
+    ),
+    "Settings": (
+        _text("project", "the folder of the project"),
+        _text("target", "the target of penstock.toml"),
+        _text("catalog", "the URL of the catalog, its password left out"),
+        _text("master", "Spark's master, where the project has one"),
+        _list("settings", "Setting", "those that files begin with; SET in a file goes before"),
+        _list("spark", "Setting", "Spark's settings of the project"),
+    ),
+    "Setting": (
+        _text("key", "the setting"),
+        _text("value", "its value, left out where it is secret"),
+        _text("origin", "the project's file, or `default`"),
+        _text("meaning", "what it is"),
+    ),
+    "Doctor": (
+        _time("examined", "when the machine was examined last"),
+        FieldType(name="running", type="boolean", meaning="whether it is being examined now"),
+        _list("findings", "Finding", "what `penstock doctor` says there"),
+    ),
+    "Finding": (
+        _text("check", "what was looked at"),
+        _text("level", "ok, warning or failure"),
+        _text("text", "what was found"),
+        _text("hint", "what to do"),
     ),
     "TableFlow": (
         _text("source", "the object that is read"),

@@ -11,10 +11,15 @@ PATHS = {
     "/pipelines/{name}": ("One pipeline; its name has a slash in it.", "Pipeline", False),
     "/tables": ("Tables and views of the catalog.", "TableSummary", True),
     "/tables/{name}": ("One table or view.", "Table", False),
+    "/settings": ("The settings of the project.", "Settings", False),
+    "/doctor": ("What was found of the machine; asking begins to look.", "Doctor", False),
     "/dead-letters": ("Records that were left out, of one table or of all.", "DeadLetters", False),
 }  # fmt: skip
 """The paths below VERSION_PATH: what each gives, the document, and whether that is a list of them."""
 
+
+READS = {"/tables/{name}/first-rows": ("Read the first rows of a table.", "FirstRows", False)}
+"""The paths that are asked by POST, from the page of this server only: they make it read."""
 
 QUERIES = {"/dead-letters": ("table", "the full name of the table that they were read for")}
 """The query parameters of paths: the name and what it is."""
@@ -30,8 +35,9 @@ def openapi() -> Document:
             "description": "What pipelines do now. Read-only. A field that is not known is left out.",
         },
         "paths": {
-            f"{VERSION_PATH}{path}": {"get": _operation(path, *what)}
-            for path, what in PATHS.items()
+            f"{VERSION_PATH}{path}": {method: _operation(path, *what)}
+            for method, paths in (("get", PATHS), ("post", READS))
+            for path, what in paths.items()
         },
         "components": {
             "schemas": {
@@ -56,6 +62,8 @@ def _operation(path: str, summary: str, schema: str, is_list: bool) -> Document:
     answer = {"type": "array", "items": content} if is_list else content
     answers = {"200": _answer("found", answer)}
     operation: Document = {"summary": summary, "responses": answers}
+    if path in READS:
+        answers["403"] = _answer("a page of another server asks", _reference("Error"))
     if "{name}" in path:
         answers["404"] = _answer("there is none of this name", _reference("Error"))
         named = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
@@ -83,6 +91,9 @@ def _type(field: FieldType) -> Document:
         return {"type": "string", "format": "date-time", **described}
     if field.type == "texts":
         return {"type": "array", "items": {"type": "string"}, **described}
+    if field.type == "rows":
+        row = {"type": "array", "items": {"type": ["string", "null"]}}
+        return {"type": "array", "items": row, **described}
     if field.type == "object":
         return {"type": "object", "additionalProperties": {"type": "integer"}, **described}
     return {"type": field.type, **described}

@@ -6,7 +6,7 @@ A checkpoint has positions and watermarks of the last batch that was planned; en
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.catalog.definitions.leases import JobReport
@@ -17,9 +17,16 @@ from penstock.catalog.model.identifier import parse_identifier, short_name
 from penstock.catalog.model.table import Table, View
 from penstock.connector.source.state import SourceState
 from penstock.sql.checkpoint.plan_record import read_plan
-from penstock.sql.checkpoint.reader import COMMITS, LocalFiles, SavedCheckpoint, read_checkpoint
+from penstock.sql.checkpoint.reader import (
+    COMMITS,
+    LocalFiles,
+    SavedCheckpoint,
+    read_beside,
+    read_checkpoint,
+)
 from penstock.sql.ddl.show_create import show_create
 from penstock.sql.incremental.keyed.files.manifest import newest_manifest, state_sizes
+from penstock.sql.information_schema.checkpoints import CheckpointFolder
 from penstock.sql.information_schema.pipelines import (
     StoredPipeline,
     saved_sources,
@@ -29,6 +36,8 @@ from penstock.sql.information_schema.rows import named_objects
 from penstock.sql.script.project import Project, find_project
 from penstock.sql.ui.documents.dead_letters import dead_letters
 from penstock.sql.ui.documents.fields import Document, known, table_document, time_text
+from penstock.sql.ui.documents.first_rows import first_rows_document
+from penstock.sql.ui.documents.machine import Examination, findings, settings_document
 from penstock.sql.ui.documents.plan import (
     StateSize,
     operator_documents,
@@ -37,22 +46,40 @@ from penstock.sql.ui.documents.plan import (
 )
 from penstock.sql.ui.documents.table_details import table_lineage, table_options
 
+ALONE = "known by its checkpoint alone, which does not tell whether it runs, and how much is left to read"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPipelines:
     """What the catalog and the checkpoints of a project say. May be used on any thread.
 
-    `configured` is the project as its file and target say; None reads the file.
+    `configured` is the project as its file and target say; None reads the file. `catalog_url` is the catalog's where it
+    is not the project's own, `checkpoints` are those of pipelines that it need not know.
     """
 
     namespace: Namespace
     project: Path
     configured: Project | None = None
+    catalog_url: str | None = None
+    checkpoints: tuple[CheckpointFolder, ...] = ()
+    examination: Examination = field(default_factory=Examination, compare=False)
 
     def summaries(self) -> Iterator[Document]:
-        """Describe each pipeline that has a lease, a report of a failure or a checkpoint."""
+        """Describe each pipeline with a lease, a report of a failure or a checkpoint, and those of `checkpoints`."""
+        names, paths = set(), set()
         for each in stored_pipelines(self.namespace.catalog.leases, self.project):
-            yield _summary(each)
+            found = _summary(each)
+            names.add(found["name"])
+            paths.add(found.get("checkpoint"))
+            yield found
+        for folder in self.checkpoints:
+            if folder.path not in paths:
+                found = _alone(folder)
+                if found["name"] in names:
+                    found["name"] += f" of {folder.path}"
+                names.add(found["name"])
+                paths.add(folder.path)
+                yield found
 
     def pipeline(self, name: str) -> Document | None:
         """Describe a pipeline with the splits of its last batch; None for one that is not known."""
@@ -73,9 +100,8 @@ class StoredPipelines:
 
     def table(self, name: str) -> Document | None:
         """Describe a table with its definition, secrets left out; None for one that there is not."""
-        try:
-            found = self.namespace.lookup(self.namespace.resolve(parse_identifier(name)))
-        except InputError:
+        found = self._found(name)
+        if found is None:
             return None
         options = table_options(found) if isinstance(found, Table) else None
         project = self.configured or find_project(self.project)
@@ -84,6 +110,31 @@ class StoredPipelines:
             | {"definition": without_secrets(show_create(found, redacted=True))}
             | known(options=options)
             | table_lineage(found.identifier, self.namespace, project)
+        )
+
+    def first_rows(self, name: str) -> Document | None:
+        """Read the first rows of a table; None for one that there is not."""
+        if self._found(name) is None:
+            return None
+        return first_rows_document(
+            name, self.namespace, self.configured or find_project(self.project)
+        )
+
+    def _found(self, name: str) -> Table | View | None:
+        try:
+            return self.namespace.lookup(self.namespace.resolve(parse_identifier(name)))
+        except InputError:
+            return None
+
+    def settings(self) -> Document:
+        """Describe the settings of the project."""
+        project = self.configured or find_project(self.project)
+        return settings_document(project, self.catalog_url or project.default_catalog_url)
+
+    def doctor(self) -> Document:
+        """Describe what the doctor found last, and begin to look where that is old."""
+        return self.examination.document(
+            lambda: findings(self.configured or find_project(self.project), self.catalog_url)
         )
 
     def dead_letters(self, table: str | None = None) -> Document:
@@ -109,6 +160,18 @@ def _summary(found: StoredPipeline) -> Document:
     )
 
 
+def _alone(folder: CheckpointFolder) -> Document:
+    """Describe a pipeline by its checkpoint: whether it runs is not in it."""
+    problem = folder.look().problem
+    return known(
+        name=f"{folder.pipeline}/{folder.sink}",
+        reason=None if problem is None else without_secrets(problem),
+        sentence=None if problem is not None else ALONE,
+        sink=folder.sink,
+        checkpoint=folder.path,
+    )
+
+
 def _reason(report: JobReport) -> str | None:
     reason = f"waits for {report.waiting_for}" if report.waiting_for else report.last_error
     return None if reason is None else without_secrets(reason)
@@ -122,8 +185,8 @@ def _whole(summary: Document) -> Document:
 def _checkpoint(path: str) -> Document:
     files = LocalFiles(location=path)
     try:
-        saved = read_checkpoint(files)
-        manifest = newest_manifest(files)
+        saved = read_beside(files, read_checkpoint)
+        manifest = read_beside(files, newest_manifest)
     except StateMismatchError as error:
         return {"reason": without_secrets(error.message)}
     if saved is None or saved.planned is None:

@@ -42,9 +42,15 @@ async function refresh() {
   const focused = [...main.querySelectorAll("a, button, pre")].indexOf(document.activeElement);
   main.replaceChildren(...fresh.querySelector("main").childNodes);
   prepare();
+  refreshLater();
   if (focused >= 0) main.querySelectorAll("a, button, pre")[focused]?.focus();
 }
+function refreshLater() {
+  const waiting = document.querySelector("[data-refresh]");
+  if (waiting) setTimeout(() => refresh().catch(() => {}), Number(waiting.dataset.refresh));
+}
 prepare();
+refreshLater();
 if (location.pathname === "/" || location.pathname.startsWith("/pipelines")) {
   let first = true;
   new EventSource("/api/v1/events").addEventListener("pipeline", () => {

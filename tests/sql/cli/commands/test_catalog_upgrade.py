@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,8 @@ from penstock.catalog.migrations import HEAD
 from penstock.catalog.store.leases import _acquire
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.cli.commands.app import app
-from penstock.sql.cli.commands.doctor import Level, _catalog
+from penstock.sql.runner.doctor import Examined, Level, _catalog
+from penstock.sql.script.project import find_project
 from tests.catalog.examples import table
 from tests.postgres_server import USER
 from tests.sql.cli.command_runner import CommandRunner
@@ -74,10 +76,13 @@ def test_doctor_says_that_a_servers_store_is_to_be_upgraded(postgres):
         url = f"postgresql://{USER}@127.0.0.1:{postgres.port}/postgres?{place}"
         catalog = SqlCatalog(url)
         catalog.create(table("orders"))
-        (fresh,) = _catalog(url)
+        examined = Examined(
+            project=lambda: find_project(Path.cwd()), catalog=lambda: catalog, catalog_url=url
+        )
+        (fresh,) = _catalog(examined)
         for name in ("penstock_alembic_step", "penstock_job_states"):
             postgres.execute(f"DROP TABLE {name}", schema=schema)
-        (old,) = _catalog(url)
+        (old,) = _catalog(examined)
         catalog.close()
 
     assert (fresh.level, old.level) == (Level.OK, Level.WARNING)

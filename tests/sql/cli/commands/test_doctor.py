@@ -16,15 +16,29 @@ from penstock.connector.kafka.client import native
 from penstock.connector.kafka.client.native import Native
 from penstock.sql.cli.commands import doctor
 from penstock.sql.cli.commands.app import app
-from penstock.sql.cli.commands.doctor import Finding, Level
+from penstock.sql.cli.commands.catalog import open_catalog
+from penstock.sql.runner.doctor import Examined, Finding, Level, examine
+from penstock.sql.script.project import find_project
 from penstock.sql.spark_process import class_path
 from tests.sql.cli.command_runner import CommandRunner
 
 
-def findings(**_: object) -> Iterator[Finding]:
+def findings(_: object) -> Iterator[Finding]:
     """One that is well, one that is not."""
     yield Finding(subject="python", level=Level.OK, text="3.11")
     yield Finding(subject="broker", level=Level.WARNING, text="is away", hint="start it")
+
+
+def examined(bootstrap: str | None = None) -> Iterator[Finding]:
+    """What is found in the working directory."""
+    here = Path.cwd()
+    return examine(
+        Examined(
+            project=lambda: find_project(here),
+            catalog=lambda: open_catalog(None),
+            bootstrap=bootstrap,
+        )
+    )
 
 
 @pytest.fixture
@@ -68,11 +82,7 @@ def test_a_data_folder_that_cannot_be_made_is_a_failure(
     """The folder above it is read-only."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "access", lambda *_: False)
-    found = [
-        one
-        for one in doctor.examine(catalog_url=None, bootstrap=None)
-        if one.subject == "data folder"
-    ]
+    found = [one for one in examined() if one.subject == "data folder"]
 
     assert [(one.level, one.text) for one in found] == [
         (Level.FAILURE, f"{tmp_path} is not writable")
@@ -91,7 +101,7 @@ def test_what_reads_kafka_is_a_finding(
 ) -> None:
     """A package that cannot be used costs time, and no row."""
     monkeypatch.setattr(native, "find_native", lambda: found)
-    findings = {f.subject: f for f in doctor.examine(catalog_url=None, bootstrap="127.0.0.1:1")}
+    findings = {f.subject: f for f in examined("127.0.0.1:1")}
 
     assert findings["native"].level is level
     assert found.text in findings["native"].text
@@ -112,7 +122,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def class_data_finding() -> Finding:
     """What the doctor says of the archive."""
-    found = doctor.examine(catalog_url=None, bootstrap="127.0.0.1:1")
+    found = examined("127.0.0.1:1")
     return next(one for one in found if one.subject == "class data")
 
 

@@ -20,10 +20,10 @@ from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.connector.kafka.client.client import REQUEST_TIMEOUT_S
 from penstock.connector.local.reader import Emission
 from penstock.connector.local.split_status import LocalJobStatus, SplitStatus
-from penstock.sql.cli.commands.peek_tail import _End, _write_rows
 from penstock.sql.cli.output.report import print_rows
 from penstock.sql.cli.output.row_text import RowFormat, RowWriter
 from penstock.sql.cli.output.text import looked_at_lines, split_line, split_table, state_text
+from penstock.sql.runner.first_rows import RowsEnd, take_rows
 from penstock.sql.runner.summary import ResultRows
 from tests.sql.cli.live_tables import commands, define, kafka_table, order
 from tests.sql.sql_objects import run
@@ -367,10 +367,10 @@ def test_all_files_are_read_however_long_the_next_one_takes_to_be_assigned(capsy
         source=SimpleNamespace(bounded=True), rows=lambda batch: zip(*batch.columns, strict=True)
     )
     writer = RowWriter(["id"], RowFormat.TABLE)
-    end = _write_rows(BetweenTwoFiles(), scan, writer, 5, 10_000)
+    end = take_rows(BetweenTwoFiles(), scan, writer.write, limit=5, timeout_ms=10_000)
 
     assert capsys.readouterr().out.split() == ["id", "1", "2"]
-    assert end is _End.NO_MORE
+    assert end is RowsEnd.NO_MORE
 
 
 # --- `penstock tail`: rows as they come, and a clean end ---

@@ -1,4 +1,4 @@
-"""What `penstock peek` and `penstock tail` read of a table: its split source, and how its rows are made. No Spark."""
+"""What `peek`, `tail` and the status page read of a table: its split source, and how its rows are made. No Spark."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import SourceKind, SplitSource
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import Rowtime
-from penstock.sql.cli.options import ScanStart
 from penstock.sql.expressions.expression import to_duckdb
 from penstock.sql.expressions.rowtime import inline_computed, rowtime_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from penstock.catalog.store.sql_catalog import SqlCatalog
     from penstock.sql.script.project import Project
 
 
@@ -75,18 +73,19 @@ class SplitScan:
 
 
 def open_scan(
-    store: SqlCatalog, text: str, project: Project, *, start: ScanStart | None, follow: bool
+    names: Namespace, text: str, project: Project, *, start: str | None, follow: bool
 ) -> SplitScan:
     """Find a table and describe its scan.
 
-    `start` None is the table's own; a scan that is to `follow` the table starts at its end then, and has no end.
+    `start` is `earliest` or `latest`, None is the table's own; a scan that is to `follow` the table starts at its end
+    then, and has no end.
 
     Raises UnknownObjectError, and UnsupportedError for what is not read by splits.
     """
-    found = store.get(Namespace(store).resolve(parse_identifier(text)))
+    found = names.lookup(names.resolve(parse_identifier(text)))
     if not isinstance(found, Table):
-        raise UnsupportedError(f"{text} is a view, not a table", hint=_use_run(text))
-    table = encrypt_references(found, store.secrets)
+        raise UnsupportedError(f"{text} is a view, not a table", hint=use_run(text))
+    table = encrypt_references(found, names.secrets)
     connector = connector_of(table, project=Path(project.root))
     if follow:
         table = _without(table, "scan.bounded.")
@@ -96,7 +95,7 @@ def open_scan(
     if source.kind is not SourceKind.SPLITS:
         raise UnsupportedError(
             f"table {text} has the connector '{table.connector}', whose tables only Spark reads",
-            hint=_use_run(text),
+            hint=use_run(text),
         )
     return _describe(table, source, project.settings.get(TIME_ZONE, "UTC"))
 
@@ -109,13 +108,14 @@ def left_out_note(scan: SplitScan) -> tuple[str, ...]:
     return (f"note: without {names}, which only Spark can compute",)
 
 
-def _use_run(name: str) -> str:
+def use_run(name: str) -> str:
+    """Say how a table is read that only Spark reads."""
     return f"`penstock run` a file that selects from {name}, with a LIMIT"
 
 
-def _starting_at(table: Table, modes: ScanModes | None, start: ScanStart | None) -> Table:
+def _starting_at(table: Table, modes: ScanModes | None, start: str | None) -> Table:
     """Replace the startup mode; without a `start` that was asked for by the newest records, where tables have one."""
-    mode = f"{start or ScanStart.LATEST}-offset"
+    mode = f"{start or 'latest'}-offset"
     started = None if modes is None else modes.starting_at(table, mode)
     if started is None and start is not None:
         raise UnsupportedError(
