@@ -1,14 +1,19 @@
-"""What sinks report of their commits: a table's version, files, transactions, dead letters. Counted for metrics.
+"""What is reported of commits, for metrics: of sinks a table's version, files, transactions, dead letters; of sources
+the offsets of consumer groups.
 
-A sink adds to `MicroBatch.commits` when a commit is done, on the thread that runs batches; others read the sums.
+A sink adds to `MicroBatch.commits` when a commit is done, on the thread that runs batches; others read the sums. A
+source runs in another process, which counts in a file.
 """
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from threading import Lock
+from typing import Protocol, runtime_checkable
 
 DURATION_BOUNDS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Upper bounds of the buckets of commit durations; one more bucket has what is longer."""
@@ -82,3 +87,57 @@ class CommitLog:
         """Return how many records were kept as dead letters, by the table that they were read from."""
         with self._lock:
             return dict(self._dead_letters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommits:
+    """How commits of a consumer group's offsets ended. `skipped` were not sent, as the one before was under way."""
+
+    ok: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __add__(self, other: OffsetCommits) -> OffsetCommits:
+        return OffsetCommits(
+            ok=self.ok + other.ok,
+            failed=self.failed + other.failed,
+            skipped=self.skipped + other.skipped,
+        )
+
+
+@runtime_checkable
+class CommitsOffsets(Protocol):
+    """A metadata client that commits offsets to a consumer group."""
+
+    @property
+    def offset_commits(self) -> OffsetCommits | None:
+        """How its commits ended so far; None where it commits none."""
+        ...
+
+
+class OffsetCommitsFile:
+    """Where one source of a running query counts its commits, beside the file in which it says what it waits for."""
+
+    def __init__(self, outage_file: Path) -> None:
+        self._path = outage_file.with_suffix(".commits")
+        self._noted: OffsetCommits | None = None
+        self._before = OffsetCommits()
+
+    def note(self, commits: OffsetCommits) -> None:
+        """Write how the commits of this process ended, added to those of an earlier start of the query."""
+        if commits == self._noted:
+            return
+        if self._noted is None:
+            self._before = self.read() or OffsetCommits()
+        self._noted = commits
+        temporary = self._path.with_suffix(".commits-new")
+        temporary.touch(mode=0o600)
+        temporary.write_text(json.dumps(asdict(self._before + commits)), encoding="utf-8")
+        temporary.replace(self._path)
+
+    def read(self) -> OffsetCommits | None:
+        """Return the counts; None where the source has none."""
+        try:
+            return OffsetCommits(**json.loads(self._path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from penstock.catalog.errors import OptionError
+from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import DURATION, STRING, Option, Resolved, enum_type
 from penstock.connector.options.bad_records import BAD_RECORDS, DEAD_LETTER_PATH, BadRecordPolicy
 from penstock.connector.source.alignment import Alignment
@@ -124,6 +125,11 @@ def read_watermark_settings(resolved: Resolved, *, owner: str, connector: str) -
         on_future=on_future,
         dead_letter_path=path if on_future is OnFuture.DEAD_LETTER else None,
     )
+
+
+def keeps_future_records(table: Table) -> bool:
+    """Return whether a table keeps the records of the future that it leaves out."""
+    return table.option_map.get(ON_FUTURE.key) == OnFuture.DEAD_LETTER.value
 
 
 def _alignment(resolved: Resolved, owner: str, connector: str) -> Alignment | None:

@@ -6,11 +6,11 @@ A batch that is replayed after a restart is work done twice, and counts twice; `
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from penstock.connector.commits import CommitTotals
+from penstock.connector.commits import CommitTotals, OffsetCommits
 from penstock.sql.checkpoint.plan_record import PlanRecord
 from penstock.sql.jobs.batch_history import BatchHistory
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics
@@ -20,12 +20,13 @@ DURATION_BOUNDS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Upper bounds of the buckets of batch durations; one more bucket has what is longer."""
 
 NO_SOURCE = -1
-"""The key of bad records that no source of the query is known for."""
+"""The key of bad records and late rows that no source of the query is known for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCounters:
-    """Sums over all batches whose events were seen. `rows_in` and `bad_records` are by the number of the source.
+    """Sums over all batches whose events were seen. `rows_in`, `rows_late` and `bad_records` are by the number of the
+    source, and so are `future_records`, which are those among the bad ones whose time is too far in the future.
 
     `durations` counts batches by bucket of DURATION_BOUNDS_S. `state_commit_ms` is by the number of the operator.
     """
@@ -36,15 +37,16 @@ class BatchCounters:
     phases_ms: Mapping[str, int] = field(default_factory=dict)
     rows_in: Mapping[int, int] = field(default_factory=dict)
     rows_out: int = 0
-    rows_late: int = 0
+    rows_late: Mapping[int, int] = field(default_factory=dict)
     bad_records: Mapping[int, int] = field(default_factory=dict)
+    future_records: Mapping[int, int] = field(default_factory=dict)
     state_commit_ms: Mapping[int, int] = field(default_factory=dict)
 
     def add(self, batch: BatchMetrics) -> BatchCounters:
         """Count a batch."""
         bucket = bisect_left(DURATION_BOUNDS_S, batch.duration_ms / 1000)
-        bad = {number: source.bad_records for number, source in enumerate(batch.sources)}
-        bad[NO_SOURCE] = max(0, batch.bad_records - sum(bad.values()))
+        bad = _by_source([each.bad_records for each in batch.sources], batch.bad_records)
+        late = _by_source([each.rows_late for each in batch.sources], batch.rows_dropped)
         return replace(
             self,
             batches=self.batches + 1,
@@ -53,12 +55,24 @@ class BatchCounters:
             phases_ms=_sums(self.phases_ms, batch.phases_ms),
             rows_in=_sums(self.rows_in, {n: s.rows_in for n, s in enumerate(batch.sources)}),
             rows_out=self.rows_out + batch.rows_out,
-            rows_late=self.rows_late + batch.rows_dropped,
-            bad_records=_sums(self.bad_records, {n: c for n, c in bad.items() if n >= 0 or c}),
+            rows_late=_sums(self.rows_late, late),
+            bad_records=_sums(self.bad_records, bad),
+            future_records=_sums(
+                self.future_records, {n: s.future_records for n, s in enumerate(batch.sources)}
+            ),
             state_commit_ms=_sums(
                 self.state_commit_ms, {n: o.commit_ms for n, o in enumerate(batch.operators)}
             ),
         )
+
+
+def _by_source(known: Sequence[int], total: int) -> Mapping[int, int]:
+    """Return counts by the number of the source; the rest of the total is that of the only one, or of none."""
+    rest = max(0, total - sum(known))
+    if len(known) == 1:
+        return {0: known[0] + rest}
+    found = dict(enumerate(known))
+    return found | {NO_SOURCE: rest} if rest else found
 
 
 _Key = TypeVar("_Key", int, str)
@@ -69,13 +83,25 @@ def _sums(before: Mapping[_Key, int], more: Mapping[_Key, int]) -> Mapping[_Key,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOutRecords:
+    """What becomes of the bad records of a table: whether those that cannot be decoded, and those of the future, are
+    kept as dead letters.
+    """
+
+    keeps_undecodable: bool = False
+    keeps_future: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobBatches:
     """The batches of a job so far: counters, the last one, and the sources that its numbers mean.
 
     `sources` are full names of tables in the order of `BatchMetrics.sources`. `recent` are the last batches, oldest
     first, without their sources. `running_since_ms` is when the batch that runs now was first seen (epoch ms).
-    `alignments` are the alignment group and the drift (ms) that it allows of each source, None of one that has none.
-    `history` is that of the splits, `commits` what sinks reported, by sink, `dead_letters` those kept, by source.
+    `alignments` are the alignment group and the drift (ms) that it allows of each source, None of one that has none;
+    `left_out` is what becomes of their bad records.
+    `history` is that of the splits, `commits` what sinks reported, by sink, `dead_letters` those kept, by source,
+    `offset_commits` how those of consumer groups ended, by the number of the source.
     `plan` is that of the last start, `checkpoint` the directory of its checkpoint.
     """
 
@@ -85,11 +111,13 @@ class JobBatches:
     recent: tuple[BatchMetrics, ...] = ()
     running_since_ms: int | None = None
     alignments: tuple[tuple[str, int] | None, ...] = ()
+    left_out: tuple[LeftOutRecords, ...] = ()
     history: BatchHistory = field(default_factory=BatchHistory)
     commits: Mapping[str, CommitTotals] = field(default_factory=dict)
     dead_letters: Mapping[str, int] = field(default_factory=dict)
     plan: PlanRecord | None = None
     checkpoint: str | None = None
+    offset_commits: Mapping[int, OffsetCommits] = field(default_factory=dict)
 
     def source_names(self) -> tuple[str, ...]:
         """Name the sources, each once."""

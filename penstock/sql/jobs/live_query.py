@@ -6,7 +6,7 @@ It is a query into the screen, as an INSERT is one into a sink.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -40,7 +40,11 @@ from penstock.sql.jobs.progress import Totals, batch_events
 from penstock.sql.jobs.query_start import start_in_turn
 from penstock.sql.observation.batch_metrics import BatchMetrics, read_batch_metrics
 from penstock.sql.plan.analysed import AnalysedQuery
-from penstock.sql.plan.physical.incremental import IncrementalInsert, SinkCounts
+from penstock.sql.plan.physical.incremental import (
+    IncrementalInsert,
+    SinkCounts,
+    with_late_rows,
+)
 from penstock.sql.plan.physical.insert import to_display_rows
 
 if TYPE_CHECKING:
@@ -135,8 +139,7 @@ class LiveQuery:
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event; its rows out are those of `take`."""
         metrics = read_batch_metrics(progress, rows_out_metric=None)
-        late = sum(self.late.of(metrics.batch_id).values())
-        return replace(metrics, rows_dropped=metrics.rows_dropped + late)
+        return with_late_rows(metrics, self.late.of(metrics.batch_id))
 
 
 def live_query(query: AnalysedQuery, planner: Planner, spark: SparkSession) -> LiveQuery:

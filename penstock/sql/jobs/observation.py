@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.catalog.masking import without_secrets
 from penstock.sql.jobs.batch_counters import JobBatches
 from penstock.sql.jobs.progress import JobProgress
-from penstock.sql.observation.batch_metrics import BatchMetrics
-from penstock.sql.observation.pipeline import PipelineObservation
+from penstock.sql.observation.pipeline import PipelineObservation, kept_rows
 from penstock.sql.observation.sentence import Sentence, sentence_of
 
 
@@ -50,11 +48,5 @@ def observe(progress: JobProgress, batches: JobBatches | None) -> PipelineObserv
         lags=batches.history.lags,
         sources=tuple(zip(batches.source_names(), last, strict=False)),
         rows_read=batches.counters.rows_in,
-        state_rows=sum(each.rows or 0 for each in batches.operators),
-        keeps_rows=keeps_rows(batches.recent),
+        state=kept_rows(batches.operators, batches.recent),
     )
-
-
-def keeps_rows(batches: Sequence[BatchMetrics]) -> bool:
-    """Return whether stateful operators wrote rows in these batches."""
-    return any(operator.updated for batch in batches for operator in batch.operators)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 from penstock.connector.spark.internals import recent_progress
 from penstock.connector.spark.source.retry import Outage
 from penstock.sql.observation.batch_metrics import BatchMetrics, LateSplit, TimelessSplit
-from penstock.sql.observation.pipeline import JobStatus
+from penstock.sql.observation.pipeline import JobStatus, PipelineTraits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,9 +30,9 @@ class JobProgress:
     Times are epoch ms of the wall clock, except `watermark_ms`, which is event time (the maximum once every bounded
     table is read); `timeless` are the splits that keep it from moving, `late_splits` those with late rows, as the
     split was discovered late. `rows_per_second` averages the last seconds. `activity` describes what the job does now.
-    `last_error` is its last error, after which it may have restarted; `outage` is what it waits for now: then
-    `lag_records` is unknown. `refreshes`: it rewrites its table periodically, `batches` counts that; rows are not
-    counted.
+    `restart_reasons` are the restarts by error code. `last_error` is its last error, after which it may have restarted;
+    `outage` is what it waits for now: then `lag_records` is unknown. `refreshes`: it rewrites its table periodically,
+    `batches` counts that; rows are not counted.
     """
 
     name: str
@@ -54,9 +54,11 @@ class JobProgress:
     lag_records: int | None = None
     last_commit_ms: int | None = None
     restarts: int = 0
+    restart_reasons: Mapping[str, int] = field(default_factory=dict)
     last_error: str | None = None
     outage: Outage | None = None
     refreshes: bool = False
+    traits: PipelineTraits = PipelineTraits()  # noqa: RUF009 - a frozen value
 
 
 def batch_events(query: StreamingQuery, *, after: int | None) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.sql.errors.spark import EngineGoneError, is_permanent, translate
 from penstock.sql.jobs.progress import JobProgress, JobState
-from penstock.sql.observation.pipeline import JobStatus
+from penstock.sql.observation.pipeline import JobStatus, PipelineTraits, ResultMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +87,7 @@ class Refresher:
         self._stop_now = Event()
         self._writing = Event()
         self._refreshes = 0
-        self._failures = 0
+        self._failures: dict[str, int] = {}
         self._failures_in_a_row = 0
         self._failure = ""
         self._refreshed_ms: int | None = None
@@ -106,9 +106,11 @@ class Refresher:
                 state,
                 batches=self._refreshes,
                 last_commit_ms=self._refreshed_ms,
-                restarts=self._failures,
+                restarts=sum(self._failures.values()),
+                restart_reasons=dict(self._failures),
                 last_error=self._failure or None,
                 refreshes=True,
+                traits=PipelineTraits(mode=ResultMode.REFRESH),
             )
 
     def batches(self) -> None:
@@ -197,7 +199,7 @@ class Refresher:
         if isinstance(failure, EngineGoneError):
             raise failure
         with self._lock:
-            self._failures += 1
+            self._failures[failure.code] = self._failures.get(failure.code, 0) + 1
             self._failures_in_a_row += 1
             self._failure = failure.message
             count = self._failures_in_a_row

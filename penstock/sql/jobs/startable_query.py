@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from penstock.connector.commits import CommitLog
+    from penstock.connector.commits import CommitLog, OffsetCommits
     from penstock.connector.contract import LostLease, Trigger
     from penstock.connector.spark.source.retry import Outage
     from penstock.sql.checkpoint.fingerprint import QueryFingerprint
     from penstock.sql.checkpoint.identity import QueryLocation
     from penstock.sql.checkpoint.plan_record import PlanRecord
     from penstock.sql.observation.batch_metrics import BatchMetrics
+    from penstock.sql.observation.pipeline import PipelineTraits
     from penstock.sql.plan.analysed import TableScan
 
 
@@ -78,6 +79,10 @@ class StartableQuery(CheckpointedQuery, Protocol):
         """The session that it is started in."""
 
     @property
+    def traits(self) -> PipelineTraits:
+        """How it computes its rows, and what its sinks promise."""
+
+    @property
     def leases(self) -> tuple[str, ...]:
         """The leases that are held while it runs: `pipeline`, and its checkpoint where that may be
         reached by another name.
@@ -110,6 +115,9 @@ class StartableQuery(CheckpointedQuery, Protocol):
 
     def outage(self) -> Outage | None:
         """Return what its sources wait for; None while all of them answer. Reads small local files."""
+
+    def offset_commits(self) -> Mapping[int, OffsetCommits]:
+        """Return how commits to consumer groups ended, by the number of the source. Reads small local files."""
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event."""

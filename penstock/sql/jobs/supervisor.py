@@ -16,8 +16,10 @@ from penstock.catalog.errors import PenstockError
 from penstock.catalog.model.identifier import short_name
 from penstock.connector.contract import Trigger
 from penstock.connector.failpoints import reach
+from penstock.connector.options.bad_records import bad_record_settings
+from penstock.connector.options.watermark import keeps_future_records
 from penstock.sql.errors.spark import is_permanent, translate
-from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches
+from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches, LeftOutRecords
 from penstock.sql.jobs.batch_history import BatchHistory
 from penstock.sql.jobs.progress import (
     JobProgress,
@@ -118,13 +120,14 @@ class Supervisor:
             clock, name=query.pipeline, sink=self._sink, activity="starting", at_end=at_end
         )
         self._lock = Lock()
+        self._left_out = tuple(_left_out(leaf) for leaf in query.leaves)
         self._stop = Event()
         self._stop_now = Event()
         self._totals = Totals()
         self._counters = BatchCounters()
         self._batch_since_ms: int | None = None
         self._history = BatchHistory()
-        self._restarts = 0
+        self._restarts: dict[str, int] = {}
         self._last_error: str | None = None
         self._outages = OutageWatch(query.outage, clock, self._sink)
         self._seen_batch: int | None = None
@@ -139,7 +142,7 @@ class Supervisor:
         """Return the job's progress."""
         state = self._state.progress()
         with self._lock:
-            totals, last, restarts = self._totals, self._totals.last, self._restarts
+            totals, last, restarts = self._totals, self._totals.last, dict(self._restarts)
             last_error = self._last_error
         outage = None if state.status.final else self._outages.current
         known = last is not None and outage is None and state.status is not JobStatus.RESTARTING
@@ -158,7 +161,9 @@ class Supervisor:
             late_splits=last.late_splits if last else (),
             lag_records=last.lag_records if last and known else None,
             last_commit_ms=last.committed_at_ms if last else None,
-            restarts=restarts,
+            restarts=sum(restarts.values()),
+            restart_reasons=restarts,
+            traits=self._query.traits,
             last_error=last_error,
             outage=outage,
         )
@@ -174,8 +179,10 @@ class Supervisor:
             recent=totals.recent,
             running_since_ms=None if self.done.is_set() else self._batch_since_ms,
             alignments=tuple(map(_alignment, self._query.leaves)),
+            left_out=self._left_out,
             history=history,
             commits=self._query.commits.sinks(),
+            offset_commits=self._query.offset_commits(),
             dead_letters=self._query.commits.dead_letters(),
             plan=self._query.plan,
             checkpoint=self._query.checkpoint,
@@ -254,7 +261,7 @@ class Supervisor:
             ran_ms = self._clock.now_ms() - began_ms
             decision = after_failure(self._settings.restarts, failures, ran_ms=ran_ms)
             if decision is None:
-                self._state.end(JobStatus.FAILED, _gave_up(failure, self._restarts))
+                self._state.end(JobStatus.FAILED, _gave_up(failure, sum(self._restarts.values())))
                 return
             failures, query = decision, None
             delay_ms = with_jitter(self._settings.restarts, failures.delay_ms, self._chance())
@@ -287,7 +294,7 @@ class Supervisor:
         if self._clock.wait(self._stop, delay_ms):
             return False
         with self._lock:
-            self._restarts += 1
+            self._restarts[failure.code] = self._restarts.get(failure.code, 0) + 1
         return True
 
     def _watch(self, query: StreamingQuery) -> None:
@@ -350,6 +357,13 @@ class Supervisor:
                 self._totals = self._totals.add(metrics)
                 self._counters = self._counters.add(metrics)
                 self._history = self._history.add(metrics)
+
+
+def _left_out(leaf: TableScan) -> LeftOutRecords:
+    return LeftOutRecords(
+        keeps_undecodable=bad_record_settings(leaf.table).keeps,
+        keeps_future=keeps_future_records(leaf.table),
+    )
 
 
 def _alignment(leaf: TableScan) -> tuple[str, int] | None:

@@ -7,6 +7,7 @@ except the status of one that failed, which an alert needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,12 @@ from prometheus_client.registry import Collector
 
 from penstock.connector.commits import DURATION_BOUNDS_S as COMMIT_BOUNDS_S
 from penstock.connector.source.state import MAX_WATERMARK_MS
-from penstock.sql.jobs.batch_counters import DURATION_BOUNDS_S, NO_SOURCE, JobBatches
+from penstock.sql.jobs.batch_counters import (
+    DURATION_BOUNDS_S,
+    NO_SOURCE,
+    JobBatches,
+    LeftOutRecords,
+)
 from penstock.sql.metrics import families as f
 from penstock.sql.metrics.families import FAMILIES, MOST_SPLITS, MetricFamily, MetricKind
 from penstock.sql.observation.pipeline import JobStatus
@@ -36,7 +42,7 @@ if TYPE_CHECKING:
 
 
 UNKNOWN_TABLE = "unknown"
-"""The label of bad records that belong to no table that is known."""
+"""The label of bad records and late rows that belong to no table that is known."""
 
 PHASES = {
     "latestOffset": "latest_offset",
@@ -93,12 +99,17 @@ class PipelineCollector(Collector):
         running_ms = 0 if since is None else max(0, self._clock.now_ms() - since)
         samples.add(f.RUNNING, job.name, running_ms / 1000)
         samples.add(f.ROWS_WRITTEN, job.name, counters.rows_out, job.sink)
-        samples.add(f.ROWS_LATE, job.name, counters.rows_late)
         for number, name in enumerate(names):
             samples.add(f.ROWS_READ, job.name, counters.rows_in.get(number, 0), name)
-            samples.add(f.BAD_RECORDS, job.name, counters.bad_records.get(number, 0), name)
+            samples.add(f.ROWS_LATE, job.name, counters.rows_late.get(number, 0), name)
+            _add_bad_records(samples, job, batches, number, name)
+            if (commits := batches.offset_commits.get(number)) is not None:
+                for result, count in asdict(commits).items():
+                    samples.add(f.OFFSET_COMMITS, job.name, count, name, result)
+        if (late := counters.rows_late.get(NO_SOURCE)) is not None:
+            samples.add(f.ROWS_LATE, job.name, late, UNKNOWN_TABLE)
         if (bad := counters.bad_records.get(NO_SOURCE)) is not None:
-            samples.add(f.BAD_RECORDS, job.name, bad, UNKNOWN_TABLE)
+            samples.add(f.BAD_RECORDS, job.name, bad, UNKNOWN_TABLE, "", "")
         for number, operator in enumerate(batches.operators):
             label = f"{operator.name} {number}"
             if operator.rows is not None:
@@ -179,6 +190,20 @@ def _add_commits(samples: _Samples, job: JobProgress, batches: JobBatches) -> No
         samples.add(f.DEAD_LETTERS, job.name, count, table)
 
 
+def _add_bad_records(
+    samples: _Samples, job: JobProgress, batches: JobBatches, number: int, table: str
+) -> None:
+    known = batches.left_out[number] if number < len(batches.left_out) else LeftOutRecords()
+    future = batches.counters.future_records.get(number, 0)
+    undecodable = batches.counters.bad_records.get(number, 0) - future
+    for kind, count, keeps in (
+        ("undecodable", undecodable, known.keeps_undecodable),
+        ("future", future, known.keeps_future),
+    ):
+        action = "dead_letter" if keeps else "skipped"
+        samples.add(f.BAD_RECORDS, job.name, count, table, action, kind)
+
+
 def _add_alignment(
     samples: _Samples,
     job: JobProgress,
@@ -201,14 +226,17 @@ def _add_alignment(
 
 
 def _add_status(samples: _Samples, job: JobProgress) -> None:
-    samples.add(f.INFO, job.name, 1, job.sink, version("penstock"))
+    mode = "" if job.traits.mode is None else job.traits.mode.value
+    of = (job.sink, mode, job.traits.guarantee, version("penstock"))
+    samples.add(f.INFO, job.name, 1, *of)
     for status in JobStatus:
         samples.add(f.STATUS, job.name, int(status is job.status), status.value)
 
 
 def _add_progress(samples: _Samples, job: JobProgress) -> None:
     samples.add(f.STARTED, job.name, job.started_ms / 1000)
-    samples.add(f.RESTARTS, job.name, job.restarts)
+    for code, restarts in sorted(job.restart_reasons.items()):
+        samples.add(f.RESTARTS, job.name, restarts, code)
     samples.add(f.WAITING, job.name, int(job.outage is not None))
     samples.add(f.BATCHES, job.name, job.batches)
     _add_time(samples, f.LAST_COMMIT, job, job.last_commit_ms)

@@ -49,13 +49,22 @@ def _counter(name: str, meaning: str, *labels: str) -> MetricFamily:
 
 
 INFO = _gauge(
-    "pipeline_info", "What the pipeline writes, and the version that runs it.", "sink", "version"
+    "pipeline_info",
+    "What the pipeline writes, how it computes that, what its sink promises, and the version that runs it.",
+    "sink",
+    "mode",
+    "guarantee",
+    "version",
 )
 STATUS = _gauge(
     "pipeline_status", "1 for the status that the pipeline has, 0 for the others.", "status"
 )
 STARTED = _gauge("pipeline_start_timestamp_seconds", "When this process started the pipeline.")
-RESTARTS = _counter("pipeline_restarts", "Restarts after a failure in this process.")
+RESTARTS = _counter(
+    "pipeline_restarts",
+    "Restarts after a failure in this process, by the code of its error; absent before the first.",
+    "reason",
+)
 WAITING = _gauge(
     "pipeline_waiting", "1 while a source does not answer and the pipeline waits for it."
 )
@@ -74,8 +83,24 @@ RUNNING = _gauge(
 LAST_COMMIT = _gauge("last_commit_timestamp_seconds", "When the last batch was committed.")
 ROWS_READ = _counter("rows_read", "Rows read from a table.", "table")
 ROWS_WRITTEN = _counter("rows_written", "Rows passed to the sink.", "table")
-ROWS_LATE = _counter("rows_late", "Rows left out as they were behind the watermark.")
-BAD_RECORDS = _counter("bad_records", "Records left out as they could not be decoded.", "table")
+ROWS_LATE = _counter(
+    "rows_late",
+    "Rows of a table left out as they were behind the watermark; `unknown`: of one of several.",
+    "table",
+)
+BAD_RECORDS = _counter(
+    "bad_records",
+    "Records left out: `undecodable`, or of a time too far in the `future`; `skipped`, or kept as a `dead_letter`.",
+    "table",
+    "action",
+    "kind",
+)
+OFFSET_COMMITS = _counter(
+    "offset_commits",
+    "Commits of offsets to the consumer group of a table; `skipped`: not sent, as the one before was under way.",
+    "table",
+    "result",
+)
 DEAD_LETTERS = _counter(
     "dead_letters", "Records of a table that were kept as dead letters.", "table"
 )
@@ -132,12 +157,12 @@ LEASE = _gauge(
 )
 STATE_ROWS = _gauge(
     "state_rows",
-    "Rows that a stateful operator keeps; absent where Spark's store does not count them, as RocksDB.",
+    "Rows that a stateful operator keeps; absent where they are not counted: by RocksDB, by stages of `recomputed`.",
     "operator",
 )
 STATE_BYTES = _gauge(
     "state_bytes",
-    "Memory that the state of such an operator takes; of a keyed operator, its files.",
+    "Memory that the state of such an operator takes; of a stage, its files.",
     "operator",
 )
 STATE_COMMIT = _counter("state_commit_seconds", "Time that committing this state took.", "operator")
@@ -172,9 +197,9 @@ SPLIT_IDLE = _counter(
 
 FAMILIES = (
     INFO, STATUS, STARTED, RESTARTS, WAITING, BATCHES, DURATION, PHASES, RUNNING, LAST_COMMIT, ROWS_READ,
-    ROWS_WRITTEN, ROWS_LATE, BAD_RECORDS, DEAD_LETTERS, SINK_COMMIT, TABLE_VERSION, FILES_ADDED, TRANSACTIONS,
-    WATERMARK, WRITTEN_WATERMARK, LAG, LAG_MAX, OLDEST_UNREAD, SPLITS, SPREAD, DRIFT, MAX_DRIFT, LEASE, STATE_ROWS,
-    STATE_BYTES, STATE_COMMIT, SPLIT_POSITION, SPLIT_END, SPLIT_LAG, SPLIT_WATERMARK, SPLIT_STATE, SPLIT_HOLDS,
-    SPLIT_PAUSED, SPLIT_IDLE,
+    ROWS_WRITTEN, ROWS_LATE, BAD_RECORDS, OFFSET_COMMITS, DEAD_LETTERS, SINK_COMMIT, TABLE_VERSION, FILES_ADDED,
+    TRANSACTIONS, WATERMARK, WRITTEN_WATERMARK, LAG, LAG_MAX, OLDEST_UNREAD, SPLITS, SPREAD, DRIFT, MAX_DRIFT,
+    LEASE, STATE_ROWS, STATE_BYTES, STATE_COMMIT, SPLIT_POSITION, SPLIT_END, SPLIT_LAG, SPLIT_WATERMARK,
+    SPLIT_STATE, SPLIT_HOLDS, SPLIT_PAUSED, SPLIT_IDLE,
 )  # fmt: skip
 """All metrics, in the order in which they are exported."""

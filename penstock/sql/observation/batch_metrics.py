@@ -12,8 +12,8 @@ from typing import Any
 
 from penstock.connector.source.state import SourceState, SplitState, decode_state
 
-# what `skipped_metric` of connector/spark/source/frame.py begins with; that module loads pyspark
-_SKIPPED = "penstock_skipped_"
+# what `skipped_metric` and `late_metric` of connector/spark/source begin with; their modules load pyspark
+_SKIPPED, _LATE = "penstock_skipped_", "penstock_late_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +43,15 @@ class SourceMetrics:
     """One source of the query in a batch; sources are in the order in which the checkpoint knows them.
 
     `state` is None for a source that the split runtime does not read. `ends` are the ends of its splits that were seen
-    at planning, by split id. `rows_in` are those that the query got and those that tasks filtered or merged.
+    at planning, by split id. `rows_in` are those that the query got and those that tasks filtered or merged;
+    `rows_late` are late rows that are known to be of this source. `future_records` are those among `bad_records` whose
+    time is too far in the future.
     """
 
     rows_in: int = 0
+    rows_late: int = 0
     bad_records: int = 0
+    future_records: int = 0
     state: SourceState | None = None
     ends: Mapping[str, int] = field(default_factory=dict)
 
@@ -67,17 +71,20 @@ class SourceMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorMetrics:
-    """The state of one of Spark's stateful operators after a batch.
+    """The state of a stateful operator after a batch: of Spark's, or of a stage.
 
-    `rows` is None where it is not known: RocksDB, which Penstock's sessions have, counts none. `updated` are those that
-    the batch wrote.
+    `rows` is None where it is not known: RocksDB, which Penstock's sessions have, counts none. `updated` and `removed`
+    are those that the batch wrote (None: not known) and ended. `waits` tells whether its rows come out once the
+    watermark has passed them; None where that is not known, as rows of a join also come out with one of the other side.
     """
 
     name: str
     rows: int | None
     size_bytes: int
     commit_ms: int
-    updated: int = 0
+    updated: int | None = 0
+    removed: int = 0
+    waits: bool | None = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,15 +164,15 @@ def _source(
 ) -> SourceMetrics:
     offset, latest = _offset(source.get("endOffset")), _offset(source.get("latestOffset"))
     state = decode_state(offset) if offset is not None and "splits" in offset else None
-    # the observed metrics of a scan are named after its view, which ends in the number of the source
+    # the observed metrics of a scan and of windows over it have names that end in the number of the source
     suffix = f"_{index}"
-    own = {
-        name: row
-        for name, row in observed.items()
-        if name.startswith(_SKIPPED) and name.endswith(suffix)
-    }
+    own = {name: row for name, row in observed.items() if name.endswith(suffix)}
+    late = {name: row for name, row in own.items() if name.startswith(_LATE)}
+    own = {name: row for name, row in own.items() if name.startswith(_SKIPPED)}
     found = SourceMetrics(
+        rows_late=_sum(late, "late"),
         bad_records=_sum(own, "skipped"),
+        future_records=_sum(own, "future"),
         state=state,
         ends={} if latest is None or state is None else _ends(state, latest),
     )
@@ -186,7 +193,16 @@ def _operator(found: Mapping[str, Any]) -> OperatorMetrics:
         size_bytes=int(found.get("memoryUsedBytes") or 0),
         commit_ms=int(found.get("commitTimeMs") or 0),
         updated=int(found.get("numRowsUpdated") or 0),
+        removed=int(found.get("numRowsRemoved") or 0),
+        waits=_waits(str(found.get("operatorName"))),
     )
+
+
+def _waits(operator: str) -> bool | None:
+    """Return whether rows of one of Spark's operators wait for the watermark, in append mode."""
+    if operator.startswith(("stateStoreSave", "sessionWindowStateStoreSave")):
+        return True
+    return False if operator.startswith(("dedupe", "globalLimit", "localLimit")) else None
 
 
 def _is_uncounted(found: Mapping[str, Any]) -> bool:

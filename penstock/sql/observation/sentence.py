@@ -188,8 +188,7 @@ def _paused(seen: PipelineObservation, _: int) -> _Said:
 def _waiting_rows(seen: PipelineObservation, _: int) -> _Said:
     """Rows that no batch gave out, in the state of a query whose tables are all read."""
     recent = _with_rows(seen)
-    keeps = seen.state_rows > 0 or seen.keeps_rows
-    if not keeps or not recent or any(batch.rows_out for batch in recent):
+    if not seen.state.waits or not recent or any(batch.rows_out for batch in recent):
         return None
     watermarks = [state.watermark_ms for _, state in _states(seen)]
     known = [at_ms for at_ms in watermarks if at_ms is not None and at_ms < MAX_WATERMARK_MS]
@@ -198,8 +197,9 @@ def _waiting_rows(seen: PipelineObservation, _: int) -> _Said:
     lowest = [state for _, state in _states(seen) if state.watermark_ms == min(known)]
     held = sorted({name for state in lowest for name in holders(state)})
     moves = f"; the next record that moves it must come on {_names(held)}" if held else ""
-    waits = "waits" if seen.state_rows == 1 else "wait"
-    count = _counted(seen.state_rows) if seen.state_rows else "rows"
+    waiting = seen.state.waiting
+    waits = "waits" if waiting == 1 else "wait"
+    count = _counted(waiting) if waiting else "rows"
     rows = f"{count} of its state {waits} for the watermark"
     return f"caught up: {rows}, which is at {_instant(min(known))}{moves}", ""
 
@@ -209,6 +209,10 @@ def _waiting_rows(seen: PipelineObservation, _: int) -> _Said:
 
 def _never_read(seen: PipelineObservation, _: int) -> _Said:
     if len(seen.sources) < 2 or not seen.ends_known:
+        return None
+    if any(
+        batch.rows_out for batch in _with_rows(seen)
+    ):  # of the other tables: it is no inner join
         return None
     for number, (name, source) in enumerate(seen.sources):
         state = source.state
@@ -236,10 +240,15 @@ def _no_output(seen: PipelineObservation, _: int) -> _Said:
     recent = _with_rows(seen)
     if not recent or any(batch.rows_out for batch in recent):
         return None
-    rows = sum(batch.rows_in for batch in recent)
-    are = "is" if seen.state_rows == 1 else "are"
-    state = f"; {_counted(seen.state_rows)} {are} in its state" if seen.state_rows else ""
+    rows, kept = sum(batch.rows_in for batch in recent), seen.state.rows
+    are = "is" if kept == 1 else "are"
+    state = f"; {_counted(kept)} {are} in its state" if kept else ""
     read = f"{_counted(rows)} of the last {_batches(recent)} {'is' if rows == 1 else 'are'} read"
+    if seen.state.may_wait:  # it is not known which of both holds
+        return (
+            f"{read}, and none came out: the query let none through, or they wait in its state",
+            "",
+        )
     return f"{read}, and the query let none through{state}", ""
 
 

@@ -17,14 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.catalog.errors import InputError
-from penstock.connector.commits import CommitLog
-from penstock.connector.contract import LostLease, MicroBatch, SinkSettings, Trigger
+from penstock.connector.commits import CommitLog, OffsetCommits
+from penstock.connector.contract import Guarantee, LostLease, MicroBatch, SinkSettings, Trigger
 from penstock.connector.dead_letters.publisher import DeadLetterPublisher, dead_letter_publisher
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.determinism import nondeterministic_functions
 from penstock.connector.spark.sink.micro_batch import micro_batch_query
-from penstock.connector.spark.source.retry import Outage, current_outage
+from penstock.connector.spark.source.retry import Outage, current_commits, current_outage
 from penstock.sql.check.checkpoint_assignment import name_scripts
 from penstock.sql.check.script_check import (
     CheckedScript,
@@ -49,6 +49,7 @@ from penstock.sql.execution.functions import add_jar, register_called
 from penstock.sql.jobs.live_query import live_query
 from penstock.sql.jobs.startable_query import StartableQuery
 from penstock.sql.observation.batch_metrics import BatchMetrics, read_batch_metrics
+from penstock.sql.observation.pipeline import PipelineTraits, ResultMode
 from penstock.sql.plan.analysed import AnalysedInsert, TableScan
 from penstock.sql.plan.analyzer import analyse_unbounded
 from penstock.sql.plan.physical.incremental import SinkCounts
@@ -139,6 +140,13 @@ class SharedQuery(LocatedQuery):
         return self.started.plan
 
     @property
+    def traits(self) -> PipelineTraits:
+        """Rows are only added; what the sink promises that promises least."""
+        guarantees = {insert.target.capabilities.guarantee for insert in self.inserts}
+        weakest = min(guarantees, key=list(Guarantee).index)
+        return PipelineTraits(mode=ResultMode.APPEND, guarantee=weakest.value)
+
+    @property
     def statement_digest(self) -> str:
         """It has a checkpoint."""
         return ""
@@ -210,6 +218,10 @@ class SharedQuery(LocatedQuery):
     def outage(self) -> Outage | None:
         """Return what the table waits for."""
         return current_outage(self.inserts[0].builder.workdir, self.checkpoint)
+
+    def offset_commits(self) -> Mapping[int, OffsetCommits]:
+        """Return how commits to the consumer group of the table ended."""
+        return current_commits(self.inserts[0].builder.workdir, self.checkpoint, 1)
 
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event; rows out are those of all sinks."""

@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from penstock.catalog.errors import OptionError
+from penstock.connector.commits import OffsetCommits
 from penstock.connector.kafka.client import admin
 from penstock.connector.kafka.client.connection import Connection, TopicPartition
 from penstock.connector.kafka.sink.client import SinkAdmin, check_transactions
@@ -161,3 +162,4 @@ def test_a_commit_that_is_denied_is_one_warning_and_nothing_else(
 
     (record,) = caplog.records
     assert "group 'denied-clerks': offsets could not be committed" in record.getMessage()
+    assert committer.offset_commits == OffsetCommits(failed=1)

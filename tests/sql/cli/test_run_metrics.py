@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from threading import Thread
 from urllib.request import urlopen
@@ -34,9 +35,10 @@ WITHOUT_VALUE = {
     "penstock_dead_letters_total",
     "penstock_kafka_transactions_total",
     "penstock_oldest_unread_timestamp_seconds",
+    "penstock_pipeline_restarts_total",
     "penstock_state_rows",
 }
-"""The families of which such a run has nothing: all is read, nothing is bad, and RocksDB counts no rows."""
+"""The families of which such a run has nothing: all is read, nothing is bad or fails, and RocksDB counts no rows."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.broker]
 
@@ -166,6 +168,7 @@ def test_a_run_is_scraped_pushes_and_says_why_nothing_comes(
     assert found["penstock_sink_commit_seconds_count", "counted"] >= 1
     assert found["penstock_lag_records", "events"] == 0
     assert found["penstock_pipeline_status", "running"] == 1
+    assert found["penstock_pipeline_info", "exactly-once", "append", "counted", version("penstock")]
     assert found["penstock_watermark_timestamp_seconds", "events"] == 1714564890
     assert found["penstock_alignment_max_drift_seconds", "g", "events"] == 60
     assert found["penstock_split_position", f"{topic}-0", "events"] == 4

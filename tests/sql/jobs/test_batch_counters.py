@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches
+from dataclasses import replace
+
+from penstock.sql.jobs.batch_counters import NO_SOURCE, BatchCounters, JobBatches
 from tests.sql.metrics.metered import SPLITS, read_batch, source_of
 
 
@@ -24,6 +26,16 @@ def test_a_duration_is_in_the_first_bucket_that_has_room_for_it():
 
     assert at_bound.durations == (1, *(0,) * 10)
     assert longest.durations == (*(0,) * 10, 1)
+
+
+def test_late_rows_of_no_known_source_are_those_of_the_only_one():
+    """Of several tables they are kept apart."""
+    one = BatchCounters().add(read_batch(1, source_of(*SPLITS), rows_dropped=3))
+    known = replace(source_of(*SPLITS), rows_late=2)
+    two = BatchCounters().add(read_batch(1, known, source_of(*SPLITS), rows_dropped=3))
+
+    assert one.rows_late == {0: 3}
+    assert two.rows_late == {0: 2, 1: 0, NO_SOURCE: 1}
 
 
 def test_a_table_that_is_read_again_has_a_number_behind_its_name():

@@ -163,6 +163,7 @@ def test_the_log_of_many_failures_is_bounded(caplog: pytest.LogCaptureFixture) -
     progress = run.to_end()
 
     assert progress.restarts == 100
+    assert progress.restart_reasons == {QueryFailedError.code: 100}
     assert len(caplog.records) == 7
     assert "(64 times in a row)" in caplog.records[-1].getMessage()
 

@@ -106,6 +106,7 @@ def test_a_transient_failure_restarts_from_the_checkpoint_and_counts_on():
     progress = run.to_end()
 
     assert (progress.status, progress.restarts) == (JobStatus.FINISHED, 2)
+    assert progress.restart_reasons == {BrokerUnavailableError.code: 2}
     assert (progress.batches, progress.rows_in) == (3, 60)
     assert run.clock.waits == [1_000, 2_000]
     assert run.insert.started == [AvailableNow()] * 3

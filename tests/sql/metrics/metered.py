@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from threading import Event
 
-from penstock.connector.commits import CommitLog
+from penstock.connector.commits import CommitLog, OffsetCommits
 from penstock.connector.source.state import SourceState, SplitState
 from penstock.sql.checkpoint.plan_record import PlanRecord
-from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches
+from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches, LeftOutRecords
 from penstock.sql.jobs.batch_history import BatchHistory
 from penstock.sql.jobs.job import Job
 from penstock.sql.jobs.progress import JobProgress
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics, SourceMetrics
-from penstock.sql.observation.pipeline import JobStatus
+from penstock.sql.observation.pipeline import JobStatus, PipelineTraits
 from tests.sql.run.scripted import batch
 
 NOON_MS = 1_767_268_800_000
@@ -53,7 +53,9 @@ def read_batch(number: int = 7, *sources: SourceMetrics, **more: object) -> Batc
         "phases_ms": {"addBatch": 300, "walCommit": 40, "triggerExecution": 500},
         "sources": sources,
         "operators": (
-            OperatorMetrics(name="stateStoreSave", rows=12, size_bytes=3_000, commit_ms=8),
+            OperatorMetrics(
+                name="stateStoreSave", rows=12, size_bytes=3_000, commit_ms=8, waits=True
+            ),
         ),
     }
     return batch(number, 30, **(values | more))
@@ -71,7 +73,11 @@ class MeteredRunner:
     alignments: tuple[tuple[str, int] | None, ...] = ()
     commits: CommitLog = field(default_factory=CommitLog)
     plan: PlanRecord | None = None
+    left_out: tuple[LeftOutRecords, ...] = ()
+    offset_commits: dict[int, OffsetCommits] = field(default_factory=dict)
     lag_known: bool = True
+    traits: PipelineTraits = PipelineTraits()  # noqa: RUF009 - frozen
+    restart_reasons: dict[str, int] = field(default_factory=dict)
     done: Event = field(default_factory=Event)
     error: None = None
 
@@ -90,6 +96,8 @@ class MeteredRunner:
             watermark_ms=last.watermark_ms if last else None,
             lag_records=last.lag_records if last and self.lag_known else None,
             last_commit_ms=NOON_MS + 5_000 if last else None,
+            traits=self.traits,
+            restart_reasons=self.restart_reasons,
         )
 
     def batches(self) -> JobBatches:
@@ -105,6 +113,8 @@ class MeteredRunner:
             alignments=self.alignments,
             history=history,
             commits=self.commits.sinks(),
+            left_out=self.left_out,
+            offset_commits=self.offset_commits,
             dead_letters=self.commits.dead_letters(),
             plan=self.plan,
         )

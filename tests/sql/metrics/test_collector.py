@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib.metadata import version
+
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.connector.commits import CommitLog, SinkCommit
+from penstock.connector.commits import CommitLog, OffsetCommits, SinkCommit
 from penstock.connector.source.state import MAX_WATERMARK_MS
+from penstock.sql.jobs.batch_counters import LeftOutRecords
 from penstock.sql.metrics.collector import PipelineCollector
-from penstock.sql.observation.pipeline import JobStatus
+from penstock.sql.observation.pipeline import JobStatus, PipelineTraits, ResultMode
 from tests.sql.metrics.metered import NOON_MS, SPLITS, job, read_batch, source_of, split
 from tests.sql.run.scripted import MovedClock
 
@@ -30,13 +34,36 @@ def scraped(*jobs, **options):
     return found
 
 
+def test_a_pipeline_tells_how_it_computes_and_what_its_sink_promises():
+    """What is not known before the first start has an empty label, which Prometheus takes for none."""
+    keyed = PipelineTraits(mode=ResultMode.KEYED, guarantee="exactly-once")
+
+    assert info(job(traits=keyed)) == ("exactly-once", "keyed", "totals", version("penstock"))
+    assert info(job()) == ("", "", "totals", version("penstock"))
+
+
+def info(each):
+    """The values of the labels of the one series of `penstock_pipeline_info`, by their names."""
+    ((_, *labels),) = [key for key in scraped(each) if key[0] == "pipeline_info"]
+    return tuple(labels)
+
+
+def test_restarts_are_by_the_code_of_their_error():
+    """A pipeline that never restarted has no series, as its codes are not known before."""
+    found = scraped(job(restart_reasons={"PEN-8003": 1, "PEN-8000": 2}))
+
+    restarts = {key[1]: value for key, value in found.items() if "restarts" in key[0]}
+    assert restarts == {"PEN-8000": 2, "PEN-8003": 1}
+    assert not [key for key in scraped(job()) if "restarts" in key[0]]
+
+
 def test_counters_and_lag_are_by_table():
     """Two batches of one table; the paused split is ten records behind, the idle one sixty."""
     found = scraped(job(read_batch(6, source_of(*SPLITS)), read_batch(7, source_of(*SPLITS))))
 
     assert found["rows_read_total", "orders"] == 60
     assert found["rows_written_total", "totals"] == 40
-    assert found["rows_late_total",] == 4
+    assert found["rows_late_total", "orders"] == 4
     assert found["batches_total",] == 2
     assert (found["lag_records", "orders"], found["lag_records_max", "orders"]) == (70, 60)
     assert found["watermark_timestamp_seconds", "orders"] == (NOON_MS - 60_000) / 1000
@@ -153,13 +180,40 @@ def test_a_lease_tells_until_when_it_holds():
 
 
 def test_bad_records_are_by_table_and_those_of_no_known_table_are_not_lost():
-    """Three of `orders`, two more that the event gives no table for."""
-    batch = read_batch(7, source_of(*SPLITS, bad_records=3), bad_records=5)
+    """Three of `orders`, two more that the event gives no table for; late rows, too."""
+    sources = (source_of(*SPLITS, bad_records=3), source_of(*SPLITS))
+    batch = read_batch(7, *sources, bad_records=5, rows_dropped=4)
 
-    found = scraped(job(batch))
+    found = scraped(job(batch, sources=("orders", "customers")))
 
-    assert found["bad_records_total", "orders"] == 3
-    assert found["bad_records_total", "unknown"] == 2
+    assert found["bad_records_total", "orders", "skipped", "undecodable"] == 3
+    assert found["bad_records_total", "customers", "skipped", "undecodable"] == 0
+    assert found["bad_records_total", "unknown", "", ""] == 2
+    assert found["rows_late_total", "unknown"] == 4
+
+
+def test_records_of_the_future_are_apart_and_what_becomes_of_both_is_told():
+    """By the options of the table: these are kept, those that cannot be decoded are not."""
+    source = replace(source_of(*SPLITS, bad_records=5), future_records=2)
+    kept = LeftOutRecords(keeps_future=True)
+
+    found = scraped(job(read_batch(7, source), left_out=(kept,)))
+
+    bad = {key[1:]: value for key, value in found.items() if key[0] == "bad_records_total"}
+    assert bad == {
+        ("orders", "skipped", "undecodable"): 3,
+        ("orders", "dead_letter", "future"): 2,
+    }
+
+
+def test_commits_of_offsets_are_by_how_they_ended():
+    """A table without a consumer group has no series."""
+    commits = {0: OffsetCommits(ok=7, skipped=1)}
+    found = scraped(job(read_batch(7, source_of(*SPLITS)), offset_commits=commits))
+
+    ended = {key[1:]: value for key, value in found.items() if "offset_commits" in key[0]}
+    assert ended == {("orders", "ok"): 7, ("orders", "failed"): 0, ("orders", "skipped"): 1}
+    assert not [key for key in scraped(job(read_batch(7))) if "offset_commits" in key[0]]
 
 
 def test_a_running_batch_shows_for_how_long():

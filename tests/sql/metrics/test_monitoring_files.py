@@ -19,6 +19,7 @@ from penstock.sql.processes.supervisor import ProcessView
 
 DOCS = Path(__file__).parents[3] / "docs"
 ALERTS = DOCS / "monitoring" / "alerts.yaml"
+CASES = Path(__file__).with_name("alerts.test.yaml")
 NAME = re.compile(r"\bpenstock_\w+")
 SELECTED = re.compile(r"(penstock_\w+)\{([^}]*)\}")
 
@@ -72,13 +73,42 @@ def test_the_page_has_each_metric_and_a_paragraph_for_each_alert():
     assert [rule["alert"] for rule in alerts() if f"### {rule['alert']}\n" not in page] == []
 
 
+def test_each_alert_has_series_of_which_it_fires():
+    """And no case is of a rule that is gone."""
+    cases = [
+        case
+        for test in yaml.safe_load(CASES.read_text())["tests"]
+        for case in test["alert_rule_test"]
+    ]
+
+    assert {case["alertname"] for case in cases if case["exp_alerts"]} == {
+        rule["alert"] for rule in alerts()
+    }
+
+
+def test_the_series_of_cases_are_exported():
+    """A rule that fires of labels that nobody exports proves nothing."""
+    names = exported()
+    series = [
+        each["series"]
+        for test in yaml.safe_load(CASES.read_text())["tests"]
+        for each in test["input_series"]
+    ]
+
+    for one in series:
+        ((name, selected),) = SELECTED.findall(one) or [("up", "")]
+        assert set(re.findall(r"(\w+)\s*=", selected)) <= names.get(name, set()), one
+
+
 @pytest.mark.skipif(
     shutil.which("promtool") is None, reason="promtool (Debian: prometheus) is not here"
 )
-def test_prometheus_accepts_the_rules():
-    """`promtool check rules` parses the expressions."""
+@pytest.mark.parametrize("command", [("check", ALERTS), ("test", CASES)], ids=["check", "test"])
+def test_prometheus_accepts_the_rules_and_they_fire(command):
+    """`promtool check rules` parses the expressions, `promtool test rules` evaluates them over series."""
+    verb, file = command
     checked = subprocess.run(
-        ["promtool", "check", "rules", str(ALERTS)], capture_output=True, text=True, check=False
+        ["promtool", verb, "rules", str(file)], capture_output=True, text=True, check=False
     )
 
     assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -88,6 +88,22 @@ def test_late_rows_of_windows_and_of_state_operators_add_up() -> None:
     assert batch.rows_dropped == 3
 
 
+def test_late_rows_and_bad_records_are_those_of_the_source_that_their_metric_names() -> None:
+    """A metric of windows over several tables names none: its rows are in the sum alone."""
+    two = event(
+        penstock_late_w0_of_1={"late": 2},
+        penstock_late_w1={"late": 4},
+        penstock_skipped_v_0={"skipped": 5, "future": 3, "markers": 1},
+    )
+    two["sources"] += event()["sources"]
+    batch = read_batch_metrics(two, rows_out_metric=None)
+
+    assert [source.rows_late for source in batch.sources] == [0, 2]
+    assert [source.bad_records for source in batch.sources] == [5, 0]
+    assert [source.future_records for source in batch.sources] == [3, 0]
+    assert batch.rows_dropped == 7
+
+
 def test_watermark_lag_and_commit_time() -> None:
     batch = read_batch_metrics(event(), rows_out_metric=None)
     assert (batch.watermark_ms, batch.lag_records, batch.committed_at_ms) == (50_000, 3, 100_500)

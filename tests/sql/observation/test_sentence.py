@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, SplitState
-from penstock.sql.observation.batch_metrics import BatchMetrics, SourceMetrics
-from penstock.sql.observation.pipeline import JobStatus, LagSample, PipelineObservation
+from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics, SourceMetrics
+from penstock.sql.observation.pipeline import (
+    JobStatus,
+    KeptRows,
+    LagSample,
+    PipelineObservation,
+    kept_rows,
+)
 from penstock.sql.observation.sentence import SentenceRule, sentence_of
 from tests.sql.metrics.metered import NOON_MS, job, read_batch, source_of, split
 
@@ -169,7 +176,8 @@ def test_paused_splits_are_counted_with_the_reason() -> None:
 
 def test_rows_wait_for_the_watermark_where_all_is_read() -> None:
     """With the split on which the next record must come; not where records are left, or rows came out."""
-    waiting = seen(table(READ), batches=silent((7, 30)), state_rows=12)
+    twelve = KeptRows(rows=12, waiting=12, waits=True)
+    waiting = seen(table(READ), batches=silent((7, 30)), state=twelve)
     rule, text = said(waiting)
 
     assert rule is SentenceRule.WAITING_ROWS
@@ -177,25 +185,71 @@ def test_rows_wait_for_the_watermark_where_all_is_read() -> None:
     assert text.endswith("must come on split orders-0")
     assert said(replace(waiting, batches=(read_batch(7),)))[0] is SentenceRule.READING
     ahead = table(split(7, 100, NOON_MS + MINUTE_MS), watermark_ms=NOON_MS + MINUTE_MS)
-    two = seen(table(READ), ahead, batches=silent((7, 30)), state_rows=12)
+    two = seen(table(READ), ahead, batches=silent((7, 30)), state=twelve)
     assert said(two)[1].endswith("must come on split orders-0")
-    uncounted = said(replace(waiting, state_rows=0, keeps_rows=True))
+    uncounted = said(replace(waiting, state=KeptRows(waits=True)))
     assert uncounted[1].startswith("caught up: rows of its state wait for the watermark, which is")
-    assert said(replace(waiting, state_rows=0))[0] is SentenceRule.NO_OUTPUT
-    assert said(seen(table(READ, end=200), batches=silent((7, 30)), state_rows=12)) == (
+    assert said(replace(waiting, state=KeptRows()))[0] is SentenceRule.NO_OUTPUT
+    assert said(seen(table(READ, end=200), batches=silent((7, 30)), state=twelve)) == (
         SentenceRule.NO_OUTPUT,
         "30 rows of the last batch are read, and the query let none through; 12 rows are in its state",
     )
 
 
+def test_rows_of_state_that_wait_for_no_watermark_are_not_said_to() -> None:
+    """A group that HAVING leaves out stays in the state; of others it is not known whether they come out."""
+    kept = seen(table(READ), batches=silent((7, 30)), state=KeptRows(rows=12))
+    unknown = replace(kept, state=KeptRows(may_wait=True))
+
+    assert said(kept) == (
+        SentenceRule.NO_OUTPUT,
+        "30 rows of the last batch are read, and the query let none through; 12 rows are in its state",
+    )
+    assert said(unknown) == (
+        SentenceRule.NO_OUTPUT,
+        "30 rows of the last batch are read, and none came out: the query let none through, or they wait in its state",
+    )
+
+
+@pytest.mark.parametrize(
+    ("operators", "kept"),
+    [
+        ([{"rows": 3}], KeptRows(rows=3)),
+        ([{"rows": 3, "waits": True}], KeptRows(rows=3, waiting=3, waits=True)),
+        ([{"rows": 0, "waits": True}], KeptRows()),
+        ([{"rows": 3, "waits": None}], KeptRows(rows=3, may_wait=True)),
+        ([{"updated": 2, "waits": True}], KeptRows(waits=True, may_wait=True)),
+        ([{"updated": 2, "removed": 1, "waits": True}], KeptRows(may_wait=True)),
+        ([{"updated": 2, "waits": None}], KeptRows(may_wait=True)),
+        ([{"updated": 2}], KeptRows()),
+        ([{"waits": True}], KeptRows()),
+        ([{"updated": None, "waits": True}], KeptRows(may_wait=True)),
+        ([{"rows": 3}, {"rows": 4, "waits": True}], KeptRows(rows=7, waiting=4, waits=True)),
+    ],
+)
+def test_what_operators_keep_is_waiting_only_where_it_is_known_to(
+    operators: list[dict[str, Any]], kept: KeptRows
+) -> None:
+    """Of counted rows by what the operator does; of others by what the batches wrote and ended."""
+    made = tuple(
+        OperatorMetrics(**{"name": "one", "rows": None, "size_bytes": 9, "commit_ms": 1} | each)
+        for each in operators
+    )
+
+    assert kept_rows(made, [read_batch(7, operators=made)]) == kept
+
+
 def test_a_table_that_had_no_record_is_named() -> None:
-    """Where there is another one, with which it may be joined."""
+    """Where there is another one, with which it may be joined: not where its rows come out all the same."""
     empty = table(split(0, 0, None), end=0, watermark_ms=None)
 
-    rule, text = said(seen(table(READ), empty, rows_read={0: 30}))
+    rule, text = said(seen(table(READ), empty, rows_read={0: 30}, batches=silent((7, 30))))
     assert rule is SentenceRule.NEVER_READ
     assert text == "table customers had no record since the start: a join with it gives nothing"
     assert said(seen(table(READ), empty))[0] is SentenceRule.READING
+    assert said(seen(table(READ), empty, rows_read={0: 30}, batches=(read_batch(7),)))[0] is (
+        SentenceRule.READING
+    )
     assert said(seen(empty, rows_read={}))[0] is SentenceRule.READING
 
 
@@ -249,4 +303,4 @@ def test_a_job_of_this_process_is_observed() -> None:
 
     assert said(observed)[0] is SentenceRule.PAUSED
     assert observed.sources[0][0] == "orders"
-    assert observed.state_rows == 12
+    assert observed.state == KeptRows(rows=12, waiting=12, waits=True)

@@ -5,107 +5,27 @@ Where only time is missing, the sentence is asked for as of later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-import penstock
 from penstock.sql.clock import SystemClock
-from penstock.sql.jobs.job import Job
-from penstock.sql.observation.sentence import Sentence, SentenceRule
-from penstock.sql.session.session import Session
+from penstock.sql.observation.sentence import SentenceRule
 from tests.integration.pipeline import wait_until
 from tests.kafka_server import KafkaServer
+from tests.sql.observation.kafka_pipeline import COUNT, PLAIN, Pipeline, running_pipeline
 
 HOUR_MS = 3_600_000
-TIMED = "id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts"
-PLAIN = "id BIGINT"
-COUNT = """
-INSERT INTO counted SELECT window_start, COUNT(*)
-FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end
-"""
-SINKS = """
-CREATE TABLE ids (id BIGINT) WITH ('connector' = 'delta', 'path' = 'ids');
-CREATE TABLE nowhere (id BIGINT) WITH ('connector' = 'blackhole');
-CREATE TABLE counted (window_start TIMESTAMP(3), n BIGINT) WITH ('connector' = 'delta', 'path' = 'counted');
-"""
-
-
-class Pipeline:
-    """A session in an empty project, whose tables read topics of their own."""
-
-    def __init__(self, session: Session, kafka: KafkaServer) -> None:
-        self.session = session
-        self.kafka = kafka
-        self.jobs: list[Job] = []
-        for statement in filter(str.strip, SINKS.split(";")):
-            session.sql(statement)
-
-    def table(self, name: str, columns: str = TIMED, *, partitions: int = 1, **options: str) -> str:
-        """Define a table over a new topic; `options` have `_` for `.` and `-` twice."""
-        topic = self.kafka.create_topic(partitions=partitions)
-        more = "".join(
-            f", '{key.replace('__', '-').replace('_', '.')}' = '{value}'"
-            for key, value in options.items()
-        )
-        self.session.sql(
-            f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'kafka', 'topic' = '{topic}', "
-            f"'properties.bootstrap.servers' = '{self.kafka.bootstrap}', 'format' = 'json', "
-            f"'scan.startup.mode' = 'earliest-offset'{more})"
-        )
-        return topic
-
-    def write(self, topic: str, times: Sequence[str], partition: int = 0) -> None:
-        """Write a record for each time of 2024-05-01."""
-        rows = [{"id": n, "ts": f"2024-05-01 {at}"} for n, at in enumerate(times)]
-        self.kafka.produce_json(topic, rows, partition=partition)
-
-    def function(self, project: Path, name: str, body: str) -> None:
-        """Register a function of a BIGINT `n`, whose lines are `body`."""
-        (project / f"module_of_{name}.py").write_text(
-            "import time\nfrom pathlib import Path\n\nfrom pyspark.sql.functions import udf\n\n\n"
-            f"@udf('bigint')\ndef {name}(n):\n{body}\n",
-            encoding="utf-8",
-        )
-        self.session.sql(f"CREATE FUNCTION {name} AS 'module_of_{name}.{name}' LANGUAGE PYTHON")
-
-    def start(self, insert: str) -> Job:
-        """Start an INSERT."""
-        job = self.session.sql(insert)
-        assert isinstance(job, Job)
-        self.jobs.append(job)
-        return job
-
-    def said(
-        self, job: Job, rule: SentenceRule, *, later_ms: int = 0, also: Callable[[str], bool] = bool
-    ) -> str:
-        """Wait until the job says the sentence of a rule; the sentence."""
-        last: list[Sentence] = []
-
-        def holds() -> bool:
-            last[:] = [job.observed.sentence(SystemClock().now_ms() + later_ms)]
-            return last[0].rule is rule and also(str(last[0]))
-
-        try:
-            wait_until(holds, seconds=60, what=f"the sentence of {rule}")
-        except AssertionError as error:
-            raise AssertionError(f"{error}: {last[0]} ({last[0].rule})") from error
-        return str(last[0])
 
 
 @pytest.fixture
 def pipeline(spark: SparkSession, kafka: KafkaServer, project: Path) -> Iterator[Pipeline]:
-    """A pipeline whose jobs are stopped at the end."""
-    with penstock.connect(spark) as session:
-        session.sql("SET 'restart-strategy.type' = 'none'")
-        pipeline = Pipeline(session, kafka)
+    """A pipeline in an empty project."""
+    assert project == Path.cwd()
+    with running_pipeline(spark, kafka) as pipeline:
         yield pipeline
-        for job in pipeline.jobs:
-            job.request_stop(now=True)
-        for job in pipeline.jobs:
-            job.wait(30)
 
 
 def test_a_pipeline_that_reads_what_there_is_is_caught_up(pipeline: Pipeline) -> None:
@@ -215,6 +135,47 @@ def test_rows_of_keyed_operators_wait_for_the_watermark_too(pipeline: Pipeline) 
     said = pipeline.said(job, SentenceRule.WAITING_ROWS)
     assert "of its state wait for the watermark, which is at 2024-05-01 11:00:00Z" in said
     assert f"split {payments}-0" in said
+
+
+def test_rows_that_stages_keep_uncounted_may_wait(pipeline: Pipeline) -> None:
+    """A stage that computes keys anew does not count its rows: it is not said that the query let none through."""
+    topic = pipeline.table("events")
+    pipeline.write(topic, ["12:00:01", "12:00:02"])
+    job = pipeline.start(
+        "INSERT INTO nowhere SELECT COUNT(DISTINCT id) OVER (PARTITION BY id ORDER BY ts) FROM events"
+    )
+
+    assert pipeline.said(job, SentenceRule.NO_OUTPUT) in (
+        "2 rows of the last batch are read, and none came out: the query let none through, "
+        "or they wait in its state",
+        "2 rows of the last 2 batches are read, and none came out: the query let none through, "
+        "or they wait in its state",
+    )
+
+
+def test_groups_that_having_leaves_out_do_not_wait_for_the_watermark(pipeline: Pipeline) -> None:
+    """They are in the state of a keyed operator, over a table with a watermark, and no time lets them out."""
+    topic = pipeline.table("events")
+    pipeline.write(topic, ["12:00:01", "12:00:02"])
+    job = pipeline.start(
+        "INSERT INTO nowhere SELECT COUNT(*) FROM events GROUP BY id HAVING COUNT(*) > 10"
+    )
+
+    said = pipeline.said(job, SentenceRule.NO_OUTPUT, also=lambda said: "in its state" in said)
+    assert said.endswith("and the query let none through; 2 rows are in its state")
+
+
+def test_a_table_without_a_record_beside_one_that_gives_rows_is_no_reason(
+    pipeline: Pipeline,
+) -> None:
+    """Of a union the rows of the other come out."""
+    topic = pipeline.table("events")
+    pipeline.table("others")
+    pipeline.write(topic, ["12:00:00"])
+    job = pipeline.start("INSERT INTO ids SELECT id FROM events UNION ALL SELECT id FROM others")
+
+    wait_until(lambda: job.progress.rows_out == 1, seconds=60, what="the row")
+    assert job.observed.sentence(SystemClock().now_ms()).rule is not SentenceRule.NEVER_READ
 
 
 def test_splits_that_an_alignment_group_holds_are_said_with_the_reason(

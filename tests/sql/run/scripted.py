@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
-from penstock.connector.commits import CommitLog
+from penstock.connector.commits import CommitLog, OffsetCommits
 from penstock.connector.spark.source.retry import Outage
 from penstock.sql.checkpoint.plan_record import PlanRecord
 from penstock.sql.observation.batch_metrics import BatchMetrics
+from penstock.sql.observation.pipeline import PipelineTraits, ResultMode
 
 
 def batch(batch_id: int, rows: int = 10, **changes: Any) -> BatchMetrics:
@@ -173,9 +174,13 @@ class ScriptedInsert:
     started: list[Any] = field(default_factory=list)
     prepared: int = 0
     outages: list[Outage | None] = field(default_factory=list)
+    traits: PipelineTraits = PipelineTraits(mode=ResultMode.APPEND, guarantee="exactly-once")  # noqa: RUF009 - frozen
 
     def outage(self) -> Outage | None:
         return self.outages.pop(0) if self.outages else None
+
+    def offset_commits(self) -> dict[int, OffsetCommits]:
+        return {}
 
     @property
     def leases(self) -> tuple[str, ...]:

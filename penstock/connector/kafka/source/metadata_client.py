@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.connector.commits import OffsetCommits
 from penstock.connector.contract import Accept
 from penstock.connector.kafka.client.admin import PATIENCE_S, KafkaAdmin, existing_bounds
 from penstock.connector.kafka.client.connection import (
@@ -36,12 +37,14 @@ logger = logging.getLogger(__name__)
 
 
 class GroupCommitter:
-    """Commits one set of offsets at a time; failures are logged and otherwise without effect."""
+    """Commits one set of offsets at a time; failures are logged, counted, and otherwise without effect."""
 
     def __init__(self, admin: KafkaAdmin, group: str) -> None:
         self._admin = admin
         self._group = group
         self._pending: Future[Any] | None = None
+        # one thread adds to each, and not two at a time: a commit is sent once the one before has ended
+        self._ok = self._failed = self._skipped = 0
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Send offsets (of the next records to read) and return; skipped while others are under way."""
@@ -49,6 +52,7 @@ class GroupCommitter:
             logger.warning(
                 "group '%s': offsets not committed, the last commit is not done", self._group
             )
+            self._skipped += 1
             return
         try:
             self._pending = self._admin.commit(self._group, offsets)
@@ -56,6 +60,11 @@ class GroupCommitter:
             self._warn(error)
             return
         self._pending.add_done_callback(self._report)
+
+    @property
+    def offset_commits(self) -> OffsetCommits:
+        """How its commits ended so far."""
+        return OffsetCommits(ok=self._ok, failed=self._failed, skipped=self._skipped)
 
     def finish(self, timeout_s: float) -> None:
         """Wait for the commit under way."""
@@ -70,8 +79,11 @@ class GroupCommitter:
         failed = [p for p in done.result().topic_partitions if p.error is not None]
         if failed:
             self._warn(failed[0].error)
+        else:
+            self._ok += 1
 
     def _warn(self, error: object) -> None:
+        self._failed += 1
         logger.warning("group '%s': offsets could not be committed: %s", self._group, error)
 
 
@@ -226,6 +238,11 @@ class KafkaMetadataClient:
             self._committer.commit(
                 {TopicPartition.of(i): offset for i, offset in positions.items()}
             )
+
+    @property
+    def offset_commits(self) -> OffsetCommits | None:
+        """How its commits ended so far; None where it commits none."""
+        return None if self._committer is None else self._committer.offset_commits
 
     def close(self) -> None:
         """Wait for a commit under way and drop the connections."""

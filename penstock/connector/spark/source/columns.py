@@ -2,7 +2,7 @@
 
     __watermark         TIMESTAMP           the batch's watermark, the same in every row
     __watermark_before  type of the rowtime the watermark before this batch; NULL in a heartbeat row
-    __skipped           INT                 only in a marker row: bad records that a task left out
+    __skipped, __future INT                 only in a marker row: bad records left out; those among them of the future
     __filtered, __merged  BIGINT            only there: rows without the scan's condition; rows less those made of them
     __row_kind          TINYINT             the kind of a change, where the scan asks for it (ROW_KIND)
     __arrived           STRUCT of integers  which row came first, where the query asks for that (ARRIVED)
@@ -40,6 +40,7 @@ from penstock.connector.spark.types import spark_type
 WATERMARK = "__watermark"
 WATERMARK_BEFORE = "__watermark_before"
 SKIPPED = "__skipped"
+FUTURE = "__future"
 FILTERED = "__filtered"
 MERGED = "__merged"
 ROW = "__row"
@@ -50,6 +51,7 @@ FILE_STATISTICS = "__file_statistics"
 FILE_PARTITION = "__file_partition"
 
 _SKIPPED = StructField(SKIPPED, IntegerType(), True)
+_FUTURE = StructField(FUTURE, IntegerType(), True)
 _FILTERED = StructField(FILTERED, LongType(), True)
 _MERGED = StructField(MERGED, LongType(), True)
 FILES = (
@@ -68,7 +70,7 @@ partition.
 
 def scan_schema(scan: Scan, *, counts_skipped: bool) -> StructType:
     """Return the schema of the frame that Spark gets from the data source, hidden columns included."""
-    markers = [_SKIPPED] if counts_skipped else []
+    markers = [_SKIPPED, _FUTURE] if counts_skipped else []
     markers += [_FILTERED] if scan.condition is not None else []
     markers += [_MERGED] if scan.aggregate is not None or scan.unnesting is not None else []
     if scan.output is not None:
@@ -135,12 +137,14 @@ class RowFramer:
             lambda field: constants(field) if field.name == WATERMARK else pa.nulls(1, field.type)
         )
 
-    def left_out(self, skipped: int, filtered: int, merged: int = 0) -> pa.RecordBatch:
-        """Make the row with the numbers of what is left out: bad records, rows without the scan's condition, and rows
-        less the groups or the rows of arrays that they became.
+    def left_out(
+        self, skipped: int, filtered: int, merged: int = 0, *, future: int = 0
+    ) -> pa.RecordBatch:
+        """Make the row with the numbers of what is left out: bad records (with `future` ones among them), rows without
+        the scan's condition, and rows less the groups or the rows of arrays that they became.
         """
         constants = self._constants(1)
-        counts = {SKIPPED: skipped, FILTERED: filtered, MERGED: merged}
+        counts = {SKIPPED: skipped, FUTURE: future, FILTERED: filtered, MERGED: merged}
 
         def column(field: pa.Field) -> pa.Array:
             if field.name in counts:

@@ -15,6 +15,7 @@ from penstock.connector.scan import ARRIVED, Scan, write_scan
 from penstock.connector.spark.source.columns import (
     FILE_ROWS,
     FILTERED,
+    FUTURE,
     MERGED,
     ROW,
     SKIPPED,
@@ -23,7 +24,7 @@ from penstock.connector.spark.source.columns import (
 from penstock.connector.spark.source.data_source import SCAN_OPTION, ScanDataSource
 from penstock.connector.spark.source.watermark import carry_watermark, mark
 
-_LEFT_OUT = {SKIPPED: "skipped", FILTERED: "filtered", MERGED: "merged"}
+_LEFT_OUT = {SKIPPED: "skipped", FUTURE: "future", FILTERED: "filtered", MERGED: "merged"}
 """Columns of rows that only say how many others a task left out, and the names of the sums."""
 
 

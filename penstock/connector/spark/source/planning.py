@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import assert_never
 
 from penstock.catalog.secrets.private_folder import make_private_folder
+from penstock.connector.commits import CommitsOffsets, OffsetCommits
 from penstock.connector.contract import ReadRequest, SplitMetadataClient, SplitSource
 from penstock.connector.event_time.future_timestamps import check_dead_letter_path
 from penstock.connector.event_time.reports import EventTimes, EventTimesReader, ReportFolder
@@ -104,6 +105,7 @@ class PlanningExecutor:
         self._reports: Mapping[str, EventTimes] = {}
         reported = scan.rowtime is not None and not scan.rowtime.of_clock
         self._event_times = EventTimesReader(scan.event_times if reported else None)
+        self._commits: OffsetCommits | None = None
         self.extents: Mapping[str, SplitOffsets] = {}
 
     @property
@@ -134,6 +136,12 @@ class PlanningExecutor:
         planner, self._planner = self._planner, None
         if planner is not None:
             planner.close()
+            self._commits = _sum(self._commits, _commits_of(planner))
+
+    @property
+    def offset_commits(self) -> OffsetCommits | None:
+        """How commits of the consumer group ended so far; None where the source commits none."""
+        return _sum(self._commits, _commits_of(self._planner))
 
     def freeze_ends(self) -> None:
         """Plan nothing beyond the present ends (Trigger.AvailableNow). A bounded scan has its stops already."""
@@ -281,6 +289,14 @@ class PlanningExecutor:
         )
         max_future_ms = self._source.watermark.max_future_ms
         return peeks.look(ranges, highest_allowed_ms(self._clock_ms, max_future_ms))
+
+
+def _commits_of(planner: SplitMetadataClient | None) -> OffsetCommits | None:
+    return planner.offset_commits if isinstance(planner, CommitsOffsets) else None
+
+
+def _sum(one: OffsetCommits | None, other: OffsetCommits | None) -> OffsetCommits | None:
+    return one or other if one is None or other is None else one + other
 
 
 def _boot_ms() -> int:

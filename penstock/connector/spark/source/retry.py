@@ -10,13 +10,14 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from penstock.catalog.errors import BrokerUnavailableError
+from penstock.connector.commits import OffsetCommits, OffsetCommitsFile
 
 _CLIENTS_REASON = re.compile(r"failed: (?P<reason>[^(]+?)\s*(?:\(|$)")
 """The reason in librdkafka's words: `host:9092/1: Connect to .. failed: Connection refused (after ..)`."""
@@ -71,6 +72,12 @@ class OutageFile:
 def outage_file(workdir: Path, checkpoint: str, index: int) -> Path:
     """Name the file of the source `index` of the query with a checkpoint; `workdir` is the session's own folder."""
     return workdir / f"{_prefix(checkpoint)}{index}.json"
+
+
+def current_commits(workdir: Path, checkpoint: str, sources: int) -> Mapping[int, OffsetCommits]:
+    """Return how the offset commits of a query's sources ended, by the number of the source; others are absent."""
+    files = (OffsetCommitsFile(outage_file(workdir, checkpoint, n)) for n in range(sources))
+    return {n: found for n, file in enumerate(files) if (found := file.read()) is not None}
 
 
 def current_outage(workdir: Path, checkpoint: str) -> Outage | None:

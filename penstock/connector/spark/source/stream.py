@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from penstock.connector.commits import OffsetCommitsFile
 from penstock.connector.contract import SplitSource
 from penstock.connector.failpoints import reach
 from penstock.connector.file_output import RecordOutput
@@ -45,11 +46,12 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._executor: PlanningExecutor | None = None
         self._committed: dict[str, int] = {}
+        self._commits: OffsetCommitsFile | None = None
         self._available_now = False
         self._reached = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_executor": None}
+        return self.__dict__ | {"_executor": None, "_commits": None}
 
     @property
     def _planning(self) -> PlanningExecutor:
@@ -97,6 +99,7 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._available_now:
             # the run ends here and Spark kills this process: the last commit has to be out by then
             self._planning.close()
+            self._note_commits()
         else:
             threading.Event().wait(IDLE_WAIT_S)
         return start
@@ -169,3 +172,13 @@ class SplitStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if positions and positions != self._committed:
             self._planning.planner.commit(positions)
             self._committed = positions
+        self._note_commits()
+
+    def _note_commits(self) -> None:
+        """Count for the query's process how the commits so far have ended: one that was just sent, at a later call."""
+        commits = None if self._executor is None else self._executor.offset_commits
+        if commits is None or self._scan.outage_file is None:
+            return
+        if self._commits is None:
+            self._commits = OffsetCommitsFile(Path(self._scan.outage_file))
+        self._commits.note(commits)

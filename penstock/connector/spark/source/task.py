@@ -102,7 +102,7 @@ def read_partition(
     left_out = skipped + guard.left_out
     merged = (0 if groups is None else groups.merged) - unnester.more
     if left_out or passed.left_out or merged:
-        yield framer.left_out(left_out, passed.left_out, merged)
+        yield framer.left_out(left_out, passed.left_out, merged, future=guard.left_out)
     freeze_modules()
 
 

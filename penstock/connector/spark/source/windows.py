@@ -52,17 +52,26 @@ class Cumulate:
 WindowFunction = Tumble | Hop | Cumulate
 
 
-def late_metric(view: str) -> str:
-    """Return the name of the observed metric that counts the late rows of the windowed relation `view`."""
-    return f"penstock_late_{view}"
+def late_metric(view: str, source: int | None) -> str:
+    """Return the name of the observed metric that counts the late rows of the windowed relation `view`.
+
+    `source` is the number of the table that its rows are of; None: they may be of several.
+    """
+    return f"penstock_late_{view}" if source is None else f"penstock_late_{view}_of_{source}"
 
 
 def assign_windows(
-    frame: DataFrame, time_column: str, function: WindowFunction, *, view: str
+    frame: DataFrame,
+    time_column: str,
+    function: WindowFunction,
+    *,
+    view: str,
+    source: int | None = None,
 ) -> DataFrame:
     """Assign every row its windows. Rows without a rowtime belong to no window; they count as late.
 
     Groups of rows that tasks made have them all, as their time is the start of a pane, and are late as many rows.
+    `view` and `source` name the metric of late rows (`late_metric`).
 
     The original time column is an ordinary one afterwards, as in Flink.
     """
@@ -85,7 +94,7 @@ def assign_windows(
         late = F.count(F.when(too_late, 1))
         if ROWS in frame.columns:
             late = F.coalesce(F.sum(F.when(too_late, F.col(ROWS))), F.lit(0))
-        paned = paned.observe(late_metric(view), late.alias("late"))
+        paned = paned.observe(late_metric(view, source), late.alias("late"))
     columns = [name for name in frame.columns if name != WATERMARK_BEFORE]
     windowed = _expand(paned.filter(rowtime.isNotNull()), rowtime, function)
     if WATERMARK_BEFORE in frame.columns:

@@ -72,10 +72,24 @@ class IncrementalRun:
         self._time_to_live_ms = time_to_live_ms
         self._schemas: Mapping[str, s.StructType] | None = None
         self._states: dict[str, dict[str, StateTable]] = {}
-        self.late_rows = 0
-        """The number of late rows of the last batch, which its stages dropped."""
+        self.late: Mapping[str, int] = {}
+        """The late rows of the last batch, which its stages dropped, by stage."""
         self.rows = 0
         """The number of changes of the last batch."""
+
+    @property
+    def state_bytes(self) -> Mapping[tuple[str, str], int]:
+        """Bytes of the files that stages keep of their inputs as of the last batch, by stage and input."""
+        return {
+            (stage, name): state.size_bytes
+            for stage, states in self._states.items()
+            for name, state in states.items()
+        }
+
+    @property
+    def late_rows(self) -> int:
+        """The number of late rows of the last batch."""
+        return sum(self.late.values())
 
     @contextmanager
     def batch(
@@ -117,7 +131,7 @@ class IncrementalRun:
                 self._tidy(moment)
             for stage in self._maintained.stages:
                 found[stage.name] = self._run(stage, found, moment)
-            self.late_rows = sum(changes.late for changes in found.values())
+            self.late = {name: changes.late for name, changes in found.items()}
             result = found[last_relation(self._maintained)]
             self.rows = result.rows
             yield result.frame.select(*columns_of((*self._maintained.columns, ROW_KIND)))

@@ -93,6 +93,15 @@ class StateFolders:
         self._whole[name] = sum(files.values())
         self._names.add(name)
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the newest base and of the batches since, as of what was written or looked at last."""
+        base = max(_ids(self._whole, _BASE), default=-1)
+        since = [number for number in _ids(self._whole, _BATCH) if number > base]
+        return self._whole.get(f"{_BASE}{base}", 0) + sum(
+            self._whole[f"{_BATCH}{number}"] for number in since
+        )
+
     def before(self, batch_id: int) -> FolderListing:
         """Return the state before a batch. Raises StateMismatchError, naming a folder that is missing or damaged."""
         if batch_id > 0 and f"{BATCH}{batch_id - 1}" not in self._whole:
@@ -230,6 +239,11 @@ class StateTable:
         self.time_to_live_ms = time_to_live_ms
         self._spark = spark
         self._folders = StateFolders(spark, path)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the files of the last batch that was written, and of those before it that count; 0: no row."""
+        return self._folders.size_bytes
 
     def read(self, batch_id: int) -> DataFrame | None:
         """Return the rows written before a batch, not added up; None where there are none.

@@ -333,7 +333,15 @@ class FrameBuilder:
     def _replace_window(self, window: WindowTable, view: str, register: RegisterView) -> None:
         inner = exp.select("*").from_(window.input.copy())
         frame = self.spark.sql(to_spark_query(inner))
-        register(assign_windows(frame, window.time_column, _function(window), view=view), view)
+        scans = {node.scan for node in window.input.find_all(ScanTable)}
+        windowed = assign_windows(
+            frame,
+            window.time_column,
+            _function(window),
+            view=view,
+            source=scans.pop() if len(scans) == 1 else None,
+        )
+        register(windowed, view)
         alias = window.alias or view
         window.node.replace(
             exp.Table(

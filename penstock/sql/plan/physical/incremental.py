@@ -9,10 +9,10 @@ import logging
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
-from typing import assert_never
+from typing import TypeGuard, assert_never
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -30,23 +30,26 @@ from penstock.sql.checkpoint.plan_record import Mechanism
 from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.incremental.describe import FOLDER
 from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
-from penstock.sql.incremental.keyed.files.manifest import OperatorStateSize
 from penstock.sql.incremental.keyed.operator import RunBySpark
 from penstock.sql.incremental.keyed.runtime.run import KeyedRun, keyed_plan
 from penstock.sql.incremental.operators.query import IncrementalRun
-from penstock.sql.incremental.stages import IncrementalQuery, sources_of
+from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery, Stage, sources_of
 from penstock.sql.incremental.state.schemas import empty_changes
-from penstock.sql.observation.batch_metrics import OperatorMetrics
+from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics
+from penstock.sql.observation.pipeline import ResultMode
 from penstock.sql.plan.analysed import AnalysedQuery
 
 log = logging.getLogger(__name__)
+
+OF_SEVERAL = ""
+"""The key of late rows that may be of several sources."""
 
 MAX_BATCHES = 1_000
 """Batches that are kept apart: only the last can be replayed, and no reader is so far behind."""
 
 
 class SinkCounts:
-    """Rows by sink and batch. Written by the thread that runs batches, read from any."""
+    """Rows by batch and sink, late ones by batch and source. Written by the thread that runs batches, read from any."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -79,10 +82,60 @@ def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
 
 
-def operator_metrics(size: OperatorStateSize) -> OperatorMetrics:
-    """Return what a keyed operator keeps of an input as metrics of a batch, beside those of Spark's own operators."""
-    name = f"{size.stage} {size.input}"
-    return OperatorMetrics(name=name, rows=size.rows, size_bytes=size.bytes, commit_ms=0)
+def with_late_rows(metrics: BatchMetrics, late: Mapping[str, int]) -> BatchMetrics:
+    """Add the late rows that stages left out, by the number of their source."""
+    sources = tuple(
+        replace(source, rows_late=source.rows_late + late.get(str(number), 0))
+        for number, source in enumerate(metrics.sources)
+    )
+    dropped = metrics.rows_dropped + sum(late.values())
+    return replace(metrics, rows_dropped=dropped, sources=sources)
+
+
+def state_metrics(
+    maintained: IncrementalQuery, run: IncrementalRun | KeyedRun
+) -> tuple[OperatorMetrics, ...]:
+    """Return what stages keep of their inputs as metrics of a batch, beside those of Spark's own operators.
+
+    Where stages compute changed keys anew, the rows of their files are not counted: only that there are none.
+    """
+    waiting = {(stage.name, stage.rows) for stage in maintained.stages if _waits(stage)}
+    counted: list[tuple[str, str, int | None, int]]
+    match run:
+        case KeyedRun():
+            counted = [(size.stage, size.input, size.rows, size.bytes) for size in run.state]
+        case IncrementalRun():
+            sizes = run.state_bytes.items()
+            counted = [(*of, None if found else 0, found) for of, found in sizes]
+        case _:
+            assert_never(run)
+    return tuple(
+        OperatorMetrics(
+            name=f"{stage} {name}",
+            rows=rows,
+            size_bytes=found,
+            commit_ms=0,
+            updated=None,
+            waits=(stage, name) in waiting,
+        )
+        for stage, name, rows, found in counted
+    )
+
+
+def _waits(stage: Stage) -> TypeGuard[EventTimeStage]:
+    """Return whether rows of a stage come out once the watermark has passed them."""
+    return isinstance(stage, EventTimeStage) and bool(stage.waits_for)
+
+
+@dataclass(slots=True, kw_only=True)
+class StagesRun:
+    """What the run of stages tells of itself: its mode since its start, what operators keep as of the last batch.
+
+    Written by the thread that runs batches, read from any.
+    """
+
+    mode: ResultMode | None = None
+    operators: tuple[OperatorMetrics, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +143,7 @@ class IncrementalInsert:
     """An INSERT of an incremental query; its state is in `checkpoint`, with a time to live (0: none).
 
     `shaped` names and types rows as the target's, `target_key` is its PRIMARY KEY. `counts` are the rows sent, `late`
-    those dropped, under the name `sink`. `state` is what keyed operators keep as of the last batch.
+    those dropped, by the number of their source. `reported` is what the run tells of itself.
     """
 
     analysed: AnalysedQuery
@@ -103,7 +156,7 @@ class IncrementalInsert:
     sink: str
     counts: SinkCounts = field(compare=False, repr=False)
     late: SinkCounts = field(compare=False, repr=False)
-    state: list[OperatorStateSize] = field(default_factory=list, compare=False, repr=False)
+    reported: StagesRun = field(default_factory=StagesRun, compare=False, repr=False)
 
     def columns_of(self, frame: DataFrame) -> DataFrame:
         """Return an empty frame with the columns that the sink gets. `frame` is that of the inputs."""
@@ -123,15 +176,16 @@ class IncrementalInsert:
             self.target.check_resumes(frame.sparkSession, self.checkpoint, "")
         run = self._run(frame)
         on_choice(Mechanism.KEYED if isinstance(run, KeyedRun) else Mechanism.STAGE_OF_SPARK)
+        keyed = isinstance(run, KeyedRun)
+        self.reported.mode = ResultMode.KEYED if keyed else ResultMode.RECOMPUTED
 
         def write(rows: DataFrame, batch: MicroBatch) -> None:
             with self._changes(run, rows, batch) as changes:
                 reach("maintained")
                 self.target.write_batch(self._sent(changes), batch)
             self.counts.add(batch.batch_id, {self.sink: run.rows})
-            self.late.add(batch.batch_id, {self.sink: run.late_rows})
-            if isinstance(run, KeyedRun):
-                self.state[:] = run.state
+            self.late.add(batch.batch_id, self._by_source(run.late))
+            self.reported.operators = state_metrics(self.maintained, run)
 
         return micro_batch_query(frame, settings, write)
 
@@ -180,6 +234,16 @@ class IncrementalInsert:
             return None
         sources = len(self.analysed.followed)
         return batch_watermarks(batch.spark, batch.checkpoint, batch.batch_id, sources)
+
+    def _by_source(self, late: Mapping[str, int]) -> Mapping[str, int]:
+        """Return late rows by stage as those by source: the only one that a stage waits for, else OF_SEVERAL."""
+        found: dict[str, int] = {}
+        for stage in self.maintained.stages:
+            if rows := late.get(stage.name, 0):
+                sources = sources_of(stage)
+                key = str(sources[0]) if len(sources) == 1 else OF_SEVERAL
+                found[key] = found.get(key, 0) + rows
+        return found
 
     def _sent(self, changes: DataFrame) -> DataFrame:
         """Return changes as the sink takes them."""

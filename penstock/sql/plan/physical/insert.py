@@ -16,30 +16,36 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
+from sqlglot import exp
 
 from penstock.catalog.errors import InputError
 from penstock.catalog.model.identifier import short_name
 from penstock.catalog.model.table import MetadataColumn, PhysicalColumn
 from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
-from penstock.connector.commits import CommitLog
-from penstock.connector.contract import LostLease, Sink, SinkSettings, Trigger
+from penstock.connector.commits import CommitLog, OffsetCommits
+from penstock.connector.contract import LostLease, OutputMode, Sink, SinkSettings, Trigger
 from penstock.connector.dead_letters.publisher import DeadLetterPublisher, dead_letter_publisher
 from penstock.connector.file_output import TaskOutput, WrittenByEngine
 from penstock.connector.spark.session import configured, streaming_conf
-from penstock.connector.spark.source.retry import Outage, current_outage
+from penstock.connector.spark.source.retry import Outage, current_commits, current_outage
 from penstock.connector.spark.types import spark_schema
 from penstock.sql.checkpoint.directory import check_checkpoint, record_plan, record_query
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
 from penstock.sql.checkpoint.identity import LocatedQuery
 from penstock.sql.checkpoint.plan_record import Mechanism, PlanRecord, SinkRecord, StartedPlan
 from penstock.sql.errors.spark import as_input_error
-from penstock.sql.incremental.keyed.files.manifest import OperatorStateSize
-from penstock.sql.observation.batch_metrics import BatchMetrics, read_batch_metrics
+from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics, read_batch_metrics
+from penstock.sql.observation.pipeline import PipelineTraits, ResultMode
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.explain.record import operator_records
 from penstock.sql.plan.physical.frames import FrameBuilder
-from penstock.sql.plan.physical.incremental import IncrementalInsert, SinkCounts, operator_metrics
+from penstock.sql.plan.physical.incremental import (
+    IncrementalInsert,
+    SinkCounts,
+    StagesRun,
+    with_late_rows,
+)
 from penstock.sql.plan.rules.inline import is_plain_projection
 from penstock.sql.plan.table_writer import choose_table_writer
 
@@ -127,7 +133,7 @@ class PlannedInsert(LocatedQuery):
     counts: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
     commits: CommitLog = field(default_factory=CommitLog, compare=False, repr=False)
     late: SinkCounts = field(default_factory=SinkCounts, compare=False, repr=False)
-    state: list[OperatorStateSize] = field(default_factory=list, compare=False, repr=False)
+    reported: StagesRun = field(default_factory=StagesRun, compare=False, repr=False)
     unused: list[BuiltFrame] = field(default_factory=list, compare=False, repr=False)
     started: StartedPlan = field(default_factory=StartedPlan, compare=False, repr=False)
 
@@ -155,6 +161,13 @@ class PlannedInsert(LocatedQuery):
     def plan(self) -> PlanRecord | None:
         """The plan that it was started with last."""
         return self.started.plan
+
+    @property
+    def traits(self) -> PipelineTraits:
+        """Its output mode, or that of its stages once they run; what its sink promises."""
+        spark = ResultMode(self.analysed.output.value)
+        mode = spark if self.analysed.maintained is None else self.reported.mode
+        return PipelineTraits(mode=mode, guarantee=self.target.capabilities.guarantee.value)
 
     @property
     def statement_digest(self) -> str:
@@ -213,7 +226,7 @@ class PlannedInsert(LocatedQuery):
             sink=self.sink,
             counts=self.counts,
             late=self.late,
-            state=self.state,
+            reported=self.reported,
         )
 
     def check(self) -> None:
@@ -324,18 +337,31 @@ class PlannedInsert(LocatedQuery):
         """Return what its sources wait for."""
         return current_outage(self.builder.workdir, self.checkpoint)
 
+    def offset_commits(self) -> Mapping[int, OffsetCommits]:
+        """Return how commits to consumer groups ended, by the number of the source."""
+        return current_commits(self.builder.workdir, self.checkpoint, len(self.leaves))
+
     def read_metrics(self, progress: Mapping[str, Any]) -> BatchMetrics:
         """Read what a batch did from its progress event."""
         if self.analysed.maintained is not None:
             metrics = read_batch_metrics(progress, rows_out_metric=None)
             return replace(
-                metrics,
+                with_late_rows(metrics, self.late.of(metrics.batch_id)),
                 rows_out=sum(self.counts.of(metrics.batch_id).values()),
-                rows_dropped=metrics.rows_dropped + sum(self.late.of(metrics.batch_id).values()),
-                operators=(*metrics.operators, *map(operator_metrics, tuple(self.state))),
+                operators=(*metrics.operators, *self.reported.operators),
             )
         metric = None if self._sends_on_what_is_delivered else ROWS_OUT
-        return read_batch_metrics(progress, rows_out_metric=metric)
+        metrics = read_batch_metrics(progress, rows_out_metric=metric)
+        return replace(metrics, operators=tuple(map(self._with_waits, metrics.operators)))
+
+    def _with_waits(self, operator: OperatorMetrics) -> OperatorMetrics:
+        """Say of an operator of Spark whether its rows wait for the watermark, which its name alone does not tell."""
+        if self.analysed.output is OutputMode.UPDATE:
+            return replace(operator, waits=False)
+        outer = any(join.side for join in self.analysed.query.find_all(exp.Join))
+        if operator.name == "symmetricHashJoin" and outer:
+            return replace(operator, waits=True)
+        return operator
 
     def shaped(self, frame: DataFrame) -> DataFrame:
         """Name and type the columns of the query's rows as the target's. Raises InputError."""

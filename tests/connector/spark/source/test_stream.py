@@ -11,6 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from penstock.catalog.errors import BrokerUnavailableError
+from penstock.connector.commits import OffsetCommits
 from penstock.connector.contract import SplitSource
 from penstock.connector.file_output import RecordOutput
 from penstock.connector.source.state import SourceState, SplitState, encode_state
@@ -31,6 +32,7 @@ class Planning:
     outcomes: list[SourceState | Exception | None]
     planner: Listing = field(default_factory=lambda: Listing({}))
     completed: list[SourceState] = field(default_factory=list)
+    offset_commits: OffsetCommits | None = None
 
     def plan(self, _after: SourceState, _limit: int | None) -> SourceState | None:
         """Plan, or fail."""

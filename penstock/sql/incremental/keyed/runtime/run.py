@@ -167,10 +167,15 @@ class KeyedRun:
         self._reports: Accumulator[Reports] | None = None
         self._newest: StateManifest | None = None
         self._compaction: StateCompaction | None = None
-        self.late_rows = 0
-        """The number of late rows of the last batch, which its operators dropped."""
+        self.late: Mapping[str, int] = {}
+        """The late rows of the last batch, which its operators dropped, by stage."""
         self.rows = 0
         """The number of changes of the last batch."""
+
+    @property
+    def late_rows(self) -> int:
+        """The number of late rows of the last batch."""
+        return sum(self.late.values())
 
     @property
     def state(self) -> Sequence[OperatorStateSize]:
@@ -256,8 +261,11 @@ class KeyedRun:
         found = self._reports_of(batch_id)
         assert job.is_complete(found), "each task of a job has reported"
         # a task that is run again reports again
-        late = {(report.stage, report.partition): report.late for report in found}
-        self.late_rows = sum(late.values())
+        tasks = {(report.stage, report.partition): report.late for report in found}
+        late: dict[str, int] = {}
+        for (stage, _), rows in tasks.items():
+            late[stage] = late.get(stage, 0) + rows
+        self.late = late
         return {bucket: file for report in found for bucket, file in report.files.items()}
 
     def _reports_of(self, batch_id: int) -> list[TaskReport]:
