@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from penstock.sql.cli.signals import StopSignals
 from penstock.sql.clock import SystemClock
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.processes.child import ChildProcess, ProcessPlan, child_environment
+from penstock.sql.processes.live_pages import LivePages, PageToken, page_token
 from penstock.sql.processes.overview import ProjectView
 from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.processes.project_pipelines import (
@@ -42,6 +44,9 @@ REPORT_S = 1
 
 GRACE_S = 30
 """What a process gets beyond the limit of its batch, once its supervisor has died."""
+
+LEAST_STARTING = 2
+"""Processes that start at a time on a machine of one core: a start also waits for disk and brokers."""
 
 _PROGRAM = "from penstock.sql.cli.commands.app import main; main()"
 
@@ -70,25 +75,29 @@ class UpOptions:
 def run_project(options: UpOptions) -> int:
     """Run the pipelines until all have ended, and return the exit status. Raises InputErrors before any starts."""
     request = StopRequest(options.stop_limit_ms)
-    with StopSignals(request) as signals:
+    with StopSignals(request) as signals, ExitStack() as pages:
         context = options.open_context()
         found = find_pipelines(options.project, context, options.variables, strict=options.strict)
         refuse_running(found, context)
         define_shared(found, context.namespace)
         for name in found.left_out:
             say(f"{name} is not run: it has no pipeline")
+        token = pages.enter_context(page_token()) if options.page is not None else None
         supervisor = ProjectSupervisor(
-            _plans(found, context, options),
+            _plans(found, context, options, token),
             launch=ChildProcess,
             output=_output(options.output),
             clock=SystemClock(),
             stop=request,
             stop_limit_ms=options.stop_limit_ms,
+            most_starting=max(len(os.sched_getaffinity(0)), LEAST_STARTING)
+            if hasattr(os, "sched_getaffinity")
+            else LEAST_STARTING,
         )
         signals.listen()
         with (
             _metrics(supervisor, options),
-            _status_page(supervisor, options),
+            _status_page(supervisor, options, token),
             notifying(supervisor.processes),
             showing_overview(supervisor.processes, options.output),
         ):
@@ -107,31 +116,36 @@ SHARED = "all"
 
 
 def _plans(
-    found: ProjectPipelines, context: SessionContext, options: UpOptions
+    found: ProjectPipelines, context: SessionContext, options: UpOptions, token: PageToken | None
 ) -> list[ProcessPlan]:
     """Return the processes: one for each file, or one for all. Raises ConfigError for files that have to wait."""
     if not options.shared:
-        return [_plan(file.name, [file], file.restarts, options) for file in found.files]
+        return [_plan(file.name, [file], file.restarts, options, token) for file in found.files]
     waiting = [file for file in found.files if file.after]
     if waiting:
         raise ConfigError(
             f"{waiting[0].name} reads a table that {waiting[0].after[0]} creates by its query, and waits for it",
             hint="--shared starts all files at once: leave it out, or create the table in a file that is run before",
         )
-    return [_plan(SHARED, found.files, restart_strategy(context.settings), options)]
+    return [_plan(SHARED, found.files, restart_strategy(context.settings), options, token)]
 
 
 def _plan(
-    name: str, files: Sequence[PipelineFile], restarts: RestartStrategy, options: UpOptions
+    name: str,
+    files: Sequence[PipelineFile],
+    restarts: RestartStrategy,
+    options: UpOptions,
+    token: PageToken | None,
 ) -> ProcessPlan:
     """Return the process of files: a `penstock run`."""
     seconds = options.stop_limit_ms / 1000
     apart = ("--keep-going",) if options.shared else ()
+    page = () if token is None else ("--ui-port", "0", "--ui-token-file", str(token.file))
     return ProcessPlan(
         name=name,
         command=(
             *(sys.executable, "-c", _PROGRAM, "run", *(str(file.path) for file in files)),
-            *(*options.passed_on, *apart),
+            *(*options.passed_on, *apart, *page),
             *("--progress", "json", "--progress-interval", str(REPORT_S)),
             *("--metrics-port", "0", "--stop-timeout", str(seconds)),
         ),
@@ -172,10 +186,12 @@ def _metrics(supervisor: ProjectSupervisor, options: UpOptions) -> Iterator[None
 
 
 @contextmanager
-def _status_page(supervisor: ProjectSupervisor, options: UpOptions) -> Iterator[None]:
+def _status_page(
+    supervisor: ProjectSupervisor, options: UpOptions, token: PageToken | None
+) -> Iterator[None]:
     """Serve the status page while the block runs, where that was asked for."""
     served = options.page
-    if served is None:
+    if served is None or token is None:
         yield
         return
     from penstock.sql.ui.documents.stored import StoredPipelines
@@ -186,7 +202,12 @@ def _status_page(supervisor: ProjectSupervisor, options: UpOptions) -> Iterator[
     stored = StoredPipelines(
         namespace=context.namespace, project=context.project, configured=options.project
     )
-    view = ProjectView(processes=supervisor.processes, stored=stored, clock=SystemClock())
+    view = ProjectView(
+        processes=supervisor.processes,
+        stored=stored,
+        clock=SystemClock(),
+        pages=LivePages(token=token.text),
+    )
     with serving_pages(view, served.access, port=served.port) as url:
         say(announcement(served.access, url))
         yield

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from penstock.catalog.masking import without_secrets
 from penstock.sql.jobs.batch_counters import JobBatches
 from penstock.sql.jobs.progress import JobProgress
-from penstock.sql.observation.pipeline import PipelineObservation, kept_rows
+from penstock.sql.observation.pipeline import PipelineObservation, state_rows
 from penstock.sql.observation.sentence import Sentence, sentence_of
 
 
@@ -48,5 +48,5 @@ def observe(progress: JobProgress, batches: JobBatches | None) -> PipelineObserv
         lags=batches.history.lags,
         sources=tuple(zip(batches.source_names(), last, strict=False)),
         rows_read=batches.counters.rows_in,
-        state=kept_rows(batches.operators, batches.recent),
+        state=state_rows(batches.operators, batches.recent),
     )

@@ -17,7 +17,7 @@ from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches
 from penstock.sql.jobs.live_query import LiveQuery, UpsertChangelog, result_key
 from penstock.sql.jobs.progress import Totals, batch_events, rows_per_second
 from penstock.sql.notebook.views import Head, LiveView, ProgressSample, TableView
-from penstock.sql.observation.pipeline import JobStatus, PipelineObservation, kept_rows
+from penstock.sql.observation.pipeline import JobStatus, PipelineObservation, state_rows
 from penstock.sql.observation.sentence import sentence_of
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class _State:
             sources=tuple(zip(batches.source_names(), last.sources, strict=False)),
             ends_known=True,
             rows_read=self.counters.rows_in,
-            state=kept_rows(batches.operators, self.totals.recent),
+            state=state_rows(batches.operators, self.totals.recent),
         )
         return str(sentence_of(seen, now_ms))
 

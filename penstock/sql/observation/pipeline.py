@@ -60,7 +60,7 @@ class LagSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptRows:
+class StateRows:
     """The rows in the state of a query: `rows` as far as they are counted, `waiting` those of them that come out once
     the watermark has passed them.
 
@@ -73,7 +73,7 @@ class KeptRows:
     may_wait: bool = False
 
 
-def kept_rows(operators: Sequence[OperatorMetrics], batches: Sequence[BatchMetrics]) -> KeptRows:
+def state_rows(operators: Sequence[OperatorMetrics], batches: Sequence[BatchMetrics]) -> StateRows:
     """Return what operators keep as of the last batch; what the last batches wrote tells of those that count no rows.
 
     One that wrote rows and ended none keeps them; one that did both may.
@@ -90,7 +90,7 @@ def kept_rows(operators: Sequence[OperatorMetrics], batches: Sequence[BatchMetri
             wrote = any(each.updated for each in own)
             waits |= bool(operator.waits) and wrote and not any(each.removed for each in own)
             may_wait |= wrote or operator.updated is None
-    return KeptRows(rows=rows, waiting=waiting, waits=waits or waiting > 0, may_wait=may_wait)
+    return StateRows(rows=rows, waiting=waiting, waits=waits or waiting > 0, may_wait=may_wait)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class PipelineObservation:
     sources: tuple[tuple[str, SourceMetrics], ...] = ()
     ends_known: bool = False
     rows_read: Mapping[int, int] = field(default_factory=dict)
-    state: KeptRows = KeptRows()
+    state: StateRows = StateRows()
 
 
 def distinct_names(sources: Iterable[str]) -> tuple[str, ...]:

@@ -240,9 +240,9 @@ def _no_output(seen: PipelineObservation, _: int) -> _Said:
     recent = _with_rows(seen)
     if not recent or any(batch.rows_out for batch in recent):
         return None
-    rows, kept = sum(batch.rows_in for batch in recent), seen.state.rows
-    are = "is" if kept == 1 else "are"
-    state = f"; {_counted(kept)} {are} in its state" if kept else ""
+    rows, in_state = sum(batch.rows_in for batch in recent), seen.state.rows
+    are = "is" if in_state == 1 else "are"
+    state = f"; {_counted(in_state)} {are} in its state" if in_state else ""
     read = f"{_counted(rows)} of the last {_batches(recent)} {'is' if rows == 1 else 'are'} read"
     if seen.state.may_wait:  # it is not known which of both holds
         return (

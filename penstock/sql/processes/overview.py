@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.catalog.masking import without_secrets
 from penstock.sql.clock import Clock, duration_text
 from penstock.sql.observation.pipeline import JobStatus
+from penstock.sql.processes.live_pages import LivePages
 from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.processes.supervisor import ProcessView
 from penstock.sql.ui.documents.fields import Document, known
@@ -82,6 +83,7 @@ class ProjectView:
     processes: Callable[[], Sequence[ProcessView]]
     stored: StoredPipelines
     clock: Clock
+    pages: LivePages | None = None
 
     def pipelines(self) -> list[Document]:
         """Describe all pipelines by name; of those that run here there is what their processes report."""
@@ -91,10 +93,16 @@ class ProjectView:
         return [found[name] for name in sorted(found)]
 
     def pipeline(self, name: str) -> Document | None:
-        """Describe one pipeline: what its process reports, with the splits that its checkpoint has; None: unknown."""
-        own = next((each for each in self._documents() if each["name"] == name), None)
-        stored = self.stored.pipeline(name)
-        return stored if own is None else (stored or {}) | own
+        """Describe one pipeline: what its process reports, with its splits and batches; None: unknown.
+
+        Where the process does not answer, splits are those that its checkpoint has.
+        """
+        for process in self.processes():
+            for own in pipeline_documents([process], self.clock.now_ms()):
+                if own["name"] == name:
+                    live = {} if self.pages is None else self.pages.pipeline(process, name)
+                    return (self.stored.pipeline(name) or {}) | live | own
+        return self.stored.pipeline(name)
 
     def tables(self) -> list[Document]:
         """Describe the tables and views of the catalog."""

@@ -1,7 +1,7 @@
 """What a pipeline's process reports: lines of JSON among the others on its stderr, by `--progress json`.
 
 A line with `time`, `name` and `status` is the document of a pipeline (`job_document` of `sql/ui/documents/live.py`),
-`{"metrics": "URL"}` says where its metrics are served. All other lines are log.
+`{"metrics": "URL"}` says where its metrics are served, `{"page": "URL"}` its status page. All other lines are log.
 """
 
 from __future__ import annotations
@@ -35,6 +35,22 @@ class MetricsReport:
     url: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageReport:
+    """Where the process serves its status page."""
+
+    url: str
+
+
+Report = PipelineReport | MetricsReport | PageReport
+"""What a line reports."""
+
+
+def page_line(url: str) -> str:
+    """Write where the status page is served as one line, without its token."""
+    return json.dumps({"page": url})
+
+
 def metrics_line(url: str) -> str:
     """Write where metrics are served as one line."""
     return json.dumps({"metrics": url})
@@ -48,7 +64,7 @@ def failure_line(name: str, error: PenstockError, now_ms: int) -> str:
     return json.dumps({"time": time_text(now_ms), **document})
 
 
-def read_report(line: str) -> PipelineReport | MetricsReport | None:
+def read_report(line: str) -> Report | None:
     """Read a line; None for one that is no report."""
     if not line.startswith('{"'):
         return None
@@ -61,4 +77,6 @@ def read_report(line: str) -> PipelineReport | MetricsReport | None:
             return PipelineReport(document={k: v for k, v in value.items() if k != "time"})
         case {"metrics": str(url)} if len(value) == 1:
             return MetricsReport(url=url)
+        case {"page": str(url)} if len(value) == 1:
+            return PageReport(url=url)
     return None

@@ -7,7 +7,7 @@ Series of pipelines are passed on as they are, by their label `pipeline`; those 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 from urllib.request import ProxyHandler, build_opener
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 RESTARTS = "penstock_process_restarts"
 STATE = "penstock_process_state"
+ANSWERS = "penstock_process_answers"
 """The figures of the processes themselves, whose label is `process`."""
 
 ANSWER_S = 3.0
@@ -75,6 +76,7 @@ class ProjectCollector(Collector):
         _merge(merged, _statuses(silent, self._clock.now_ms()))
         yield from merged.values()
         yield from _of_processes(processes)
+        yield _answering(processes, answers)
 
     def _answers(self, processes: Sequence[ProcessView]) -> Mapping[str, str]:
         """Return the answer of each process that gives one, by its name."""
@@ -123,6 +125,17 @@ def _job_status(text: str) -> JobStatus | None:
     if text in {ProcessState.STARTING, ProcessState.WAITING}:
         return JobStatus.RESTARTING
     return JobStatus(text) if text in set(JobStatus) else None
+
+
+def _answering(processes: Sequence[ProcessView], answers: Collection[str]) -> Metric:
+    """Return which processes have answered: one that is stopped, or hangs, has no other series."""
+    metric = GaugeMetricFamily(
+        ANSWERS, "1 where a running process has answered, else 0.", labels=["process"]
+    )
+    for process in processes:
+        if process.metrics_url is not None:
+            metric.add_metric([process.name], int(process.name in answers))
+    return metric
 
 
 def _of_processes(processes: Sequence[ProcessView]) -> Iterable[Metric]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from penstock.sql.clock import Clock, duration_text
 from penstock.sql.processes.child import Child, Launch, ProcessPlan
 from penstock.sql.processes.orphans import is_first, reap_orphans
 from penstock.sql.processes.process_end import Ended, ProcessState, after_end
-from penstock.sql.processes.reports import MetricsReport, PipelineReport, read_report
+from penstock.sql.processes.reports import MetricsReport, PageReport, PipelineReport, read_report
 from penstock.sql.settings import Failures, with_jitter
 from penstock.sql.ui.documents.fields import Document
 
@@ -28,6 +29,9 @@ LOOK_MS = 200
 
 PASS_ON_MS = 15_000
 """What a process gets beyond the limit of its batch, and then again after the second request to stop."""
+
+START_MS = 30_000
+"""How long a process counts as one that starts: one that waits for its broker holds up no other for longer."""
 
 SPEED_MS = 10_000
 """How long a speed holds without another report: there is one for each batch, at most a second later."""
@@ -47,6 +51,7 @@ class ProcessView:
     reason: str | None = None
     starts_again_ms: int | None = None
     metrics_url: str | None = None
+    page_url: str | None = None
     documents: Mapping[str, Document] = field(default_factory=dict)
 
 
@@ -68,6 +73,7 @@ class _Reported:
         self._lock = Lock()
         self._documents: dict[str, tuple[Document, int]] = {}
         self._metrics_url: str | None = None
+        self._page_url: str | None = None
         self._error: str | None = None
 
     def printed(self, line: str) -> None:
@@ -81,6 +87,8 @@ class _Reported:
                     self._documents[report.name] = (report.document, self._clock.now_ms())
                 case MetricsReport():
                     self._metrics_url = report.url
+                case PageReport():
+                    self._page_url = report.url
                 case None if line.lstrip().startswith(_ERROR):
                     self._error = line.strip()
         if report is None:
@@ -95,12 +103,13 @@ class _Reported:
     def add_to(self, view: ProcessView) -> ProcessView:
         """Add what the process has reported; one that has reported a pipeline runs."""
         with self._lock:
-            reported, url = dict(self._documents), self._metrics_url
+            reported, url, page_url = dict(self._documents), self._metrics_url, self._page_url
         now_ms = self._clock.now_ms()
         own = {name: _at(document, now_ms - at_ms) for name, (document, at_ms) in reported.items()}
         runs = bool(own) and view.state is ProcessState.STARTING
         state = ProcessState.RUNNING if runs else view.state
-        return replace(view, state=state, documents={**view.documents, **own}, metrics_url=url)
+        documents = {**view.documents, **own}
+        return replace(view, state=state, documents=documents, metrics_url=url, page_url=page_url)
 
 
 def _at(document: Document, age_ms: int) -> Document:
@@ -133,6 +142,7 @@ class ProjectSupervisor:
     """Runs processes until each has ended for good. `run` is called once.
 
     `stop_limit_ms` is how long a batch in flight may take once the end is requested; `stop` counts the requests.
+    `most_starting` start at a time, as each start takes a core for seconds.
     """
 
     def __init__(
@@ -144,6 +154,7 @@ class ProjectSupervisor:
         clock: Clock,
         stop: StopRequest,
         stop_limit_ms: int,
+        most_starting: int,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._launch = launch
@@ -151,6 +162,7 @@ class ProjectSupervisor:
         self._clock = clock
         self._stop = stop
         self._stop_limit_ms = stop_limit_ms
+        self._most_starting = most_starting
         self._chance = chance
         self._never = Event()
         self._stop_since_ms: int | None = None
@@ -183,6 +195,11 @@ class ProjectSupervisor:
         if is_first():
             reap_orphans(self._own_pids())
 
+    def _log(self, name: str, line: str) -> None:
+        """Log a line. A full disk, or a reader that is gone, must not end what runs."""
+        with suppress(OSError):
+            self._output.logged(name, line)
+
     def _own_pids(self) -> set[int]:
         children = (each.child for each in self._processes if each.child is not None)
         return {pid for child in children for pid in child.pids}
@@ -193,10 +210,21 @@ class ProjectSupervisor:
         if self._stop.count:
             each.view = replace(each.view, state=ProcessState.STOPPED, starts_again_ms=None)
         elif due_ms is not None:
-            if self._clock.now_ms() >= due_ms:
+            if self._clock.now_ms() >= due_ms and self._starting() < self._most_starting:
                 self._start(each)
-        elif not self._waits(each):
+        elif not self._waits(each) and self._starting() < self._most_starting:
             self._start(each)
+
+    def _starting(self) -> int:
+        """Count the processes that were started and have not reported yet."""
+        since_ms = self._clock.now_ms() - START_MS
+        return sum(
+            1
+            for each in self._processes
+            if each.child is not None
+            and each.began_ms > since_ms
+            and each.current().state is ProcessState.STARTING
+        )
 
     def _waits(self, each: _Supervised) -> bool:
         """Return whether a process that this one comes after has not run yet."""
@@ -219,7 +247,7 @@ class ProjectSupervisor:
         except OSError as error:
             reason = f"no process could be started: {error.strerror or error}"
             each.view = replace(each.view, state=ProcessState.FAILED, reason=reason)
-            self._output.logged(each.plan.name, reason)
+            self._log(each.plan.name, reason)
             return
         each.view = replace(
             each.view,
@@ -242,7 +270,7 @@ class ProjectSupervisor:
 
     def _ended(self, each: _Supervised, status: int) -> None:
         now_ms = self._clock.now_ms()
-        view = replace(each.reported.add_to(each.view), pid=None, metrics_url=None)
+        view = replace(each.reported.add_to(each.view), pid=None, metrics_url=None, page_url=None)
         decision = after_end(
             status,
             stopping=each.stops_sent > 0,
@@ -255,7 +283,7 @@ class ProjectSupervisor:
             case Ended(state=state, reason=reason):
                 each.view = replace(view, state=state, reason=reason)
                 if state is ProcessState.FAILED:
-                    self._output.logged(each.plan.name, f"failed for good: {reason}")
+                    self._log(each.plan.name, f"failed for good: {reason}")
             case _:
                 each.failures = decision.failures
                 delay_ms = with_jitter(
@@ -268,7 +296,7 @@ class ProjectSupervisor:
                     starts_again_ms=now_ms + delay_ms,
                 )
                 again = f"{decision.reason}; starts again in {duration_text(delay_ms)}"
-                self._output.logged(each.plan.name, again)
+                self._log(each.plan.name, again)
 
     def _pass_on_stop(self, each: _Supervised, child: Child) -> None:
         """Request the end as often as it was requested here, and once more, then kill, where it takes too long."""
@@ -282,5 +310,5 @@ class ProjectSupervisor:
             each.stops_sent += 1
             child.request_stop()
         elif over_ms > 2 * PASS_ON_MS:
-            self._output.logged(each.plan.name, "did not stop in time: it is killed")
+            self._log(each.plan.name, "did not stop in time: it is killed")
             child.kill()

@@ -65,15 +65,30 @@ class LogFiles:
 def log_files(directory: Path) -> LogFiles:
     """Name the files of a new run in `directory`; nothing is written before the process is launched."""
     started = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
-    return LogFiles(directory, f"spark-{started:%Y%m%dT%H%M%S%f}")
+    return LogFiles(directory, f"spark-{started:%Y%m%dT%H%M%S%f}-{os.getpid()}")
 
 
-def _make_room(directory: Path) -> None:
-    """Make the folder of the logs, and remove the files of all but the last runs."""
+def make_room(directory: Path) -> None:
+    """Make the folder of the logs, and remove the files of all but the last runs, and of those that still run."""
     make_data_folder(directory)
-    for old in sorted(directory.glob("spark-*.out"))[: -MAX_LOGS + 1]:
+    ended = [file for file in sorted(directory.glob("spark-*.out")) if not _runs(file)]
+    for old in ended[: -MAX_LOGS + 1]:
         for file in directory.glob(f"{old.stem}.*"):
             file.unlink(missing_ok=True)
+
+
+def _runs(output: Path) -> bool:
+    """Return whether the process that a run's file names is there: of `penstock up` there are many at a time."""
+    pid = output.stem.rpartition("-")[2]
+    if not pid.isdecimal():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True
 
 
 def launch_jvm(
@@ -101,7 +116,7 @@ def launch_jvm(
         streams: dict[str, Any] = {"stdout": sys.stderr.fileno(), "stderr": sys.stderr.fileno()}
         _launch(conf, streams, "its own words are above")
         return
-    _make_room(files.directory)
+    make_room(files.directory)
     files.settings.write_text(_LOG4J.format(log=files.log.as_posix()), encoding="utf-8")
     option = f"-Dlog4j2.configurationFile={files.settings.as_uri()}"
     conf = with_java_options(conf, (option,))

@@ -194,6 +194,14 @@ def test_a_process_that_is_killed_starts_again_and_every_row_is_there_once(
     assert 'penstock_process_restarts_total{process="sql/copy.sql"} 2.0' in text
     assert 'penstock_pipeline_status{pipeline="copy/copies",status="running"} 1.0' in text
     assert "copy/copies" in _served(run, "status page")
+    page = json.loads(_served(run, "status page", "api/v1/pipelines/copy/copies"))
+    (split,) = page["tables"][0]["splits"]
+    assert (split["id"], split["end"]) == (f"{topic}-0", 400)
+    assert page["batches_recent"]
+    command = Path(f"/proc/{run.child('copy/copies')}/cmdline").read_text(encoding="utf-8")
+    words = command.split("\0")
+    token = Path(words[words.index("--ui-token-file") + 1])
+    assert token.read_text(encoding="ascii") not in command
     kafka.produce(topic, [json.dumps({"id": number}) for number in range(400, 500)])
     wait_until(
         lambda: len(copied(project, "copies")) >= 500, seconds=STEP_S, what="all rows are copied"
@@ -207,9 +215,9 @@ def test_a_process_that_is_killed_starts_again_and_every_row_is_there_once(
     assert copied(project, "copies") == list(range(500))
 
 
-def _served(run: Up, what: str) -> str:
+def _served(run: Up, what: str, path: str = "") -> str:
     (line,) = [line for line in run.errors.splitlines() if line.startswith(f"{what}: ")]
-    with urlopen(line.removeprefix(f"{what}: "), timeout=10) as answer:
+    with urlopen(line.removeprefix(f"{what}: ") + path, timeout=10) as answer:
         return str(answer.read().decode())
 
 

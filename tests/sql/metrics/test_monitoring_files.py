@@ -33,8 +33,9 @@ def exported():
             names |= {f"{family.name}_{end}": labels | {"le"} for end in ("bucket", "sum", "count")}
         else:
             names[family.exported] = labels
-    process = ProcessView(name="a.sql", state=ProcessState.RUNNING, pipelines=())
-    collected = ProjectCollector(lambda: [process], SystemClock()).collect()
+    url = "http://127.0.0.1:1/metrics"
+    process = ProcessView(name="a.sql", state=ProcessState.RUNNING, pipelines=(), metrics_url=url)
+    collected = ProjectCollector(lambda: [process], SystemClock(), lambda _: "").collect()
     samples = [sample for metric in collected for sample in metric.samples]
     return names | {sample.name: set(sample.labels) for sample in samples}
 

@@ -11,10 +11,10 @@ from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, Split
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics, SourceMetrics
 from penstock.sql.observation.pipeline import (
     JobStatus,
-    KeptRows,
     LagSample,
     PipelineObservation,
-    kept_rows,
+    StateRows,
+    state_rows,
 )
 from penstock.sql.observation.sentence import SentenceRule, sentence_of
 from tests.sql.metrics.metered import NOON_MS, job, read_batch, source_of, split
@@ -176,7 +176,7 @@ def test_paused_splits_are_counted_with_the_reason() -> None:
 
 def test_rows_wait_for_the_watermark_where_all_is_read() -> None:
     """With the split on which the next record must come; not where records are left, or rows came out."""
-    twelve = KeptRows(rows=12, waiting=12, waits=True)
+    twelve = StateRows(rows=12, waiting=12, waits=True)
     waiting = seen(table(READ), batches=silent((7, 30)), state=twelve)
     rule, text = said(waiting)
 
@@ -187,9 +187,9 @@ def test_rows_wait_for_the_watermark_where_all_is_read() -> None:
     ahead = table(split(7, 100, NOON_MS + MINUTE_MS), watermark_ms=NOON_MS + MINUTE_MS)
     two = seen(table(READ), ahead, batches=silent((7, 30)), state=twelve)
     assert said(two)[1].endswith("must come on split orders-0")
-    uncounted = said(replace(waiting, state=KeptRows(waits=True)))
+    uncounted = said(replace(waiting, state=StateRows(waits=True)))
     assert uncounted[1].startswith("caught up: rows of its state wait for the watermark, which is")
-    assert said(replace(waiting, state=KeptRows()))[0] is SentenceRule.NO_OUTPUT
+    assert said(replace(waiting, state=StateRows()))[0] is SentenceRule.NO_OUTPUT
     assert said(seen(table(READ, end=200), batches=silent((7, 30)), state=twelve)) == (
         SentenceRule.NO_OUTPUT,
         "30 rows of the last batch are read, and the query let none through; 12 rows are in its state",
@@ -198,8 +198,8 @@ def test_rows_wait_for_the_watermark_where_all_is_read() -> None:
 
 def test_rows_of_state_that_wait_for_no_watermark_are_not_said_to() -> None:
     """A group that HAVING leaves out stays in the state; of others it is not known whether they come out."""
-    kept = seen(table(READ), batches=silent((7, 30)), state=KeptRows(rows=12))
-    unknown = replace(kept, state=KeptRows(may_wait=True))
+    kept = seen(table(READ), batches=silent((7, 30)), state=StateRows(rows=12))
+    unknown = replace(kept, state=StateRows(may_wait=True))
 
     assert said(kept) == (
         SentenceRule.NO_OUTPUT,
@@ -214,21 +214,21 @@ def test_rows_of_state_that_wait_for_no_watermark_are_not_said_to() -> None:
 @pytest.mark.parametrize(
     ("operators", "kept"),
     [
-        ([{"rows": 3}], KeptRows(rows=3)),
-        ([{"rows": 3, "waits": True}], KeptRows(rows=3, waiting=3, waits=True)),
-        ([{"rows": 0, "waits": True}], KeptRows()),
-        ([{"rows": 3, "waits": None}], KeptRows(rows=3, may_wait=True)),
-        ([{"updated": 2, "waits": True}], KeptRows(waits=True, may_wait=True)),
-        ([{"updated": 2, "removed": 1, "waits": True}], KeptRows(may_wait=True)),
-        ([{"updated": 2, "waits": None}], KeptRows(may_wait=True)),
-        ([{"updated": 2}], KeptRows()),
-        ([{"waits": True}], KeptRows()),
-        ([{"updated": None, "waits": True}], KeptRows(may_wait=True)),
-        ([{"rows": 3}, {"rows": 4, "waits": True}], KeptRows(rows=7, waiting=4, waits=True)),
+        ([{"rows": 3}], StateRows(rows=3)),
+        ([{"rows": 3, "waits": True}], StateRows(rows=3, waiting=3, waits=True)),
+        ([{"rows": 0, "waits": True}], StateRows()),
+        ([{"rows": 3, "waits": None}], StateRows(rows=3, may_wait=True)),
+        ([{"updated": 2, "waits": True}], StateRows(waits=True, may_wait=True)),
+        ([{"updated": 2, "removed": 1, "waits": True}], StateRows(may_wait=True)),
+        ([{"updated": 2, "waits": None}], StateRows(may_wait=True)),
+        ([{"updated": 2}], StateRows()),
+        ([{"waits": True}], StateRows()),
+        ([{"updated": None, "waits": True}], StateRows(may_wait=True)),
+        ([{"rows": 3}, {"rows": 4, "waits": True}], StateRows(rows=7, waiting=4, waits=True)),
     ],
 )
 def test_what_operators_keep_is_waiting_only_where_it_is_known_to(
-    operators: list[dict[str, Any]], kept: KeptRows
+    operators: list[dict[str, Any]], kept: StateRows
 ) -> None:
     """Of counted rows by what the operator does; of others by what the batches wrote and ended."""
     made = tuple(
@@ -236,7 +236,7 @@ def test_what_operators_keep_is_waiting_only_where_it_is_known_to(
         for each in operators
     )
 
-    assert kept_rows(made, [read_batch(7, operators=made)]) == kept
+    assert state_rows(made, [read_batch(7, operators=made)]) == kept
 
 
 def test_a_table_that_had_no_record_is_named() -> None:
@@ -303,4 +303,4 @@ def test_a_job_of_this_process_is_observed() -> None:
 
     assert said(observed)[0] is SentenceRule.PAUSED
     assert observed.sources[0][0] == "orders"
-    assert observed.state == KeptRows(rows=12, waiting=12, waits=True)
+    assert observed.state == StateRows(rows=12, waiting=12, waits=True)

@@ -88,11 +88,13 @@ class Project:
 
     names: tuple[str, ...]
     restarts: RestartStrategy = STRATEGY
+    most_starting: int = 8
     stop: StopRequest = field(default_factory=StopRequest)
     children: list[ScriptedChild] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     printed: list[str] = field(default_factory=list)
     steps: dict[int, Callable[[], None]] = field(default_factory=dict)
+    disk_full: bool = False
     refuse: set[str] = field(default_factory=set)
     after: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -103,11 +105,12 @@ class Project:
             launch=self._launch,
             output=ProcessOutput(
                 printed=lambda name, line: self.printed.append(f"{name} | {line}"),
-                logged=lambda name, line: self.log.append(f"{name} | {line}"),
+                logged=self._logged,
             ),
             clock=self.clock,
             stop=self.stop,
             stop_limit_ms=60_000,
+            most_starting=self.most_starting,
             chance=lambda: 0.5,
         )
 
@@ -131,6 +134,11 @@ class Project:
     def request_stop(self) -> None:
         """Request the end, once more."""
         self.stop.count += 1
+
+    def _logged(self, name: str, line: str) -> None:
+        if self.disk_full:
+            raise OSError(28, "No space left on device")
+        self.log.append(f"{name} | {line}")
 
     def _launch(self, plan: ProcessPlan, lines: Lines) -> ScriptedChild:
         if plan.name in self.refuse:

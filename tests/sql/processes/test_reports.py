@@ -8,9 +8,11 @@ from penstock.catalog.errors import ConfigError
 from penstock.sql.cli.output.progress import json_line
 from penstock.sql.processes.reports import (
     MetricsReport,
+    PageReport,
     PipelineReport,
     failure_line,
     metrics_line,
+    page_line,
     read_report,
 )
 from penstock.sql.ui.documents.live import job_document
@@ -28,8 +30,9 @@ def test_a_pipeline_is_read_as_it_is_written() -> None:
     assert report.document == job_document(observed, 0)
 
 
-def test_a_metrics_address_is_read_as_it_was_written() -> None:
-    """The URL."""
+def test_addresses_are_read_as_they_were_written() -> None:
+    """Those of metrics and of the page."""
+    assert read_report(page_line("http://127.0.0.1:2/")) == PageReport(url="http://127.0.0.1:2/")
     assert read_report(metrics_line("http://127.0.0.1:1/metrics")) == MetricsReport(
         url="http://127.0.0.1:1/metrics"
     )

@@ -80,11 +80,13 @@ def test_a_pipeline_without_a_process_has_its_status() -> None:
 
 
 def test_one_that_does_not_answer_costs_no_other() -> None:
-    """Its pipelines have no series for this scrape."""
+    """Its pipelines have no series for this scrape; that it is silent has one."""
     found = series([process("a"), process("b")], {"a": answer_of("shop/a")})
 
     assert found["penstock_pipeline_status shop/a running"] == 1
     assert not any("shop/b" in name for name in found)
+    answers = {name: value for name, value in found.items() if "process_answers" in name}
+    assert answers == {"penstock_process_answers a": 1, "penstock_process_answers b": 0}
 
 
 def test_answers_are_fetched_by_http() -> None:

@@ -63,6 +63,52 @@ def test_one_that_is_killed_starts_again_after_its_delay() -> None:
     assert any(killed in line for line in project.log)
 
 
+def test_two_start_at_a_time_and_the_next_once_one_has_reported() -> None:
+    """Of five; one that never reports holds up the others for half a minute, and a restart waits for its turn, too."""
+    project = Project(tuple(f"{name}.sql" for name in "abcde"), most_starting=2)
+    starts: list[list[str]] = []
+
+    def look() -> None:
+        starts.append([child.plan.name[0] for child in project.children])
+
+    def end_all() -> None:
+        for child in project.children:
+            child.ended = 0 if child.ended is None else child.ended
+
+    project.run(
+        {
+            1_000: look,
+            1_200: lambda: project.children[0].report("shop/a"),
+            2_000: look,
+            2_200: project.end("a.sql", -9),
+            10_000: look,
+            32_000: look,
+            65_000: look,
+            66_000: end_all,
+            70_000: end_all,
+        }
+    )
+
+    assert starts == [list(each) for each in ("ab", "abc", "abc", "abcad", "abcade")]
+    assert states(project) == [ProcessState.FINISHED] * 5
+
+
+def test_a_full_disk_below_the_log_ends_no_pipeline() -> None:
+    """One that dies is started again, though nothing can be said of it."""
+    project = Project(("a.sql", "b.sql"), disk_full=True)
+    project.run(
+        {
+            1_000: project.end("a.sql", -9),
+            5_000: lambda: project.children_of("a.sql")[1].report("shop/a"),
+            6_000: project.end("b.sql", 1),
+            7_000: project.end("a.sql", 0),
+        }
+    )
+
+    assert states(project) == [ProcessState.FINISHED, ProcessState.FAILED]
+    assert project.log == []
+
+
 def test_restarts_have_a_bound() -> None:
     """After two in a row it has failed for good; each is delayed for longer."""
     project = Project(("a.sql",))

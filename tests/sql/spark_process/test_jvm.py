@@ -1,14 +1,17 @@
-"""The end of Spark's Java process."""
+"""Logs of Spark's Java process, and its end."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from penstock.sql.cli.commands import run_scripts
-from penstock.sql.spark_process.jvm import end_jvm
+from penstock.sql.spark_process.jvm import MAX_LOGS, end_jvm, make_room
 from tests.sql.cli.live_tables import commands
 
 
@@ -36,3 +39,21 @@ def test_a_run_ends_no_spark_that_ran_before_it(
     assert done.exit_code == 0, done.stderr
     assert ends == []
     assert spark.range(3).count() == 3
+
+
+def test_logs_of_runs_that_go_on_stay_and_of_others_the_last_ones(tmp_path: Path) -> None:
+    """A project may have more pipelines at a time than logs of ended runs are kept."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    pids = [os.getpid()] * 3 + [ended.pid] * (MAX_LOGS + 3)
+    for number, pid in enumerate(pids):
+        for kind in ("out", "log", "log4j2.properties"):
+            (tmp_path / f"spark-2026010{number // 10}T{number:06}-{pid}.{kind}").touch()
+
+    make_room(tmp_path)
+
+    left = sorted(tmp_path.glob("*.log"))
+    assert [int(file.stem.rpartition("-")[2]) for file in left] == pids[:3] + [ended.pid] * (
+        MAX_LOGS - 1
+    )
+    assert len(list(tmp_path.iterdir())) == 3 * len(left)

@@ -390,6 +390,7 @@ def _status_page(board: JobBoard, context: SessionContext, options: RunOptions) 
     if served is None:
         yield
         return
+    from penstock.sql.processes.reports import page_line
     from penstock.sql.ui.application import StatusView
     from penstock.sql.ui.documents.stored import StoredPipelines
     from penstock.sql.ui.server import serving_pages
@@ -402,7 +403,8 @@ def _status_page(board: JobBoard, context: SessionContext, options: RunOptions) 
     )
     view = StatusView(jobs=board.jobs, stored=stored)
     with serving_pages(view, served.access, port=served.port) as url:
-        say(announcement(served.access, url))
+        as_json = options.progress is ProgressMode.JSON and not served.access.made_token
+        say(page_line(url) if as_json else announcement(served.access, url))
         yield
 
 
