@@ -218,7 +218,7 @@ def count_in_windows(bids: Any, length: str = "10 seconds", delay: str = "10 sec
 class Penstock(Contestant):
     """Penstock: `SELECT` into Spark's noop sink, `INSERT` into a Delta table that Spark or the reading tasks write."""
 
-    sinks = ("bytes", "noop", "delta", "tasks", "window")
+    sinks: tuple[str, ...] = ("bytes", "noop", "delta", "tasks", "window")
 
     def __init__(self, place: Place) -> None:
         """Start a session and define the sources: one without an end for streams, one with for INSERT."""
@@ -226,6 +226,8 @@ class Penstock(Contestant):
         import os
 
         import penstock
+
+        self.jobs: list[Any] = []
 
         os.chdir(place.folder)
         self.session = penstock.connect(**{**SPARK_CONF, "spark.log.level": "OFF"})
@@ -265,8 +267,25 @@ class Penstock(Contestant):
         self.session.sql(f"SET 'pipeline.name' = '{target}'")
         job = self.session.sql(f"INSERT INTO `{target}` {query}")
         assert isinstance(job, Job), "an INSERT is one job"
+        self.jobs[:] = [job]
         job.await_termination()
         return int(job.progress.rows_in)
+
+
+class Observed(Penstock):
+    """Penstock while its metrics and its status page are asked by another process, which counts as part of it."""
+
+    sinks = ("tasks", "window")
+
+    def __init__(self, place: Place) -> None:
+        """Start a session, the two servers and who asks them, which end with this process."""
+        super().__init__(place)
+        from contextlib import ExitStack
+
+        from benchmarks.observed import observing
+
+        self.observing = ExitStack()
+        self.observing.enter_context(observing(self.session, self.jobs, place.folder))
 
 
 def windowed_count(table: str, seconds: int) -> str:
@@ -291,6 +310,7 @@ CONTESTANTS: dict[str, type[Contestant]] = {
     "drain": Drain,
     "spark": SparkAlone,
     "penstock": Penstock,
+    "observed": Observed,
 }
 
 
@@ -314,6 +334,8 @@ def main() -> None:
             found = {"error": str(error)[:LONGEST_ERROR]}
         answer.write(json.dumps(found) + "\n")
         answer.flush()
+    if isinstance(contestant, Observed):
+        contestant.observing.close()
 
 
 if __name__ == "__main__":

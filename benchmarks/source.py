@@ -82,12 +82,20 @@ ENTRIES = {
     "native": Entry(
         who="penstock", titles=_penstock("Penstock with penstock-native"), variables={SWITCH: "1"}
     ),
+    "observed": Entry(
+        who="observed",
+        titles={sink: f"{_penstock('Penstock')[sink]}, observed" for sink in ("tasks", "window")},
+        variables={SWITCH: "0"},
+    ),
     "before": Entry(
         who="penstock",
         titles={"noop": "Penstock as it was", "delta": "Penstock as it was → Delta"},
     ),
 }
 NEED_NATIVE = ("drain", "native")
+NAMED = ("observed",)
+"""Who takes part only where it is named: Penstock while metrics and status page are asked every two seconds."""
+
 COMPARED = {
     "bytes": "bytes",
     "noop": "noop",
@@ -148,7 +156,11 @@ def main() -> int:
     parser.add_argument(
         "--contestants",
         default="",
-        help=f"a part of them, separated by commas: {', '.join(ENTRIES)}; default: all that can run",
+        help=f"a part of them, separated by commas: {', '.join(ENTRIES)}; default: all that can run, "
+        f"but for {', '.join(NAMED)}",
+    )
+    parser.add_argument(
+        "--sinks", default="", help=f"a part of them: {', '.join(COMPARED)}; default: all"
     )
     parser.add_argument(
         "--beside", type=Path, help="a checkout of an earlier Penstock, measured in the same run"
@@ -176,7 +188,8 @@ def main() -> int:
 
 def chosen(text: str, beside: Path | None, flink: Path | None) -> list[str]:
     """Who takes part: those that were named, of those that can run. Says who cannot, and why."""
-    wanted = [name.strip() for name in text.split(",") if name.strip()] or list(ENTRIES)
+    wanted = [name.strip() for name in text.split(",") if name.strip()]
+    wanted = wanted or [name for name in ENTRIES if name not in NAMED]
     if unknown := [name for name in wanted if name not in ENTRIES]:
         raise SystemExit(
             f"error: no contestant {', '.join(unknown)}; there are {', '.join(ENTRIES)}"
@@ -208,9 +221,10 @@ def measure(folder: Path, names: Sequence[str], arguments: argparse.Namespace) -
                 one = started(name, broker.bootstrap, folder, arguments.beside, arguments.flink)
                 runners.append(stack.enter_context(one))
         assert broker.pid is not None, "it runs"
+        sinks = arguments.sinks.split(",") if arguments.sinks else list(COMPARED)
         for number in range(arguments.rounds + 1):
             for runner in runners:
-                for sink in ENTRIES[runner.name].titles:
+                for sink in (each for each in ENTRIES[runner.name].titles if each in sinks):
                     if (runner.name, sink) in measured.lost:
                         continue
                     with reporting_loss(measured, (runner.name, sink)):
@@ -298,6 +312,7 @@ def report(measured: Measured, rounds: int) -> str:
     lines += [
         "",
         *ratio_table(measured),
+        *observed_text(measured),
         "The windowed count is one by channel in windows of ten seconds, with a watermark ten seconds behind.",
         "",
         *settings_text(measured),
@@ -342,6 +357,21 @@ def ratio_table(measured: Measured) -> list[str]:
         return []
     titles = [ENTRIES[kind].titles["noop"] for kind in kinds]
     return [f"| | {' | '.join(titles)} |", f"|---|{'---:|' * len(kinds)}", *rows, ""]
+
+
+def observed_text(measured: Measured) -> list[str]:
+    """What it costs Penstock that metrics and the status page are asked."""
+    found = []
+    for sink, title in ENTRIES["observed"].titles.items():
+        own, alone = ("observed", sink), ("penstock", sink)
+        if own in measured.turns and alone in measured.turns:
+            cpu = [measured.each_us(key, lambda turn: turn.cpu.total_s) for key in (own, alone)]
+            rate = measured.rate(own) / measured.rate(alone) - 1
+            found.append(f"{title}: {cpu[0] / cpu[1] - 1:+.1%} CPU time a row, {rate:+.1%} rows/s.")
+    if not found:
+        return []
+    how = "Observed: metrics, the list of pipelines and its JSON are asked every two seconds. Against Penstock alone:"
+    return [how, "", *(f"- {line}" for line in found), ""]
 
 
 def settings_text(measured: Measured) -> list[str]:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from urllib.request import ProxyHandler, Request, build_opener
 
 from penstock.sql.ui.access import TOKEN_BYTES
-from penstock.sql.ui.documents import VERSION_PATH, Document
+from penstock.sql.ui.documents.fields import VERSION_PATH, Document
 
 if TYPE_CHECKING:
     from penstock.sql.processes.supervisor import ProcessView
@@ -33,7 +33,7 @@ ANSWER_S = 1.0
 MOST_BYTES = 64_000_000
 """Of an answer that are read."""
 
-FIELDS = ("tables", "batches_recent", "operators")
+FIELDS = ("tables", "batches_recent", "operators", "sinks")
 """What the page of a process has beside its reports."""
 
 _DIRECT = build_opener(ProxyHandler({}))

@@ -13,8 +13,8 @@ from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.processes.supervisor import ProcessView
 from penstock.sql.ui.access import page_access
 from penstock.sql.ui.application import StatusView
+from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.server import serving_pages
-from penstock.sql.ui.stored import StoredPipelines
 from tests.sql.metrics.metered import SPLITS, job, read_batch, source_of
 
 

@@ -107,7 +107,7 @@ def vector_id(vector: Descriptor | None) -> str | None:
     return name if offset is None else f"{name}@{offset}"
 
 
-def state_rows(rows: int, deleted: Positions) -> Positions:
+def kept_rows(rows: int, deleted: Positions) -> Positions:
     """Return the positions of the rows of a file that are of the table."""
     kept = np.ones(rows, bool)
     kept[deleted] = False

@@ -96,10 +96,10 @@ class StateFolders:
     @property
     def size_bytes(self) -> int:
         """Bytes of the newest base and of the batches since, as of what was written or looked at last."""
-        base = max(_ids(self._whole, _BASE), default=-1)
-        since = [number for number in _ids(self._whole, _BATCH) if number > base]
-        return self._whole.get(f"{_BASE}{base}", 0) + sum(
-            self._whole[f"{_BATCH}{number}"] for number in since
+        base = max(folder_ids(self._whole, BASE), default=-1)
+        since = [number for number in folder_ids(self._whole, BATCH) if number > base]
+        return self._whole.get(f"{BASE}{base}", 0) + sum(
+            self._whole[f"{BATCH}{number}"] for number in since
         )
 
     def before(self, batch_id: int) -> FolderListing:
