@@ -26,7 +26,7 @@ class Mechanism(StrEnum):
     TWO_PHASES = "spark, first phase in the reading tasks"
     SPARK = "spark"
     KEYED = "keyed operator"
-    STAGE = "stage"
+    STAGE = "a stage without state"
     STAGE_OF_SPARK = "spark, several jobs a batch"
     OPEN = "decided at the start"
 

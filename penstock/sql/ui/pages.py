@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from penstock.catalog.model.identifier import short_name
 from penstock.sql.ui.charts import PHASE_ORDER, batch_chart, watermark_chart
@@ -24,12 +25,18 @@ def _environment() -> Environment:
     made.filters["figure"] = figure
     made.filters["instant"] = instant
     made.filters["short"] = short_name
+    made.filters["breakable"] = breakable
     return made
 
 
 def figure(value: float | None) -> str:
     """Write a count with its thousands apart; a dash for one that is not known."""
     return "-" if value is None else f"{value:,}"
+
+
+def breakable(value: str) -> Markup:
+    """Write a long key so that a browser may break it behind its dots."""
+    return Markup(".<wbr>").join(value.split("."))
 
 
 def instant(value: str | None) -> str:

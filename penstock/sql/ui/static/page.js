@@ -35,15 +35,16 @@ function prepare() {
     if (chosen) sort(table, chosen[0], chosen[1]);
   }
 }
+const FOCUSABLE = "a, button, pre, [tabindex]";
 async function refresh() {
   const answer = await fetch(location.href);
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   const main = document.querySelector("main");
-  const focused = [...main.querySelectorAll("a, button, pre")].indexOf(document.activeElement);
+  const focused = [...main.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
   main.replaceChildren(...fresh.querySelector("main").childNodes);
   prepare();
   refreshLater();
-  if (focused >= 0) main.querySelectorAll("a, button, pre")[focused]?.focus();
+  if (focused >= 0) main.querySelectorAll(FOCUSABLE)[focused]?.focus();
 }
 function refreshLater() {
   const waiting = document.querySelector("[data-refresh]");

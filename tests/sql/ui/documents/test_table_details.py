@@ -13,6 +13,7 @@ from penstock.sql.ui.application import StatusView, application
 from penstock.sql.ui.documents.fields import SCHEMAS
 from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.lineage_chart import MOST_BOXES, lineage_chart
+from penstock.sql.ui.pages import breakable
 from tests.sql.sql_objects import run
 
 CANARY = "canary-of-a-secret"
@@ -37,6 +38,13 @@ def client(tmp_path):
     return TestClient(
         application(StatusView(jobs=list, stored=stored)), base_url="http://127.0.0.1"
     )
+
+
+def test_keys_may_break_behind_their_dots_and_are_text(client):
+    """Long ones would push the rest off a phone."""
+    page = client.get(f"/tables/{FULL}orders").text
+    assert "scan.<wbr>startup.<wbr>mode" in page
+    assert str(breakable("<b>.x")) == "&lt;b&gt;.<wbr>x"
 
 
 def table(client, name: str) -> dict:
