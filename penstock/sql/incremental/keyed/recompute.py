@@ -209,7 +209,7 @@ class RecomputeKeys:
 def _take_changes(
     tables: BucketTables, n: int, one: KeyedInput, changes: pa.Table | None, batch: KeyedBatch
 ) -> None:
-    """Make the table `signed`: the changes of an input with their sign, and the number of their arrival."""
+    """Name as `signed` the changes of an input with their sign, and the number of their arrival."""
     if changes is None:
         changes = pa.schema([*one.columns, pa.field(ROW_KIND, pa.int8())]).empty_table()
     columns = [normalized(f"c{i}", of.type) for i, of in enumerate(one.columns)]
@@ -222,13 +222,13 @@ def _take_changes(
     kind = f"c{len(one.columns)}"
     named = [f"{text} AS c{i}" for i, text in enumerate(columns)]
     sign = f"CASE WHEN {kind} {_ADDS} THEN 1 ELSE -1 END::BIGINT AS sign"
-    tables.create(f"signed{n}", f"SELECT {listed([*named, sign])} FROM given{n}")
+    tables.name(f"signed{n}", f"SELECT {listed([*named, sign])} FROM given{n}")
 
 
 def _changed_rows(
     tables: BucketTables, n: int, one: KeyedInput, stored: pa.Table, batch: KeyedBatch
 ) -> tuple[bool, bool]:
-    """Make the tables `changed`, `before` and `after`. Returns whether there is a row before, and after.
+    """Make the table `changed`, and name `before` and `after`. Returns whether there is a row before, and after.
 
     `changed` has for each row what is stored of it, s0, s1, ...; the same, b0, ..., unless it has expired; and what
     there is after the batch, a0, ... . The deletion of an absent row is ignored.
@@ -237,8 +237,8 @@ def _changed_rows(
     numbers = range(len(layout.values))
     tables.give(f"stored{n}", stored)
     groups = f"GROUP BY {listed(one.dims)}" if one.dims else ""
-    tables.create(f"folded{n}", folded(f"stored{n}", layout, batch))
-    tables.create(f"increments{n}", _increments(n, one))
+    tables.name(f"folded{n}", folded(f"stored{n}", layout, batch))
+    tables.name(f"increments{n}", _increments(n, one))
     zeros = [f"{cast_text('0', of.type)} AS {{}}{i}" for i, of in enumerate(layout.values)]
     both = (
         f"SELECT {listed([*one.dims, *(f's{i}' for i in numbers), *(z.format('d') for z in zeros)])}, alive, "
@@ -311,7 +311,7 @@ def _signed_sum(value: str) -> str:
 
 
 def _side(tables: BucketTables, n: int, one: KeyedInput, letter: str, name: str) -> bool:
-    """Make the table that the stage's query reads of an input, a row as often as it is there."""
+    """Name what the stage's query reads of an input, a row as often as it is there."""
     count = f"{letter}{one.count}"
     columns = [*one.dims, *(f"{letter}{i}" for i in range(len(one.seen) - len(one.dims)))]
     named = [f"{column} AS c{i}" for i, column in enumerate(columns)] or ["1 AS one"]
@@ -319,5 +319,5 @@ def _side(tables: BucketTables, n: int, one: KeyedInput, letter: str, name: str)
     most = tables.value(f"SELECT MAX({count}) {there}") or 0
     if most > 1 and not one.measures:
         there = f"FROM (SELECT *, unnest(range({count})) {there})"
-    tables.create(f"{name}{n}", f"SELECT {listed(named)} {there}")
+    tables.name(f"{name}{n}", f"SELECT {listed(named)} {there}")
     return most > 0

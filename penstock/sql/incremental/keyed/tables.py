@@ -216,23 +216,31 @@ class BucketTables:
     def create(self, name: str, query: str) -> None:
         """Make a table of the rows of a query."""
         self._tables.append(name)
-        self._duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
+        self._duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {self._with(query)}")
 
     def name(self, name: str, query: str) -> None:
-        """Name a query for `rows`, which runs wherever it is read: text, as a view costs two statements."""
+        """Name a query, which runs wherever it is read: as text, for a view costs two statements, a table more."""
         self._named[name] = query
 
     def rows(self, query: str) -> pa.Table:
         """Return the rows of a query."""
-        named = listed(f"{name} AS ({text})" for name, text in self._named.items())
-        text = f"WITH {named} {query}" if named else query
-        return fetched(self._duckdb, text, is_large=self._is_large)
+        return fetched(self._duckdb, self._with(query), is_large=self._is_large)
 
     def value(self, query: str) -> int | None:
-        """Return the only value of a query over tables."""
-        ((found,),) = self._duckdb.execute(query).fetchall()
+        """Return the only value of a query."""
+        ((found,),) = self._duckdb.execute(self._with(query)).fetchall()
         value: int | None = found
         return value
+
+    def _with(self, query: str) -> str:
+        """Write a query with the named ones that it reads."""
+        found: list[str] = []
+        texts = query
+        for name, text in reversed(self._named.items()):
+            if name in texts:
+                found.insert(0, f"{name} AS ({text})")
+                texts += text
+        return f"WITH {listed(found)} {query}" if found else query
 
 
 def _spill_folder() -> str:
