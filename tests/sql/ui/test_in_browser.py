@@ -20,7 +20,8 @@ from tests.sql.metrics.metered import NOON_MS, SPLITS, job, read_batch, source_o
 from tests.sql.sql_objects import run
 
 TABLE = """CREATE TABLE orders (id BIGINT COMMENT 'of the shop', ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
-WITH ('connector' = 'kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json');"""
+WITH ('connector' = 'kafka', 'topic' = 'orders', 'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json');
+CREATE TABLE numbers (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '3');"""
 MANY = 1_000
 PAGES = (
     "",
@@ -51,10 +52,9 @@ def page(tmp_path: Path, jobs: list) -> Iterator[str]:
         yield url
 
 
-def addresses(browser: Browser, page: str) -> list[str]:
+def addresses(page: str) -> list[str]:
     """The address of each kind of page."""
-    browser.open(f"{page}tables")
-    table = browser.driver.find_element(By.CSS_SELECTOR, "tbody a").text
+    table = "default_catalog.default_database.orders"
     return [page + path.format(table=table) for path in PAGES]
 
 
@@ -124,7 +124,7 @@ def test_all_that_pages_ask_for_is_of_one_origin(browser: Browser, page: str) ->
     """Nothing is refused by the policy, and a script in the page itself would be."""
     browser.requested()
     browser.complaints()
-    for address in addresses(browser, page):
+    for address in addresses(page):
         browser.open(address)
 
     asked = browser.requested()
@@ -146,7 +146,7 @@ def test_people_of_all_kinds_can_use_each_page(browser: Browser, page: str, them
     if not has_axe():
         pytest.skip("axe-core is not installed: make setup")
     browser.theme(theme)
-    for address in addresses(browser, page):
+    for address in addresses(page):
         browser.open(address)
         assert browser.barriers() == [], address
 
@@ -161,10 +161,20 @@ def test_pages_are_dark_where_the_system_is(browser: Browser, page: str) -> None
     assert max(map(int, browser.run(ground)[4:-1].split(","))) < 64
 
 
+def test_a_button_reads_the_first_rows(browser: Browser, page: str) -> None:
+    """A browser says that this page asks; by keyboard, too."""
+    browser.open(f"{page}tables/default_catalog.default_database.numbers")
+    browser.driver.find_element(By.CSS_SELECTOR, "form button").send_keys(Keys.ENTER)
+
+    eventually(browser, "return document.querySelectorAll('#rows tbody tr').length === 3")
+    assert "All rows that there are" in browser.run("return document.body.textContent")
+    assert browser.complaints() == []
+
+
 def test_pages_fit_a_phone(browser: Browser, page: str) -> None:
     """The page never scrolls sideways; wide tables do so in themselves."""
     browser.phone()
-    for address in addresses(browser, page):
+    for address in addresses(page):
         browser.open(address)
         wide = browser.run("return document.documentElement.scrollWidth")
         assert wide <= 375, (address, wide)
