@@ -220,6 +220,10 @@ class Capabilities(Protocol):
         """
         return None
 
+    def stored_version(self, table: Table) -> int | None:  # noqa: ARG002
+        """Read the newest version of a table in a folder of this machine; None for one without versions."""
+        return None
+
     def connectivity_check(self, table: Table) -> ConnectivityCheck | None:  # noqa: ARG002
         """Return what asks the external system of `table`; None leaves it to the splits of its source."""
         return None

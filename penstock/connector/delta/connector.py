@@ -331,6 +331,14 @@ class DeltaConnector(Connector):
                 hint=f"`penstock run` a file that selects from {table.identifier}, with a LIMIT",
             ) from error
 
+    def stored_version(self, table: Table) -> int | None:
+        """Read it from the names of the log's files."""
+        from penstock.connector.delta.log import read_head
+
+        location = self._source(table).target.location
+        head = None if is_remote(location) else read_head(open_folder(location))
+        return None if head is None else head.version
+
     @property
     def local_store(self) -> LocalStore:
         """Tables are kept in a folder of the test."""

@@ -127,7 +127,9 @@ SCHEMAS: Mapping[str, tuple[FieldType, ...]] = {
         _time("watermark", "results up to there are written"),
         _count("commits", "commits of its process, where Penstock commits itself"),
         _count("commit_ms", "how long they took in all, without writing rows"),
-        _count("version", "the version of the Delta table after the last commit"),
+        _count(
+            "version", "the version of the Delta table: after the last commit of a process, or now"
+        ),
         _count("files", "files that commits of its process added"),
         _count("transactions", "transactions of its process in Kafka"),
     ),

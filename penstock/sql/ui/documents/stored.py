@@ -11,10 +11,11 @@ from pathlib import Path
 
 from penstock.catalog.definitions.leases import JobReport
 from penstock.catalog.definitions.resolver import Namespace
-from penstock.catalog.errors import InputError, StateMismatchError
+from penstock.catalog.errors import InputError, PenstockError, StateMismatchError
 from penstock.catalog.masking import without_secrets
 from penstock.catalog.model.identifier import parse_identifier, short_name
 from penstock.catalog.model.table import Table, View
+from penstock.connector.registry import connector_of
 from penstock.connector.source.state import SourceState
 from penstock.sql.checkpoint.plan_record import read_plan
 from penstock.sql.checkpoint.reader import (
@@ -84,12 +85,24 @@ class StoredPipelines:
     def pipeline(self, name: str) -> Document | None:
         """Describe a pipeline with the splits of its last batch; None for one that is not known."""
         found = next((each for each in self.summaries() if each["name"] == name), None)
-        return None if found is None else _whole(found)
+        return None if found is None else self._with_versions(_whole(found))
 
     def pipelines(self) -> list[Document]:
         """Describe each pipeline with the splits of its last batch, by name."""
         found = {str(each["name"]): each for each in self.summaries()}
         return [_whole(found[name]) for name in sorted(found)]
+
+    def _with_versions(self, pipeline: Document) -> Document:
+        """Add the versions of the tables that a pipeline writes, which are in no checkpoint."""
+        for sink in pipeline.get("sinks", ()):
+            found = self._found(sink["name"])
+            try:
+                if isinstance(found, Table):
+                    connector = connector_of(found, project=self.project)
+                    sink.update(known(version=connector.stored_version(found)))
+            except PenstockError:
+                pass  # of a table that is damaged: its page says so
+        return pipeline
 
     def tables(self) -> list[Document]:
         """Describe the tables and views of the catalog."""

@@ -7,8 +7,11 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from starlette.testclient import TestClient
 
 from penstock.catalog.definitions.resolver import Namespace
@@ -29,6 +32,7 @@ from penstock.sql.ui.documents.fields import SCHEMAS
 from penstock.sql.ui.documents.stored import ALONE, StoredPipelines
 from tests.sql.checkpoint.test_reader import Files, offsets
 from tests.sql.cli.command_runner import CommandRunner
+from tests.sql.sql_objects import run
 
 PLAN = PlanRecord(
     operators=(
@@ -87,6 +91,28 @@ def test_a_checkpoint_shows_splits_and_operators_without_a_catalog(tmp_path: Pat
     assert "Aggregate by k: COUNT(*)" in text
     assert "nothing bounds it" in text
     assert "shop/copies" in client.get("/").text
+
+
+def test_a_table_that_the_catalog_knows_has_its_version(tmp_path: Path) -> None:
+    """No checkpoint has it; a table that is damaged, or that nothing was written into, has none."""
+    folder, project = written(tmp_path / "shop/copies"), tmp_path / "project"
+    client = page(project, folder)
+    namespace = Namespace(SqlCatalog(f"sqlite:///{project}/catalog.db"))
+    run(
+        "CREATE TABLE copies (id BIGINT) WITH ('connector' = 'delta', 'path' = 'copies')", namespace
+    )
+
+    def sink() -> dict[str, Any]:
+        (found,) = client.get("/api/v1/pipelines/shop/copies").json()["sinks"]
+        return found
+
+    assert "version" not in sink()
+    for _ in range(3):
+        write_deltalake(project / "copies", pa.table({"id": [1]}), mode="append")
+    assert sink()["version"] == 2
+    for log in (project / "copies/_delta_log").glob("*.json"):
+        log.write_text("{")
+    assert "version" not in sink()
 
 
 def test_the_checkpoints_below_a_folder_are_shown_each_once(tmp_path: Path) -> None:
