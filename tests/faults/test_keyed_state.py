@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 
 from penstock.connector.failpoints import KILLED
 from tests.faults.faulty import FaultyPipeline
-from tests.faults.workload import Workload
+from tests.faults.workload import FIRST, UPSERTS, Workload
 from tests.integration.pipeline import delta_rows
+from tests.sql.incremental.keyed.oracle import answer
 
 EACH = 1_500
 GROUPS = 70
@@ -33,6 +37,13 @@ INSERT INTO followed
 SELECT a.part, a.seq, b.seq FROM events AS a, events AS b
 WHERE a.part = b.part AND b.ts > a.ts AND b.ts <= a.ts + INTERVAL '2' SECOND;
 """
+ALONE_OR_FOLLOWED = """
+CREATE TABLE IF NOT EXISTS following (seq BIGINT, after BIGINT) WITH ('connector' = 'delta', 'path' = 'following');
+INSERT INTO following
+SELECT a.seq, b.seq FROM (SELECT seq, ts FROM events WHERE part = 0 AND seq % 3 = 0) AS a
+FULL JOIN (SELECT seq, ts FROM events WHERE part = 1 AND seq % 4 = 1) AS b
+ON a.seq + 1 = b.seq AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '2' SECOND;
+"""
 NUMBERED = """
 CREATE TABLE IF NOT EXISTS numbered (part BIGINT, seq BIGINT, number BIGINT, minute BIGINT, before BIGINT)
 WITH ('connector' = 'delta', 'path' = 'numbered');
@@ -49,6 +60,92 @@ INSERT INTO versioned
 SELECT e.part, e.seq, v.version FROM events AS e JOIN newest FOR SYSTEM_TIME AS OF e.ts AS v ON e.part = v.part;
 """
 NOW = ("--available-now",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KilledCase:
+    """A query into the table `target`: `answer` is its SQL for DuckDB over the rows that were written."""
+
+    columns: str
+    query: str
+    answer: str
+    reads: str = ""
+
+    @property
+    def script(self) -> str:
+        """The SQL of the pipeline."""
+        target = f"CREATE TABLE IF NOT EXISTS target ({self.columns})"
+        return f"{self.reads}{target} WITH ('connector' = 'delta', 'path' = 'target');\nINSERT INTO target {self.query};\n"
+
+
+GROUPED = "(SELECT part, seq % 70 AS g, COUNT(*) AS n FROM events GROUP BY part, seq % 70)"
+RANKED = (
+    f"SELECT part, g, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY part ORDER BY n DESC, g) AS r FROM {GROUPED}) "
+    "WHERE r <= 3"
+)
+LAST = (
+    "SELECT part, g, seq FROM (SELECT part, seq % 70 AS g, seq, ROW_NUMBER() OVER (PARTITION BY part, seq % 70 "
+    "ORDER BY seq DESC) AS r FROM events) WHERE r = 1"
+)
+OUTER = (
+    f"SELECT a.g, a.n, b.n FROM (SELECT g, n FROM {GROUPED} WHERE part = 0) AS a "
+    f"LEFT JOIN (SELECT g, n FROM {GROUPED} WHERE part = 1 AND n > 100) AS b ON a.g = b.g"
+)
+ALONE = (
+    f"SELECT a.g, a.n FROM (SELECT g, n FROM {GROUPED} WHERE part = 0) AS a WHERE NOT EXISTS (SELECT 1 FROM events AS b "
+    "WHERE b.part = 1 AND b.seq > 7000 AND b.seq < 7035 AND b.seq % 70 = a.g)"
+)
+VALUES = (
+    "SELECT part, COUNT(DISTINCT n), MIN(n), MAX(n), COUNT(*) FILTER (WHERE n % 2 = 0), {} "
+    f"FROM {GROUPED} GROUP BY part"
+)
+DIFFERENT = (
+    f"SELECT g FROM {GROUPED} WHERE part = 0 EXCEPT SELECT g + 20 FROM {GROUPED} WHERE part = 1"
+)
+OVER_CHANGES = {
+    "top n": KilledCase(
+        columns="part INT, g BIGINT, n BIGINT, PRIMARY KEY (part, g) NOT ENFORCED",
+        query=RANKED,
+        answer=RANKED,
+    ),
+    "deduplication": KilledCase(
+        columns="part INT, n BIGINT, total BIGINT, PRIMARY KEY (part) NOT ENFORCED",
+        query=f"SELECT part, COUNT(*), SUM(seq) FROM ({LAST}) GROUP BY part",
+        answer=f"SELECT part, COUNT(*), SUM(seq)::BIGINT FROM ({LAST}) GROUP BY part",
+    ),
+    "outer join": KilledCase(
+        columns="g BIGINT, n BIGINT, m BIGINT, PRIMARY KEY (g) NOT ENFORCED",
+        query=OUTER,
+        answer=OUTER,
+    ),
+    "anti join": KilledCase(
+        columns="g BIGINT, n BIGINT, PRIMARY KEY (g) NOT ENFORCED", query=ALONE, answer=ALONE
+    ),
+    "set operation": KilledCase(
+        columns="g BIGINT, PRIMARY KEY (g) NOT ENFORCED", query=DIFFERENT, answer=DIFFERENT
+    ),
+    "aggregates": KilledCase(
+        columns="part INT, a BIGINT, b BIGINT, c BIGINT, d BIGINT, e BIGINT, PRIMARY KEY (part) NOT ENFORCED",
+        query=VALUES.format("AVG(n)"),
+        answer=VALUES.format("SUM(n)::BIGINT // COUNT(*)"),
+    ),
+    "upserts": KilledCase(
+        columns="part INT, n BIGINT, total BIGINT, PRIMARY KEY (part) NOT ENFORCED",
+        query="SELECT part, COUNT(*), SUM(seq) FROM upserts GROUP BY part",
+        answer="SELECT part, COUNT(*), SUM(seq)::BIGINT FROM events WHERE seq % 2 = 1 GROUP BY part",
+        reads=UPSERTS,
+    ),
+    "windows over upserts": KilledCase(
+        columns="part INT, starts TIMESTAMP(3), n BIGINT, total BIGINT",
+        query="SELECT part, window_start, COUNT(*), SUM(seq) FROM "
+        "TABLE(TUMBLE(TABLE upserts, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY part, window_start, window_end",
+        # the watermark is a second behind the last row, and its window is open
+        answer="SELECT part, date_trunc('minute', ts) AS w, COUNT(*), SUM(seq)::BIGINT FROM events WHERE seq % 2 = 1 "
+        "AND seq // 60 < (SELECT MAX(seq) // 60 FROM events) GROUP BY part, w",
+        reads=UPSERTS,
+    ),
+}
+"""Operators over changes, and what their pipelines read and write."""
 
 Make = Callable[..., FaultyPipeline]
 
@@ -103,6 +200,24 @@ def test_a_join_in_time_dies_at_every_step(pipeline: Make, workload: Workload) -
 
 @pytest.mark.nightly
 @pytest.mark.slow
+def test_an_outer_join_in_time_dies_at_every_step(pipeline: Make, workload: Workload) -> None:
+    """Each row that has ended is there once, with its match or without one."""
+    job = die_at_every_step(pipeline, workload, ALONE_OR_FOLLOWED, states=1)
+    # a second of the watermark: a row of 0 ends two seconds behind its time, one of 1 at it
+    until = min(workload.written.values()) - 2
+    left = {seq for seq in range(min(workload.written.values())) if seq % 3 == 0}
+    right = {seq for seq in range(min(workload.written.values())) if seq % 4 == 1}
+    pairs = Counter((seq, seq + 1) for seq in left if seq + 1 in right)
+    alone = Counter((seq, None) for seq in left if seq + 1 not in right and seq + 2 <= until)
+    alone += Counter((None, seq) for seq in right if seq - 1 not in left and seq <= until)
+
+    found = delta_rows(job.project / "following", "SELECT seq, after FROM {table}")
+    assert Counter(map(tuple, found)) == pairs + alone
+    assert list((job.checkpoint("following") / "keyed" / "manifests").glob("*.json"))
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
 def test_over_aggregates_die_at_every_step(pipeline: Make, workload: Workload) -> None:
     """Each row that the watermark has passed is there once, with what was before it; others wait."""
     job = die_at_every_step(pipeline, workload, NUMBERED, states=1)
@@ -135,6 +250,29 @@ def test_a_temporal_join_dies_at_every_step(pipeline: Make, workload: Workload) 
     )
     assert set(passed.values()) == {min(workload.written.values()) - 1}
     assert list((job.checkpoint("versioned") / "keyed" / "manifests").glob("*.json"))
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OVER_CHANGES)
+def test_an_operator_over_changes_dies_at_every_step(
+    pipeline: Make, workload: Workload, name: str
+) -> None:
+    """What is in the table is the batch answer over all rows, of each operator."""
+    case = OVER_CHANGES[name]
+    job = die_at_every_step(pipeline, workload, case.script, states=1)
+    rows = [
+        (part, seq, FIRST + timedelta(seconds=seq))
+        for part, count in workload.written.items()
+        for seq in range(count)
+    ]
+    columns = [pa.array(column) for column in zip(*rows, strict=True)]
+    expected = answer(case.answer, {"events": pa.table(columns, names=["part", "seq", "ts"])})
+    found = delta_rows(job.project / "target", "SELECT * FROM {table}")
+
+    assert expected
+    assert Counter(map(tuple, found)) == expected
+    assert list((job.checkpoint("target") / "keyed" / "manifests").glob("*.json"))
 
 
 def die_at_every_step(

@@ -36,6 +36,16 @@ CREATE TABLE IF NOT EXISTS events (
   'scan.max-records-per-batch' = '{batch}', 'scan.parallelism' = '{tasks}', 'format' = 'json'{options}
 );
 """
+UPSERTS = """
+CREATE TABLE IF NOT EXISTS upserts (
+  part INT, pair BIGINT, seq BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND,
+  PRIMARY KEY (part, pair) NOT ENFORCED
+) WITH (
+  'connector' = 'upsert-kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
+  'scan.max-records-per-batch' = '{batch}', 'key.format' = 'json', 'value.format' = 'json',
+  'value.fields-include' = 'EXCEPT_KEY'
+);
+"""
 COPY = """
 CREATE TABLE IF NOT EXISTS copied (part INT, seq BIGINT, payload STRING, crc BIGINT)
 WITH ('connector' = 'delta', 'path' = 'copied');
@@ -65,7 +75,11 @@ def payload(seed: int, part: int, seq: int) -> str:
 
 @dataclass(slots=True)
 class Workload:
-    """A topic and what was written to it. `written[p]`: records of partition p, those of aborted transactions too."""
+    """A topic and what was written to it. `written[p]`: records of partition p, those of aborted transactions too.
+
+    The key of a record is its partition and half of its number: of two records of one minute the second replaces the
+    first where they are read as upserts.
+    """
 
     kafka: KafkaServer
     seed: int
@@ -81,7 +95,11 @@ class Workload:
     def write(self, each: int) -> None:
         """Append `each` records to every partition."""
         for part in range(self.partitions):
-            self.kafka.produce(self.topic, self._next(part, each), partition=part)
+            first = self.written[part]
+            keys = [
+                json.dumps({"part": part, "pair": seq // 2}) for seq in range(first, first + each)
+            ]
+            self.kafka.produce(self.topic, self._next(part, each), partition=part, keys=keys)
 
     def write_in_transaction(self, part: int, count: int, *, commit: bool) -> None:
         """Append records to one partition in a transaction, which leaves a control record behind them."""

@@ -314,7 +314,8 @@ JOINS: tuple[Row, ...] = (
     _row("interval join",
          "SELECT b.auction, a.seller FROM bids AS b JOIN auctions AS a ON b.auction = a.id AND b.ts BETWEEN a.ts AND "
          "a.ts + INTERVAL '1' HOUR", Status.NATIVE, "rows are kept as long as the watermark says that they "
-         "may match; outer ones too, over TIMESTAMP and over TIMESTAMP_LTZ"),
+         "may match; outer ones too, over TIMESTAMP and over TIMESTAMP_LTZ: a row without a match comes when the "
+         "watermark has passed the last one that may match"),
     _row("stream with a table at rest",
          "SELECT b.auction, p.name FROM bids AS b JOIN people AS p ON b.bidder = p.id", Status.NATIVE),
     _row("temporal join",

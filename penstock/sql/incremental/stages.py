@@ -202,7 +202,7 @@ class SideTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinTimes:
-    """The event times of both sides of an inner join of inserts; the lowest watermark of `waits_for` ends rows."""
+    """The event times of both sides of a join of inserts; the lowest watermark of `waits_for` ends rows."""
 
     sides: tuple[SideTime, SideTime]
     waits_for: tuple[int, ...]
@@ -217,7 +217,7 @@ class RecomputeOperator:
     an input; else by its key as a whole. `mechanism` describes the stage for EXPLAIN. Without a row in any input there
     is no result: an aggregation without keys begins with its first row, as Flink's. The query is deterministic:
     functions that depend on the order of rows sort by columns (or arrival). `times`: rows of a join that end, and are
-    dropped where they are late; only keyed operators do that, so others keep rows for good.
+    dropped where they are late; only keyed operators do that, so others keep rows for good, and run no outer one.
     """
 
     name: str
@@ -227,6 +227,11 @@ class RecomputeOperator:
     joins: bool = False
     times: JoinTimes | None = None
     mechanism: UpdatingOperator
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether it is an outer join whose rows end: those without a match come then, and stay."""
+        return self.times is not None and any(join.side for join in self.query.args["joins"])
 
 
 VALID_FROM, VALID_TO = "__valid_from", "__valid_to"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from penstock.sql.incremental.stages import IncrementalQuery
+from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,8 +111,15 @@ def stage_runs(query: AnalysedQuery, state_ttl_ms: int) -> dict[str, StageRun]:
 
 
 def is_run_by_spark(query: AnalysedQuery, state_ttl_ms: int) -> bool:
-    """Return whether it is known before the start that no keyed operators run the stages of a query."""
-    return any(run.by is StageRunner.SPARK for run in stage_runs(query, state_ttl_ms).values())
+    """Return whether it is known before the start that no keyed operators run the stages of a query.
+
+    An outer join that ends has to be one: whether its start finds none is as if it did.
+    """
+    stages = () if query.maintained is None else query.maintained.stages
+    left = {StageRunner.SPARK}
+    if any(isinstance(stage, RecomputeOperator) and stage.is_padded for stage in stages):
+        left.add(StageRunner.OPEN)
+    return any(run.by in left for run in stage_runs(query, state_ttl_ms).values())
 
 
 def _chosen(query: AnalysedQuery, maintained: IncrementalQuery, ttl_ms: int) -> ChosenOperators:

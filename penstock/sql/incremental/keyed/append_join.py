@@ -1,7 +1,9 @@
 # ruff: noqa: S608  this module writes SQL of positions and names that it gives
-"""The keyed operator of an inner join of inserts, which compares nothing: new rows of each side, and all of the other.
+"""The keyed operator of a join of inserts, which compares nothing: new rows of each side, and all of the other.
 
-Rows of both sides are stored as they come; with times of both sides only until they match no later row.
+Rows of both sides are stored as they come; with times of both sides only until they match no later row. A row that an
+outer join keeps then comes with NULLs, if the rows of the other side that it may have matched do not: those are stored
+until then, so that nothing is noted of a match.
 """
 
 from __future__ import annotations
@@ -20,6 +22,19 @@ from penstock.sql.incremental.stages import JoinTimes
 
 OLD, NEW, ALL = "old", "new", "all"
 """Tables of an input, with its number behind: the stored rows of the keys, those of the batch, both."""
+DUE, MARKED, MATCHED = "due", "marked", "__matched"
+"""Tables of the rows of an input that match no later row, and of the rows of the other with MATCHED, which is TRUE."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaddedSide:
+    """The rows of an input that an outer join keeps: the `number` of the input, 0 or 1.
+
+    `query` reads the tables `due` of it and `marked` of the other, and returns MATCHED last: NULL where no row matches.
+    """
+
+    number: int
+    query: SideQuery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +43,8 @@ class AppendJoin:
 
     `of_left` reads the tables `new0` and `old1`, `of_right` `all0` and `new1`. `result` are the columns of the result.
     Rows of the result come in no order. `times`: rows that are late are dropped, and those that match no later row of
-    the other side are not stored.
+    the other side are not stored. `padded`: the sides whose rows come without a match, too, when they end; they end by
+    the time by which they are late, and their rows do not come in closed windows.
     """
 
     inputs: tuple[KeyedInput, KeyedInput]
@@ -36,6 +52,12 @@ class AppendJoin:
     of_right: SideQuery
     result: tuple[pa.Field, ...]
     times: JoinTimes | None = None
+    padded: tuple[PaddedSide, ...] = ()
+
+    @property
+    def waits_for(self) -> tuple[int, ...]:
+        """The sources whose lowest watermark gives rows without a match; none: there are no such rows."""
+        return self.times.waits_for if self.times is not None and self.padded else ()
 
     @property
     def layouts(self) -> Mapping[str, KeyedLayout]:
@@ -48,19 +70,23 @@ class AppendJoin:
         return frozenset()
 
     def ended(self, batch: KeyedBatch) -> Mapping[str, int]:
-        """Return by input up to which time rows match no later row of the other side."""
+        """Return by input up to which time rows are not needed behind a batch."""
+        found = {one.name: self._ended(n, batch) for n, one in enumerate(self.inputs)}
+        return {name: until for name, until in found.items() if until is not None}
+
+    def _ended(self, n: int, batch: KeyedBatch) -> int | None:
+        """Return that of an input, in microseconds since the epoch; None: nothing is known of it."""
         if self.times is None or batch.watermarks is None:
-            return {}
+            return None
+        own, other = self.times.sides[n], self.times.sides[1 - n]
         span = batch.span(self.times.waits_for)
-        found: dict[str, int] = {}
-        for one, own, other in zip(
-            self.inputs, self.times.sides, self.times.sides[::-1], strict=True
-        ):
-            # rows of closed windows come a batch behind the watermark
-            watermark_ms = span.before_ms if other.rowtime is None else span.now_ms
-            if watermark_ms is not None:
-                found[one.name] = watermark_ms * 1000 - own.micros
-        return found
+        # rows of closed windows come a batch behind the watermark
+        watermark_ms = span.before_ms if other.rowtime is None else span.now_ms
+        if watermark_ms is None:
+            return None
+        # rows of the other side that come without a match may end later, and are compared with it then
+        more = max(0, other.micros) if any(side.number != n for side in self.padded) else 0
+        return watermark_ms * 1000 - own.micros - more
 
     def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> int:
         """Return the number of rows of a time that the watermark before the batch has passed."""
@@ -98,46 +124,101 @@ class AppendJoin:
         batch: KeyedBatch,
     ) -> pa.Table:
         """Return the new rows of the result, and write the rows of the batch."""
-        left, right = self.inputs
         new = [changes.get(one.name) for one in self.inputs]
         came = [rows is not None and rows.num_rows > 0 for rows in new]
+        ending = [self._ending(side.number, states, batch) for side in self.padded]
         schema = pa.schema([*self.result, pa.field(ROW_KIND, pa.int8())])
-        if not any(came):
+        if not any(came) and not any(rows.num_rows for rows in ending):
             return schema.empty_table()
         with BucketTables() as tables:
             for n, (one, rows) in enumerate(zip(self.inputs, new, strict=True)):
-                _take_inserts(tables, n, one, rows, self._in_time(n, batch))
-            sides = []
-            if came[0] and _look_up(tables, 1, right, states[right.name], left):
-                sides.append(self.of_left)
-            if came[1]:
-                is_stored = _look_up(tables, 0, left, states[left.name], right)
-                if came[0] or is_stored:
-                    old = f" UNION ALL SELECT * FROM {OLD}0" if is_stored else ""
-                    tables.name(f"{ALL}0", f"SELECT * FROM {NEW}0{old}")
-                    sides.append(self.of_right)
-            ended = self.ended(batch)
+                _take_inserts(tables, n, one, rows, self._tests(n, batch))
+            due = [False, False]
+            for side, stored in zip(self.padded, ending, strict=True):
+                n = side.number
+                due[n] = self._take_due(tables, n, stored, batch) or came[n]
+            sides = self._matches(tables, states, came, due)
+            sides += [_without_match(side) for side in self.padded if due[side.number]]
             for n, one in enumerate(self.inputs):
                 if came[n]:
-                    until = ended.get(one.name)
+                    until = self._ended(n, batch)
                     lasting = "" if until is None else f" WHERE {_end(one)} > {until}"
                     rows = f"SELECT *, 1::BIGINT, {batch.now_ms}::BIGINT FROM {NEW}{n}{lasting}"
                     states[one.name].write(typed(tables.rows(rows), one.layout.schema))
             if not sides:
                 return schema.empty_table()
-            kind = f"{int(RowKind.INSERT)}::TINYINT"
-            queries = (
-                f"SELECT {listed([*side.columns, kind])} FROM ({side.sql})" for side in sides
-            )
-            return typed(tables.rows(" UNION ALL ".join(queries)), schema)
+            return typed(tables.rows(" UNION ALL ".join(sides)), schema)
 
-    def _in_time(self, n: int, batch: KeyedBatch) -> tuple[str, ...]:
-        """Write the conditions of rows that are not late, and end at some time."""
-        if self.times is None:
-            return ()
+    def _matches(
+        self,
+        tables: BucketTables,
+        states: Mapping[str, KeyedState],
+        came: Sequence[bool],
+        due: Sequence[bool],
+    ) -> list[str]:
+        """Return the queries of the rows that match, and name the tables of stored rows and of `all`."""
+        stored = [
+            (came[1 - n] or due[1 - n])
+            and _look_up(tables, n, one, states[one.name], self.inputs[1 - n], due=due[1 - n])
+            for n, one in enumerate(self.inputs)
+        ]
+        for n, is_stored in enumerate(stored):
+            old = f" UNION ALL SELECT * FROM {OLD}{n}" if is_stored else ""
+            tables.name(f"{ALL}{n}", f"SELECT * FROM {NEW}{n}{old}")
+            if due[1 - n]:
+                mark = f"TRUE AS c{len(self.inputs[n].columns)}"
+                tables.name(f"{MARKED}{n}", f"SELECT *, {mark} FROM {ALL}{n}")
+        sides = []
+        if came[0] and stored[1]:
+            sides.append(self.of_left)
+        if came[1] and (came[0] or stored[0]):
+            sides.append(self.of_right)
+        kind = f"{int(RowKind.INSERT)}::TINYINT"
+        return [f"SELECT {listed([*side.columns, kind])} FROM ({side.sql})" for side in sides]
+
+    def _ending(self, n: int, states: Mapping[str, KeyedState], batch: KeyedBatch) -> pa.Table:
+        """Return the stored rows of an input that end in the batch."""
+        one = self.inputs[n]
+        assert self.times is not None, "rows without a match come when they end"
+        span, micros = batch.span(self.times.waits_for), self.times.sides[n].micros
+        if batch.watermarks is None or span.now_ms is None or span.now_ms == span.before_ms:
+            return one.layout.schema.empty_table()
+        after = None if span.before_ms is None else span.before_ms * 1000 - micros
+        return states[one.name].rows_between(after, span.now_ms * 1000 - micros)
+
+    def _take_due(self, tables: BucketTables, n: int, stored: pa.Table, batch: KeyedBatch) -> bool:
+        """Name as `due` the rows of an input that match no later row: those that end, and those that match none at all.
+
+        Returns if some of them were stored.
+        """
+        one = self.inputs[n]
+        assert self.times is not None, "its rows end"
+        tables.give(f"ending{n}", stored)
+        tests = [f"{key} IS NULL" for key in one.change_key] + [f"{_end(one)} IS NULL"]
+        now_ms = batch.span(self.times.waits_for).now_ms
+        if batch.watermarks is None:
+            tests = ["TRUE"]
+        elif now_ms is not None:
+            tests.append(f"{_end(one)} <= {now_ms * 1000 - self.times.sides[n].micros}")
+        came = f"SELECT * FROM in_time{n} WHERE {' OR '.join(tests)}"
+        old = _each_once(f"ending{n}", one, stored)
+        tables.name(f"{DUE}{n}", f"{came} UNION ALL {old}")
+        return bool(stored.num_rows)
+
+    def _tests(self, n: int, batch: KeyedBatch) -> tuple[str, ...]:
+        """Write the conditions of rows that are not late."""
         before, rowtime = self._before(batch), self._rowtimes[n]
-        later = () if before is None or rowtime is None else (f"epoch_us(c{rowtime}) > {before}",)
-        return (f"{_end(self.inputs[n])} IS NOT NULL", *later)
+        if before is None or rowtime is None:
+            return ()
+        # a row without a time is not late
+        return (f"coalesce(epoch_us(c{rowtime}) > {before}, TRUE)",)
+
+
+def _without_match(side: PaddedSide) -> str:
+    """Write the query of the rows of a side that match none."""
+    *columns, matched = side.query.columns
+    kind = f"{int(RowKind.INSERT)}::TINYINT"
+    return f"SELECT {listed([*columns, kind])} FROM ({side.query.sql}) WHERE {matched} IS NULL"
 
 
 def _end(one: KeyedInput) -> str:
@@ -149,32 +230,50 @@ def _end(one: KeyedInput) -> str:
 def _take_inserts(
     tables: BucketTables, n: int, one: KeyedInput, rows: pa.Table | None, tests: Sequence[str]
 ) -> None:
-    """Name as `new` the rows of the batch but those with a NULL in their key, which match no other.
+    """Name as `in_time` the rows of the batch of which each of `tests` holds.
 
-    And but those of which one of `tests` does not hold.
+    And as `new` those but the ones with a NULL in their key or without a time by which they end: they match no other.
     """
     columns = pa.schema(one.columns)
     inserts = columns.empty_table() if rows is None else rows.select(range(len(columns)))
     tables.give(f"given{n}", inserts)
     named = (f"{normalized(f'c{i}', of.type)} AS c{i}" for i, of in enumerate(columns))
-    known = " AND ".join([*(f"{key} IS NOT NULL" for key in one.change_key), *tests]) or "TRUE"
-    tables.name(f"{NEW}{n}", f"SELECT {listed(named)} FROM given{n} WHERE {known}")
+    in_time = " AND ".join(tests) or "TRUE"
+    tables.name(f"in_time{n}", f"SELECT {listed(named)} FROM given{n} WHERE {in_time}")
+    ends = [] if one.layout.ends is None else [f"{_end(one)} IS NOT NULL"]
+    known = " AND ".join([*(f"{key} IS NOT NULL" for key in one.change_key), *ends]) or "TRUE"
+    tables.name(f"{NEW}{n}", f"SELECT * FROM in_time{n} WHERE {known}")
 
 
 def _look_up(
-    tables: BucketTables, n: int, one: KeyedInput, state: KeyedState, other: KeyedInput
+    tables: BucketTables,
+    n: int,
+    one: KeyedInput,
+    state: KeyedState,
+    other: KeyedInput,
+    *,
+    due: bool,
 ) -> bool:
-    """Name as `old` the stored rows of the keys that new rows of the other input have. Returns if there are."""
-    named = (f"{column} AS k{i}" for i, column in enumerate(other.change_key))
-    keys = tables.rows(f"SELECT DISTINCT {listed(named)} FROM {NEW}{1 - n}")
+    """Name as `old` the stored rows of the keys that new rows of the other input have, and those that are `due`.
+
+    Returns if there are.
+    """
+    named = [f"{column} AS k{i}" for i, column in enumerate(other.change_key)]
+    rows = f"SELECT {listed(named) or '0'} FROM {NEW}{1 - n}"
+    if due:
+        rows += f" UNION ALL SELECT {listed(named) or '0'} FROM {DUE}{1 - n}"
+    keys = tables.rows(f"SELECT DISTINCT * FROM ({rows})")
     kinds = zip(one.layout.key, one.layout.key_types, strict=True)
     stored = state.rows_of(typed(keys, pa.schema([pa.field(name, kind) for name, kind in kinds])))
     tables.give(f"stored{n}", stored)
+    tables.name(f"{OLD}{n}", _each_once(f"stored{n}", one, stored))
+    return bool(stored.num_rows)
+
+
+def _each_once(name: str, one: KeyedInput, stored: pa.Table) -> str:
+    """Write the query of stored rows that gives each as often as it is there: equal ones are one in merged files."""
     dims = listed(one.dims)
     count = len(one.dims) + one.count
-    rows = f"SELECT {dims} FROM stored{n}"
     if (pc.max(stored.column(count)).as_py() or 0) > 1:
-        # equal rows become one when files are merged
-        rows = f"SELECT {dims} FROM (SELECT {dims}, unnest(range(c{count})) FROM stored{n})"
-    tables.name(f"{OLD}{n}", rows)
-    return bool(stored.num_rows)
+        return f"SELECT {dims} FROM (SELECT {dims}, unnest(range(c{count})) FROM {name})"
+    return f"SELECT {dims} FROM {name}"

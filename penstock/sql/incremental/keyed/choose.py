@@ -12,9 +12,11 @@ from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
 from penstock.sql.incremental.keyed.aggregates import sum_type
-from penstock.sql.incremental.keyed.append_join import ALL, NEW, OLD, AppendJoin
+from penstock.sql.incremental.keyed.append_join import AppendJoin
 from penstock.sql.incremental.keyed.choose_event_time import (
+    append_join_operator,
     over_operator,
+    side_query,
     temporal_join_operator,
     window_operator,
 )
@@ -28,9 +30,7 @@ from penstock.sql.incremental.keyed.operator import (
 from penstock.sql.incremental.keyed.recompute import KeyedInput, RecomputeKeys, SideQuery
 from penstock.sql.incremental.keyed.statement import (
     TableColumns,
-    result_columns,
     translate_over,
-    translate_query,
 )
 from penstock.sql.incremental.keyed.tables import OpenTypeError, UntranslatableError, check_stored
 from penstock.sql.incremental.stages import (
@@ -42,7 +42,6 @@ from penstock.sql.incremental.stages import (
     Measure,
     OverAggregate,
     RecomputeOperator,
-    SideTime,
     Stage,
     StageInput,
     TemporalJoin,
@@ -129,7 +128,7 @@ _PLAIN_JOIN = {"expressions", "from_", "joins"}
 def _is_append_join(
     stage: RecomputeOperator, time_to_live_ms: int, inserts: frozenset[str]
 ) -> bool:
-    """Return whether a stage is an inner join of inserts that are kept for good."""
+    """Return whether a stage is an inner join of inserts that are kept for good, or any whose rows end."""
     lifetimes = (
         time_to_live_ms if one.time_to_live_ms is None else one.time_to_live_ms
         for one in stage.inputs
@@ -141,47 +140,15 @@ def _is_append_join(
         return False
     plain = {name for name, part in query.args.items() if part} <= _PLAIN_JOIN
     joins = query.args.get("joins") or []
-    return plain and len(joins) == 1 and not joins[0].side and joins[0].kind in ("", "INNER")
+    if not plain or len(joins) != 1 or joins[0].kind not in ("", "INNER"):
+        return False
+    return not joins[0].side or stage.times is not None
 
 
 def _append_join(stage: RecomputeOperator, schemas: Mapping[str, pa.Schema]) -> AppendJoin:
     left, right = (_input(one, schemas[one.name], 0, by_row=True) for one in stage.inputs)
     _check_keys((left, right))
-    if stage.times is not None:
-        left, right = (
-            _ending(one, side) for one, side in zip((left, right), stage.times.sides, strict=True)
-        )
-    result = schemas[stage.name]
-    sides = []
-    for names in ((f"{NEW}0", f"{OLD}1"), (f"{ALL}0", f"{NEW}1")):
-        tables = {
-            one.name: TableColumns(sql=name, columns=one.columns)
-            for one, name in zip((left, right), names, strict=True)
-        }
-        statement = translate_query(stage.query, tables)
-        columns = result_columns(statement, result, {})
-        sides.append(
-            SideQuery(
-                sql=statement.sql,
-                names=tuple(name for name, _ in columns),
-                columns=tuple(text for _, text in columns),
-            )
-        )
-    return AppendJoin(
-        inputs=(left, right),
-        of_left=sides[0],
-        of_right=sides[1],
-        result=tuple(result),
-        times=stage.times,
-    )
-
-
-def _ending(one: KeyedInput, side: SideTime) -> KeyedInput:
-    """Return an input whose rows end. Raises UntranslatableError where the times are none."""
-    for name in filter(None, (side.ends, side.rowtime)):
-        if not pa.types.is_timestamp(one.layout.dims[one.layout.names.index(name)].type):
-            raise UntranslatableError(f"the rowtime {name}")
-    return replace(one, layout=replace(one.layout, ends=side.ends))
+    return append_join_operator(stage, (left, right), schemas[stage.name])
 
 
 def _input(one: StageInput, schema: pa.Schema, time_to_live_ms: int, *, by_row: bool) -> KeyedInput:
@@ -240,13 +207,7 @@ def _side(
         )
         for n, one in enumerate(inputs)
     }
-    statement = translate_query(stage.query, tables)
-    columns = result_columns(statement, result, arrivals)
-    return SideQuery(
-        sql=statement.sql,
-        names=tuple(name for name, _ in columns),
-        columns=tuple(text for _, text in columns),
-    )
+    return side_query(stage.query, tables, result, arrivals)
 
 
 def _result_dims(

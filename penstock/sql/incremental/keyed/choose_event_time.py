@@ -1,4 +1,4 @@
-"""Give the stages whose rows wait for the watermark their keyed operators. No JVM; for the driver.
+"""Give the stages whose rows wait for the watermark, or end with it, their keyed operators. No JVM; for the driver.
 
 Raises UntranslatableError, which names what Spark has to compute.
 """
@@ -6,6 +6,8 @@ Raises UntranslatableError, which names what Spark has to compute.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import assert_never
 
 import pyarrow as pa
@@ -13,9 +15,19 @@ from sqlglot import exp
 
 from penstock.sql.dialect import to_text
 from penstock.sql.incremental.keyed.aggregates import sum_type
+from penstock.sql.incremental.keyed.append_join import (
+    ALL,
+    DUE,
+    MARKED,
+    MATCHED,
+    NEW,
+    OLD,
+    AppendJoin,
+    PaddedSide,
+)
 from penstock.sql.incremental.keyed.event_time import WaitingRows
 from penstock.sql.incremental.keyed.over import NEEDED, OverFrames, OverTotals, RunningTotal
-from penstock.sql.incremental.keyed.recompute import SideQuery
+from penstock.sql.incremental.keyed.recompute import KeyedInput, SideQuery
 from penstock.sql.incremental.keyed.statement import (
     TableColumns,
     result_columns,
@@ -33,7 +45,9 @@ from penstock.sql.incremental.stages import (
     EventTimeStage,
     OverAggregate,
     RangeState,
+    RecomputeOperator,
     RowsState,
+    SideTime,
     TemporalJoin,
     UnboundedState,
     WindowAggregate,
@@ -190,4 +204,86 @@ def _running_total(one: Accumulator, rows: WaitingRows) -> RunningTotal:
             assert_never(one.total)
     return RunningTotal(
         field=pa.field(one.name, kind), total=one.total, value=value.sql, by_row=one.by_row
+    )
+
+
+# --- joins of inserts ---
+
+_PADDED_SIDES: Mapping[str, tuple[int, ...]] = {"": (), "LEFT": (0,), "RIGHT": (1,), "FULL": (0, 1)}
+
+
+def append_join_operator(
+    stage: RecomputeOperator, inputs: tuple[KeyedInput, KeyedInput], result: pa.Schema
+) -> AppendJoin:
+    """Return the operator of a join of inserts: an inner one, or any whose rows end."""
+    (join,) = stage.query.args["joins"]
+    padded = _PADDED_SIDES[join.side or ""]
+    left, right = inputs
+    if stage.times is not None:
+        left, right = (
+            _ending(one, side, by_time=n in padded)
+            for n, (one, side) in enumerate(zip(inputs, stage.times.sides, strict=True))
+        )
+    inner = stage.query.copy()
+    inner.args["joins"][0].set("side", None)
+    of_left, of_right = (
+        side_query(
+            inner,
+            {
+                one.name: TableColumns(sql=name, columns=one.columns)
+                for one, name in zip((left, right), names, strict=True)
+            },
+            result,
+        )
+        for names in ((f"{NEW}0", f"{OLD}1"), (f"{ALL}0", f"{NEW}1"))
+    )
+    return AppendJoin(
+        inputs=(left, right),
+        of_left=of_left,
+        of_right=of_right,
+        result=tuple(result),
+        times=stage.times,
+        padded=tuple(_padded_side(stage, (left, right), n, result) for n in padded),
+    )
+
+
+def _padded_side(
+    stage: RecomputeOperator, inputs: tuple[KeyedInput, KeyedInput], n: int, result: pa.Schema
+) -> PaddedSide:
+    """Return the rows of a side that an outer join keeps: all that are due, with a mark of those that match."""
+    own, other = inputs[n], inputs[1 - n]
+    query = stage.query.copy()
+    assert isinstance(query, exp.Select), "a join of two relations"
+    query.args["joins"][0].set("side", ("LEFT", "RIGHT")[n])
+    query = query.select(exp.column(MATCHED, other.name, quoted=True), copy=False)
+    mark = pa.field(MATCHED, pa.bool_())
+    tables = {
+        own.name: TableColumns(sql=f"{DUE}{n}", columns=own.columns),
+        other.name: TableColumns(sql=f"{MARKED}{1 - n}", columns=(*other.columns, mark)),
+    }
+    return PaddedSide(number=n, query=side_query(query, tables, result, {MATCHED: mark.type}))
+
+
+def _ending(one: KeyedInput, side: SideTime, *, by_time: bool) -> KeyedInput:
+    """Return an input whose rows end, and are looked up by that time. Raises UntranslatableError where it is none."""
+    for name in filter(None, (side.ends, side.rowtime)):
+        if not pa.types.is_timestamp(one.layout.dims[one.layout.names.index(name)].type):
+            raise UntranslatableError(f"the rowtime {name}")
+    rowtime = side.ends if by_time else None
+    return replace(one, layout=replace(one.layout, ends=side.ends, rowtime=rowtime))
+
+
+def side_query(
+    query: exp.Query,
+    tables: Mapping[str, TableColumns],
+    result: pa.Schema,
+    more: Mapping[str, pa.DataType] = MappingProxyType({}),
+) -> SideQuery:
+    """Write a stage's query over `tables`; the columns `more` come behind those of the result."""
+    statement = translate_query(query, tables)
+    columns = result_columns(statement, result, more)
+    return SideQuery(
+        sql=statement.sql,
+        names=tuple(name for name, _ in columns),
+        columns=tuple(text for _, text in columns),
     )

@@ -97,7 +97,7 @@ def read_conditions(
 ) -> list[exp.Expr] | Refusal:
     """Return the conditions of a join; those of WHERE that belong to it are removed from `tests`.
 
-    `ends`: its rows end with the watermark, so that all conditions that name both sides belong to it.
+    `ends`: its rows end with the watermark, so that conditions of WHERE that name both sides belong to an inner one.
     """
     left, right = sides
     if node.args.get("using") and kind not in (JoinType.INNER, JoinType.LEFT):
@@ -107,7 +107,7 @@ def read_conditions(
             span=span_of(node),
         )
     conditions = [*join_conditions(node, left), *take_pairs(node, tests, left, right)]
-    if ends:
+    if ends and kind is JoinType.INNER:
         conditions += _take_tests_of_both(tests, left, right)
     if any(map(has_query, conditions)):
         return Refusal(message="a query inside ON is not supported", span=span_of(node))
@@ -178,13 +178,15 @@ class Join:
         left, right = self.left.rows, self.right.rows
         names = self.names
         stages, state = self.left.stages, f"the rows of both sides ({self.kind} join)"
+        inner = self.kind in (JoinType.INNER, JoinType.SEMI)
         if self.times is not None:
             state = "the rows of both sides that may still match"
         result = ChangelogRelation(
             name=stages.name("join"),
             columns=tuple(names.values()),
             key=self.key(names),
-            inserts=self.kind in (JoinType.INNER, JoinType.SEMI) and left.inserts and right.inserts,
+            # rows of an outer join that match none come when they end, and stay
+            inserts=(inner or self.times is not None) and left.inserts and right.inserts,
             mechanism=operator_at(OperatorKind.JOIN, self.keys[0], state, node),
         )
         sides = zip((left, right), self.keys, self.times_to_live_ms, strict=True)

@@ -1,8 +1,9 @@
-"""The times at which rows of an inner join of two streams match no later row: for joins that run by keyed operators.
+"""The times at which rows of a join of two streams match no later row: for joins that run by keyed operators.
 
 A comparison `later >= earlier` ends a row with the time `later`, when the watermark of the other side has passed that:
 where `earlier` is a rowtime of rows that come as they are, or the end of a window of rows that come when it is closed.
-Other joins are Spark's. Called by the builder.
+Rows that an outer join keeps come as they are, and end by the rowtime by which they are late: then the rows that they
+may have matched are known to end with them. Other joins are Spark's. Called by the builder.
 """
 
 from __future__ import annotations
@@ -67,19 +68,29 @@ def join_ends(
     scope: Scope,
     tables: Sequence[ScanFlow],
 ) -> nodes.JoinEnds | None:
-    """Return when the rows of both sides of an inner join end, the only one of a FROM; None where that is not known.
+    """Return when the rows of both sides of a join end, the only one of a FROM; None where that is not known.
 
     `tables` are those of the query.
     """
-    inner = join_type(join) in (nodes.JoinType.INNER, nodes.JoinType.CROSS)
-    if not inner or has_inner_query(select) or not all(map(is_table, from_items(select))):
+    padded = _PADDED_SIDES.get(join_type(join))
+    if padded is None or has_inner_query(select) or not all(map(is_table, from_items(select))):
         return None
     left, right = (_side(relation) for relation in sides)
     if left is None or right is None or left.alias == right.alias:
         return None
-    tests = [*conjuncts(join.args.get("on")), *conjuncts(select.args.get("where"))]
+    # an outer join has its rows whatever WHERE says of them
+    where = [] if any(padded) else conjuncts(select.args.get("where"))
+    tests = [*conjuncts(join.args.get("on")), *where]
     of_left, of_right = _ending(left, right, tests, scope), _ending(right, left, tests, scope)
     if of_left is None or of_right is None:
+        return None
+    if any(padded) and (left.closed or right.closed):
+        return None
+    late_by = ((of_left, of_right), (of_right, of_left))
+    if any(
+        k and own.later.name != other.earlier.name
+        for k, (own, other) in zip(padded, late_by, strict=True)
+    ):
         return None
     timed = (number for number, table in enumerate(tables) if table.rowtime is not None)
     # Spark closes windows by the lowest watermark of all
@@ -95,6 +106,16 @@ def join_ends(
         ),
         waits_for=sources,
     )
+
+
+_PADDED_SIDES = {
+    nodes.JoinType.INNER: (False, False),
+    nodes.JoinType.CROSS: (False, False),
+    nodes.JoinType.LEFT: (True, False),
+    nodes.JoinType.RIGHT: (False, True),
+    nodes.JoinType.FULL: (True, True),
+}
+"""Which sides a join keeps the rows of that match none."""
 
 
 def _end(found: _Comparison, rowtime: exp.Column | None) -> nodes.JoinEnd:

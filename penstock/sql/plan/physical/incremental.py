@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.catalog.errors import StateMismatchError
+from penstock.catalog.errors import StateMismatchError, UnsupportedError
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.contract import MicroBatch, Sink, SinkSettings
 from penstock.connector.failpoints import reach
@@ -33,7 +33,13 @@ from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
 from penstock.sql.incremental.keyed.operator import RunBySpark
 from penstock.sql.incremental.keyed.runtime.run import KeyedRun, keyed_plan
 from penstock.sql.incremental.operators.query import IncrementalRun
-from penstock.sql.incremental.stages import EventTimeStage, IncrementalQuery, Stage, sources_of
+from penstock.sql.incremental.stages import (
+    EventTimeStage,
+    IncrementalQuery,
+    RecomputeOperator,
+    Stage,
+    sources_of,
+)
 from penstock.sql.incremental.state.schemas import empty_changes
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics
 from penstock.sql.observation.pipeline import ResultMode
@@ -204,6 +210,14 @@ class IncrementalInsert:
                     f"the checkpoint {self.checkpoint} holds the state of keyed operators, and this query does not "
                     f"run by them because of {plan.reason}",
                     hint="; or ".join(START_OVER_HINTS),
+                )
+            if any(
+                isinstance(one, RecomputeOperator) and one.is_padded
+                for one in self.maintained.stages
+            ):
+                raise UnsupportedError(
+                    f"an outer join within a time cannot run here, as Spark would have to compute {plan.reason}",
+                    hint=plan.hint or "join the tables in a query of its own, into a table",
                 )
             instead = "" if plan.hint is None else f"; instead: {plan.hint}"
             log.info(

@@ -13,7 +13,12 @@ import pyarrow as pa
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.incremental.keyed.choose import keyed_operator
-from penstock.sql.incremental.keyed.operator import KeyedBatch, RunBySpark, WatermarkOperator
+from penstock.sql.incremental.keyed.operator import (
+    EndingOperator,
+    KeyedBatch,
+    RunBySpark,
+    WatermarkOperator,
+)
 from penstock.sql.incremental.stages import EventTimeStage, Stage
 from tests.sql.incremental.keyed.oracle import rows_in
 from tests.sql.incremental.keyed.test_operators import MemoryState, bytes_of
@@ -42,10 +47,13 @@ def stage_of(sql: str, kind: type[EventTimeStage]) -> Stage:
 
 
 def operator_of(
-    stage: Stage, schemas: Mapping[str, pa.Schema], ttl_ms: int = 0
+    stage: Stage,
+    schemas: Mapping[str, pa.Schema],
+    ttl_ms: int = 0,
+    inserts: frozenset[str] = frozenset(),
 ) -> WatermarkOperator:
     """Return the operator of a stage; `schemas` are those of its inputs and its result."""
-    operator = keyed_operator(stage, schemas, ttl_ms)
+    operator = keyed_operator(stage, schemas, ttl_ms, inserts)
     assert not isinstance(operator, RunBySpark), operator.reason
     assert isinstance(operator, WatermarkOperator)
     return operator
@@ -72,7 +80,10 @@ class EventTimeBucket:
             self.states = {n: MemoryState(of) for n, of in self.operator.layouts.items()}
 
     def give(self, *watermarks: int | None, now_ms: int = 0, **changes: Sequence[Row]) -> list[Row]:
-        """Run a batch with the watermarks of the sources, in seconds, twice; all that it gives are inserts."""
+        """Run a batch with the watermarks of the sources, in seconds, twice; all that it gives are inserts.
+
+        Rows that are not needed behind it are gone then, as they may be from a cache.
+        """
         now = tuple(map(ms, watermarks))
         span = Watermarks(before_ms=self.before[: len(now)], now_ms=now)
         batch = KeyedBatch(batch_id=self.batches, now_ms=now_ms, watermarks=span)
@@ -85,11 +96,20 @@ class EventTimeBucket:
         assert [bytes_of(s) for s in replayed.values()] == [
             bytes_of(s) for s in self.states.values()
         ]
+        if isinstance(self.operator, EndingOperator):
+            for name, until in self.operator.ended(batch).items():
+                self.states[name].drop_ended(until)
         self.late += self.operator.late_rows(given, batch)
         self.before, self.batches = now, self.batches + 1
         found = [tuple(row.values()) for row in result.to_pylist()]
         assert {row[-1] for row in found} <= {INSERT}
         return [row[:-1] for row in found]
+
+    def give_all(self, **changes: Sequence[Row]) -> list[Row]:
+        """Run the only batch of tables with an end."""
+        given = {name: table_of(self.schemas[name], rows) for name, rows in changes.items()}
+        result = self.operator.run(given, self.states, KeyedBatch(batch_id=0, now_ms=0))
+        return [tuple(row.values())[:-1] for row in result.to_pylist()]
 
     def kept(self) -> dict[str, Counter[Row]]:
         """Return what is left of each state."""

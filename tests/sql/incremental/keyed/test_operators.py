@@ -102,6 +102,13 @@ class MemoryState:
         if changes.num_rows:
             self.written.append(changes)
 
+    def drop_ended(self, until: int) -> None:
+        """Drop the rows that end up to a time, in microseconds since the epoch."""
+        assert self.layout.ends is not None, "they end"
+        for n, rows in enumerate(self.written):
+            times = rows.column(self.layout.ends).cast(pa.int64()).to_pylist()
+            self.written[n] = rows.filter(pa.array([time > until for time in times], pa.bool_()))
+
     def counts(self) -> Counter[Row]:
         """Return what is left of each row: its count, unless it is 0."""
         left: Counter[Row] = Counter()

@@ -1,4 +1,4 @@
-"""Inner joins that end with the watermark batch by batch: what DuckDB gives over all rows that were not late."""
+"""Joins that end with the watermark batch by batch: what DuckDB gives over all rows that were not late."""
 
 from __future__ import annotations
 
@@ -197,6 +197,44 @@ def test_rows_match_once_whenever_they_come(
         assert +given == world.answer(JOIN.format(condition))
     assert late == world.late > 0
     assert join.kinds == {RowKind.INSERT}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["FULL", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("LEFT", "RIGHT"))],
+)
+def test_rows_without_a_match_come_when_they_end(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """Once all have ended it is the batch answer over all rows but late ones; also where a batch is run again."""
+    sql = JOIN.format(WITHIN).replace("JOIN", f"{kind} JOIN")
+    join, world, given = Join(spark, tmp_path, sql), World(random.Random(4)), Counter[Row]()
+    before = (0, 0)
+    for now in [(12, 10), (12, 10), (40, 45)]:
+        orders, quotes = world.batch(before, now)
+        found = join.give(orders, quotes, now)
+        if now == (40, 45):
+            assert join.again(orders, quotes, now) == found
+        given += found
+        before = now
+    open_rows = world.answer(sql) - given
+    given += join.give([], [], (200, 200))
+
+    assert open_rows
+    assert given == world.answer(sql)
+    assert join.kinds == {RowKind.INSERT}
+    assert set(join.stored().values()) == {0}
+
+
+def test_rows_that_end_in_a_batch_match_its_rows_where_many_are_stored(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A cache that is folded as it is opened leaves out what was not needed behind the batch before."""
+    join = Join(spark, tmp_path, JOIN.format(f"{WITHIN} AND o.amount < q.rate"))
+    many = [(n, "EUR", 9, at(15)) for n in range(100_001)]
+    join.give([*many, (-1, "EUR", 1, at(15))], [], (12, 12))
+
+    assert join.give([], [("EUR", 5, at(18))], (30, 30)) == Counter([(-1, 5)])
 
 
 @pytest.mark.nightly

@@ -295,19 +295,23 @@ def test_a_query_that_is_named_twice_is_kept_once() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN"])
-def test_an_inner_join_with_a_bound_in_time_is_a_stage(kind: str) -> None:
-    """Others are parts of the feed, and wait for watermarks."""
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+@pytest.mark.parametrize(
+    "more",
+    ["", " AND a.k = b.k || 'x'"],
+    ids=["by keyed operators", "with what only Spark computes"],
+)
+def test_a_join_with_a_bound_in_time_is_a_stage(kind: str, more: str) -> None:
+    """Where keyed operators run it; others are parts of the feed, and wait for watermarks."""
     planned = plan(
         f"SELECT k, COUNT(*) AS n FROM (SELECT a.k FROM events AS a {kind} events AS b ON a.id = b.id "
-        "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE) GROUP BY k"
+        f"AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE{more}) GROUP BY k"
     )
 
-    inner = kind == "JOIN"
     names = [stage.name for stage in planned.plan.maintained.stages]
-    assert names == (["rows_0", "join_1", "group_2"] if inner else ["group_0"])
-    assert planned.plan.waiting == (frozenset() if inner else {0})
-    assert planned.plan.timed == ({0} if inner else frozenset())
+    assert names == (["group_0"] if more else ["rows_0", "join_1", "group_2"])
+    assert planned.plan.waiting == ({0} if more else frozenset())
+    assert planned.plan.timed == (frozenset() if more else {0})
 
 
 def test_a_table_function_is_called_for_each_change() -> None:

@@ -70,7 +70,7 @@ def shape(node: PhysicalNode) -> str:
         (
             "SELECT b.price, a.seller FROM bid AS b LEFT JOIN auction AS a ON b.auction = a.id "
             "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR",
-            "native Project(native Join)",
+            "stage Project(stage Join)",
         ),
         (
             "SELECT DISTINCT price FROM bid WHERE price > 1",

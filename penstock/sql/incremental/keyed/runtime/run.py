@@ -166,6 +166,7 @@ class KeyedRun:
         self._bounded = bounded
         self._reports: Accumulator[Reports] | None = None
         self._newest: StateManifest | None = None
+        self._ended: Mapping[tuple[str, str], int] = {}
         self._compaction: StateCompaction | None = None
         self.late: Mapping[str, int] = {}
         """The late rows of the last batch, which its operators dropped, by stage."""
@@ -212,6 +213,7 @@ class KeyedRun:
             plan=self._plan,
             batch=KeyedBatch(batch_id=batch_id, now_ms=now_ms, watermarks=watermarks),
             before=before,
+            ended=self._ended if before is self._newest else {},
             files=files,
             reports=self._reports,
             writes=not self._bounded,
@@ -229,6 +231,7 @@ class KeyedRun:
                 return
             ended = ended_rows(self._plan.operators, job.batch)
             self._newest = compaction.taken(before.with_batch(batch_id, written), now_ms, ended)
+            self._ended = ended
             manifests.write(self._newest)
             compaction.consider(self._newest, now_ms, ended)
         finally:
@@ -285,6 +288,7 @@ class _Job:
     plan: KeyedPlan
     batch: KeyedBatch
     before: StateManifest
+    ended: Mapping[tuple[str, str], int]
     files: StateFiles
     reports: Accumulator[Reports]
     writes: bool
@@ -430,6 +434,7 @@ class _Job:
                 for bucket, files in self.before.files.items()
                 if bucket.stage == stage.name
             },
+            ended={name: until for (own, name), until in self.ended.items() if own == stage.name},
         )
 
     def _result(self, stage: Stage) -> s.StructType:

@@ -21,7 +21,6 @@ from penstock.connector.failpoints import reach
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import (
-    EndingOperator,
     EventTimeOperator,
     KeyedBatch,
     KeyedOperator,
@@ -76,7 +75,8 @@ class TaskInput:
 class TaskStage:
     """A stage of a task. `result` are the columns of its result, ROW_KIND last.
 
-    `states` are the files of its buckets as of the batch before.
+    `states` are the files of its buckets as of the batch before. `ended`: by input, up to which time rows were not
+    needed behind that batch, in microseconds: this one may need rows that end in it.
     """
 
     name: str
@@ -84,6 +84,7 @@ class TaskStage:
     inputs: tuple[TaskInput, ...]
     result: pa.Schema
     states: Mapping[BucketId, BucketFiles]
+    ended: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,16 +137,13 @@ class StageTask:
     def _run(
         self, stage: TaskStage, bucket: int, changes: Mapping[str, pa.Table]
     ) -> tuple[pa.Table, dict[BucketId, StateFile]]:
-        ended: Mapping[str, int] = {}
-        if isinstance(stage.operator, EndingOperator):
-            ended = stage.operator.ended(self.batch)
         states = {
             name: BucketState(
                 self._location(stage, name, bucket),
                 layout,
                 self.batch.batch_id,
                 writes=self.writes,
-                ended=ended.get(name),
+                ended=stage.ended.get(name),
             )
             for name, layout in stage.operator.layouts.items()
         }

@@ -174,38 +174,48 @@ SELECT region, COUNT(*) FROM cdc CROSS JOIN UNNEST(arr) AS t(x) GROUP BY region
 --   digest: 70a8704fcb8a6a31
 -- [5] interval left
 --   plan:
---     Project b.auction, a.seller [spark] [I]
---       Join LEFT on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR; bounded by an interval [spark] [I]
---       - state: rows of both sides that may still match
---       - bound: the lowest watermark of bid, auction
---         Scan bid AS b (kafka) [spark] [I]
---         Scan auction AS a (kafka) [spark] [I]
---   flow: insert-only, columns (auction, seller), key unknown
+--     Project b.auction, a.seller [stage join_0] [I]
+--       Join LEFT on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR; bounded by an interval [stage join_0] [I]
+--       - state: the rows of both sides that may still match
+--       - bound: the lowest watermark of its 2 tables
+--       - run by a keyed operator
+--         Scan bid AS b (kafka) [spark, feed_0] [I]
+--         Scan auction AS a (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (auction, seller), key unknown, join
 --   reads:
---     bid (auction, dateTime), rowtime dateTime, marked
---     auction (id, seller, dateTime), rowtime dateTime, marked
+--     bid (auction, dateTime), rowtime dateTime
+--     auction (id, seller, dateTime), rowtime dateTime
 --   query:
---     SELECT b.auction, a.seller FROM bid AS b LEFT JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'dateTime', `dateTime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `dateTime` AS `dateTime` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`, 'dateTime', `dateTime`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller`, `dateTime` AS `dateTime` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, dateTime + 3600000000 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`seller` AS `seller` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`dateTime` + INTERVAL '1' HOUR)
 --   checkpoint: bid, auction
---     LEFT JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR
---   digest: 0706dceb4279ca4e
+--     FEED feed_0 (auction, dateTime)
+--     FEED feed_1 (id, seller, dateTime)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, dateTime + 3600000000 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`seller` AS `seller` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`dateTime` + INTERVAL '1' HOUR)
+--   digest: 114cdab94e8156a9
 -- [6] interval full
 --   plan:
---     Project b.auction, a.seller [spark] [I]
---       Join FULL on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR; bounded by an interval [spark] [I]
---       - state: rows of both sides that may still match
---       - bound: the lowest watermark of bid, auction
---         Scan bid AS b (kafka) [spark] [I]
---         Scan auction AS a (kafka) [spark] [I]
---   flow: insert-only, columns (auction, seller), key unknown
+--     Project b.auction, a.seller [stage join_0] [I]
+--       Join FULL on b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR; bounded by an interval [stage join_0] [I]
+--       - state: the rows of both sides that may still match
+--       - bound: the lowest watermark of its 2 tables
+--       - run by a keyed operator
+--         Scan bid AS b (kafka) [spark, feed_0] [I]
+--         Scan auction AS a (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (auction, seller), key unknown, join
 --   reads:
---     bid (auction, dateTime), rowtime dateTime, marked
---     auction (id, seller, dateTime), rowtime dateTime, marked
+--     bid (auction, dateTime), rowtime dateTime
+--     auction (id, seller, dateTime), rowtime dateTime
 --   query:
---     SELECT b.auction, a.seller FROM bid AS b FULL JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'dateTime', `dateTime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `auction` AS `auction`, `dateTime` AS `dateTime` FROM bid) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'seller', `seller`, 'dateTime', `dateTime`) AS `__feed1` FROM (SELECT `id` AS `id`, `seller` AS `seller`, `dateTime` AS `dateTime` FROM auction) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, dateTime + 3600000000 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`seller` AS `seller` FROM feed_0 FULL JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`dateTime` + INTERVAL '1' HOUR)
 --   checkpoint: bid, auction
---     FULL JOIN auction AS a ON b.auction = a.id AND b.dateTime BETWEEN a.dateTime AND a.dateTime + INTERVAL '1' HOUR
---   digest: cfd34fd280fa9c63
+--     FEED feed_0 (auction, dateTime)
+--     FEED feed_1 (id, seller, dateTime)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction) rows; feed_1 BY (id) rows UNTIL dateTime + 0 us, dateTime + 3600000000 us AT dateTime, dateTime OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_1`.`seller` AS `seller` FROM feed_0 FULL JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND (`feed_0`.`dateTime` BETWEEN `feed_1`.`dateTime` AND `feed_1`.`dateTime` + INTERVAL '1' HOUR)
+--   digest: 2efbf58397870995
 -- [7] unequal
 --   error:
 --     error[PEN-5001]: a join of streams without an equality between their columns is not supported

@@ -12,20 +12,26 @@ SELECT id FROM events WHERE x > 1
 -- ----- expected
 -- [1] event times of both sides are a bound
 --   plan:
---     Project a.id [spark] [I]
---       Join LEFT on a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR; bounded by an interval [spark] [I]
---       - state: rows of both sides that may still match
---       - bound: the watermark of events
---         Scan events AS a (kafka) [spark] [I]
---         Scan events AS b (kafka), as above [spark] [I]
---   flow: insert-only, columns (id), key unknown
+--     Project a.id [stage join_1] [I]
+--       Join LEFT on a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR; bounded by an interval [stage join_1] [I]
+--       - state: the rows of both sides that may still match
+--       - bound: the watermark of its table
+--       - run by a keyed operator
+--         Scan events AS a (kafka) [spark, feed_0] [I]
+--         Scan events AS b (kafka), as above [spark, feed_0] [I]
+--   flow: insert-only, columns (id), key unknown, join
 --   reads:
---     events (id, ts), rowtime ts, marked
+--     events (id, ts), rowtime ts
 --   query:
---     SELECT a.id FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'ts', `ts`) AS `__feed0` FROM (SELECT `id` AS `id`, `ts` AS `ts` FROM events) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows UNTIL ts + 3600000000 us, ts + 0 us AT ts, ts OF (0) COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` BETWEEN `feed_0`.`ts` AND `feed_0`.`ts` + INTERVAL '1' HOUR)
 --   checkpoint: events
---     LEFT JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR
---   digest: caa8ae3ab93d2c6f
+--     FEED feed_0 (id, ts)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows UNTIL ts + 3600000000 us, ts + 0 us AT ts, ts OF (0) COMPUTE SELECT `feed_0`.`id` AS `id` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` BETWEEN `feed_0`.`ts` AND `feed_0`.`ts` + INTERVAL '1' HOUR)
+--   digest: 8b10e09e47dd0756
 -- [2] another
 --   plan:
 --     Project a.id [stage join_1] [I]

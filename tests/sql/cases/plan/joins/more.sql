@@ -240,27 +240,32 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --       = help: JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN ... ON a.x = b.x are
 -- [12] windows renamed, left
 --   plan:
---     Project L.auction [spark] [I]
---       Join LEFT on L.auction = R.id AND L.s = R.s AND L.e = R.e; bounded by windows [spark] [I]
---       - state: rows of open windows of both sides
---       - bound: the lowest watermark of bid, auction
---         SubqueryAlias L [spark] [I]
+--     Project L.auction [stage join_0] [I]
+--       Join LEFT on L.auction = R.id AND L.s = R.s AND L.e = R.e; bounded by windows [stage join_0] [I]
+--       - state: the rows of both sides that may still match
+--       - bound: the lowest watermark of its 2 tables
+--       - run by a keyed operator
+--         SubqueryAlias L [spark, feed_0] [I]
 --           Project auction, window_start AS s, window_end AS e [spark] [I]
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan bid (kafka) [spark] [I]
---         SubqueryAlias R [spark] [I]
+--         SubqueryAlias R [spark, feed_1] [I]
 --           Project id, window_start AS s, window_end AS e [spark] [I]
 --             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
 --               Scan auction (kafka) [spark] [I]
---   flow: insert-only, columns (auction), key unknown
+--   flow: insert-only, columns (auction), key unknown, join
 --   reads:
 --     bid (auction, dateTime), rowtime dateTime, marked
 --     auction (id, dateTime), rowtime dateTime, marked
 --   query:
---     SELECT L.auction FROM (SELECT auction, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS L LEFT JOIN (SELECT id, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS R ON L.auction = R.id AND L.s = R.s AND L.e = R.e
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 's', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 's', `s`, 'e', `e`) AS `__feed1` FROM (SELECT id AS `id`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (auction, s, e) rows; feed_1 BY (id, s, e) rows UNTIL e + 0 us, e + 0 us AT e, e OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
 --   checkpoint: bid, auction
---     LEFT JOIN (SELECT id, window_start AS s, window_end AS e FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))) AS R ON L.auction = R.id AND L.s = R.s AND L.e = R.e
---   digest: 65ed080f3fc4ab8f
+--     FEED feed_0 (auction, s, e)
+--     FEED feed_1 (id, s, e)
+--     MAINTAINED join_0 KEEP feed_0 BY (auction, s, e) rows; feed_1 BY (id, s, e) rows UNTIL e + 0 us, e + 0 us AT e, e OF (0, 1) COMPUTE SELECT `feed_0`.`auction` AS `auction` FROM feed_0 LEFT JOIN feed_1 ON `feed_0`.`auction` = `feed_1`.`id` AND `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
+--   digest: af866b45c3822517
 -- [13] sink: append
 --   as [12]
 -- [14] proctime interval, left

@@ -3,11 +3,13 @@
 SELECT k, COUNT(*) AS n FROM (SELECT a.k FROM events AS a JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE) GROUP BY k
 -- and: form: regular-joins
 -- and: sink: append
--- and: an outer one is left to spark
+-- and: so is an outer one
 SELECT k, COUNT(*) AS n FROM (SELECT a.k FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE) GROUP BY k
--- and: so is one whose result is windowed
+-- and: an outer one whose rows end by another time than that by which they are late is none
+SELECT a.id FROM (SELECT id, ts, ts + INTERVAL '1' MINUTE AS until FROM events) AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.until
+-- and: one whose result is windowed is left to spark
 SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) AS a JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.window_time AND a.window_time + INTERVAL '1' MINUTE GROUP BY window_start, window_end
--- and: one of three tables
+-- and: so is one of three tables
 SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE JOIN events AS c ON a.id = c.id AND c.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE
 -- and: with a function that only spark computes
 SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND UPPER(a.k) = b.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE AND a.k LIKE b.k || '%'
@@ -74,32 +76,54 @@ SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND UPPER(a.k) = b.
 --     1 | ...a.k FROM events AS a JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE) GROUP BY k
 --       |                                                                                                                        ^
 --       = help: write into a table that takes updates: a Delta table with a PRIMARY KEY, or connector = 'upsert-kafka'; or aggregate over a window: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end, ...
--- [4] an outer one is left to spark
+-- [4] so is an outer one
 --   plan:
---     Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--     Aggregate by k: COUNT(*) [stage group_2] [I,UB,UA,D]
 --     - key: k
 --     - state: COUNT(*)
 --     - bound: none
 --     - run by a keyed operator
---       Project a.k [spark, feed_0] [I]
---         Join LEFT on a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE; bounded by an interval [spark] [I]
---         - state: rows of both sides that may still match
---         - bound: the watermark of events
---           Scan events AS a (kafka) [spark] [I]
---           Scan events AS b (kafka), as above [spark] [I]
+--       Project a.k [stage join_1] [I]
+--         Join LEFT on a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE; bounded by an interval [stage join_1] [I]
+--         - state: the rows of both sides that may still match
+--         - bound: the watermark of its table
+--         - run by a keyed operator
+--           Scan events AS a (kafka) [spark, feed_0] [I]
+--           Scan events AS b (kafka), as above [spark, feed_0] [I]
 --   flow: all, columns (k, n), key (k), kinds, aggregate
 --   reads:
---     events (id, k, ts), rowtime ts, marked
+--     events (id, k, ts), rowtime ts
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM (SELECT a.k FROM events AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE)) AS feed_0
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`) AS `__feed0` FROM (SELECT `id` AS `id`, `k` AS `k`, `ts` AS `ts` FROM events) AS feed_0
 --   stages:
---     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED rows_0 ROWS SELECT `id`, `k`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows UNTIL ts + 60000000 us, ts + 0 us AT ts, ts OF (0) COMPUTE SELECT `feed_0`.`k` AS `k` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` BETWEEN `feed_0`.`ts` AND `feed_0`.`ts` + INTERVAL '1' MINUTE)
+--     MAINTAINED group_2 KEEP join_1 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM join_1
 --   checkpoint: events
---     LEFT JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE
---     FEED feed_0 (k)
---     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
---   digest: 0b10325c38be8c4f
--- [5] so is one whose result is windowed
+--     FEED feed_0 (id, k, ts)
+--     MAINTAINED rows_0 ROWS SELECT `id`, `k`, `ts`, `__row_kind` FROM feed_0
+--     MAINTAINED join_1 KEEP feed_0 BY (id) rows; rows_0 BY (id) rows UNTIL ts + 60000000 us, ts + 0 us AT ts, ts OF (0) COMPUTE SELECT `feed_0`.`k` AS `k` FROM feed_0 LEFT JOIN rows_0 ON `feed_0`.`id` = `rows_0`.`id` AND (`rows_0`.`ts` BETWEEN `feed_0`.`ts` AND `feed_0`.`ts` + INTERVAL '1' MINUTE)
+--     MAINTAINED group_2 KEEP join_1 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM join_1
+--   digest: 10edeee148ebee6a
+-- [5] an outer one whose rows end by another time than that by which they are late is none
+--   plan:
+--     Project a.id [spark] [I]
+--       Join LEFT on a.id = b.id AND b.ts BETWEEN a.ts AND a.until; bounded by an interval [spark] [I]
+--       - state: rows of both sides that may still match
+--       - bound: the watermark of events
+--         SubqueryAlias a [spark] [I]
+--           Project id, ts, ts + INTERVAL '1' MINUTE AS until [spark] [I]
+--             Scan events (kafka) [spark] [I]
+--         Scan events AS b (kafka), as above [spark] [I]
+--   flow: insert-only, columns (id), key unknown
+--   reads:
+--     events (id, ts), rowtime ts, marked
+--   query:
+--     SELECT a.id FROM (SELECT id, ts, ts + INTERVAL '1' MINUTE AS until FROM events AS `events`) AS a LEFT JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.until
+--   checkpoint: events
+--     LEFT JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.until
+--   digest: 2904eed541a47c0d
+-- [6] one whose result is windowed is left to spark
 --   plan:
 --     Aggregate by window_start, window_end: COUNT(*) [spark] [I]
 --     - state: groups of open windows
@@ -120,7 +144,7 @@ SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND UPPER(a.k) = b.
 --     GROUP BY window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) AS a
 --     JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.window_time AND a.window_time + INTERVAL '1' MINUTE
 --   digest: c59a4041b377a0a2
--- [6] one of three tables
+-- [7] so is one of three tables
 --   plan:
 --     Project a.id [spark] [I]
 --       Join INNER on a.id = c.id AND c.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE; bounded by an interval [spark] [I]
@@ -141,7 +165,7 @@ SELECT a.id FROM events AS a JOIN events AS b ON a.id = b.id AND UPPER(a.k) = b.
 --     JOIN events AS b ON a.id = b.id AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE
 --     JOIN events AS c ON a.id = c.id AND c.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE
 --   digest: ec4576f12128c059
--- [7] with a function that only spark computes
+-- [8] with a function that only spark computes
 --   plan:
 --     Project a.id [spark] [I]
 --       Join INNER on a.id = b.id AND UPPER(a.k) = b.k AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' MINUTE AND a.k LIKE b.k || '%'; bounded by an interval [spark] [I]
