@@ -129,6 +129,13 @@ OVER_CHANGES = {
         query=VALUES.format("AVG(n)"),
         answer=VALUES.format("SUM(n)::BIGINT // COUNT(*)"),
     ),
+    "running totals": KilledCase(
+        columns="part INT, seq BIGINT, total BIGINT, lo BIGINT",
+        query="SELECT part, seq, SUM(seq) OVER w, MIN(seq) OVER w FROM events WINDOW w AS (PARTITION BY part ORDER BY ts)",
+        # the watermark is a second behind the last row, which waits
+        answer="SELECT part, seq, SUM(seq) OVER (PARTITION BY part ORDER BY ts)::BIGINT, 0 FROM events "
+        "QUALIFY seq < MAX(seq) OVER ()",
+    ),
     "upserts": KilledCase(
         columns="part INT, n BIGINT, total BIGINT, PRIMARY KEY (part) NOT ENFORCED",
         query="SELECT part, COUNT(*), SUM(seq) FROM upserts GROUP BY part",
