@@ -233,6 +233,23 @@ def test_a_batch_that_is_run_again_gives_the_same(opened: Open, tmp_path: Path) 
     assert rounded(running.rows) == computed(TOTALS_SQL, {"a": table.rows})
 
 
+def test_a_batch_without_rows_writes_no_state(spark: SparkSession, tmp_path: Path) -> None:
+    """Its manifest names the files of before, and the next batch goes on."""
+    table, query = Changing(3, ChangelogMode.ALL), TOTALS
+    run = open_run(tagged(spark, query, {}, 0), query, str(tmp_path), 0, keyed=True)
+    running = Pipeline(spark=spark, query=query, run=run)
+    running.give(a=table.next(12))
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
+    given = running.give(a=[])
+    after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
+    running.give(a=table.next(12))
+
+    assert given == []
+    assert before
+    assert after == before
+    assert rounded(running.rows) == computed(TOTALS_SQL, {"a": table.rows})
+
+
 def test_the_order_of_arrival_is_kept(opened: Open, tmp_path: Path) -> None:
     """A row of a later batch, and a later one of a batch, has the greater number; the result does not show it."""
     query = maintained(
