@@ -196,17 +196,15 @@ class KeyedRun:
         Raises StateMismatchError where a file of the state is missing or damaged.
         """
         spark = frame.sparkSession
-        manifests = Manifests(spark, self._folder)
-        files = StateFiles(location=self._folder)
+        manifests, files = Manifests(spark, self._folder), StateFiles(location=self._folder)
         before = self._before(spark, manifests, batch_id)
         if self._reports is None:
             nothing: Reports = ()
             # tuples have + and no __iadd__, which mypy asks for
             joined: AccumulatorParam[Reports] = AddingAccumulatorParam(nothing)  # type: ignore[type-var]
             self._reports = spark.sparkContext.accumulator(nothing, joined)
-        if self._compaction is None:
-            self._compaction = StateCompaction(files, manifests, self._plan.layouts)
-        compaction = self._compaction
+        compaction = self._compaction or StateCompaction(files, manifests, self._plan.layouts)
+        self._compaction = compaction
         self._reports.value = ()
         job = _Job(
             maintained=self._maintained,
