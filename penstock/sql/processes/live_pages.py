@@ -86,4 +86,5 @@ class LivePages:
         except (OSError, ValueError) as error:
             log.debug("no page of %s: %s", process.name, error)
             return {}
-        return {field: found[field] for field in FIELDS if field in found}
+        # before its first batch a process knows less than the checkpoint tells
+        return {field: found[field] for field in FIELDS if found.get(field)}

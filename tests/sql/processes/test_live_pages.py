@@ -57,7 +57,7 @@ def test_splits_and_batches_are_those_that_the_process_serves(tmp_path: Path) ->
 
 
 def test_a_process_that_does_not_answer_is_not_waited_for() -> None:
-    """Nor one whose page is not known yet, which is not asked, or one that answers no JSON."""
+    """Nor one whose page is not known yet, which is not asked, or one that answers no JSON; what is empty is not known."""
     asked: list[str] = []
 
     def fetch(url: str, _: str) -> str:
@@ -68,5 +68,8 @@ def test_a_process_that_does_not_answer_is_not_waited_for() -> None:
 
     assert pages.pipeline(process("http://127.0.0.1:9/"), "shop/a b?c") == {}
     assert pages.pipeline(process(None), "shop/totals") == {}
+    assert LivePages(token="t", fetch=lambda *_: '{"tables": [], "sinks": [1]}').pipeline(
+        process("http://x/"), "a"
+    ) == {"sinks": [1]}
     assert LivePages(token="t", fetch=lambda *_: "<html>").pipeline(process("http://x/"), "a") == {}
     assert asked == ["http://127.0.0.1:9/api/v1/pipelines/shop/a%20b%3Fc"]
