@@ -133,10 +133,10 @@ def measure(
 def write_stream(spark: SparkSession, path: Path, size: Size, rounds: int) -> None:
     """A file for each batch."""
     rows_of(spark.range(size.keys), "id").coalesce(1).write.mode("append").parquet(str(path))
-    for number in range(rounds + 1):
-        key = f"pmod((id + {number * size.batch}L) * {STRIDE}L, {size.keys}L)"
-        rows = rows_of(spark.range(size.batch), key).coalesce(1)
-        rows.write.mode("append").parquet(str(path))
+    # one job for all batches: each of its tasks writes the file of one
+    rows = spark.range(0, (rounds + 1) * size.batch, 1, rounds + 1)
+    rows = rows_of(rows, f"pmod(id * {STRIDE}L, {size.keys}L)")
+    rows.write.mode("append").parquet(str(path))
 
 
 def rows_of(numbers: DataFrame, key: str) -> DataFrame:

@@ -26,7 +26,8 @@ from penstock.sql.incremental.keyed.operator import (
     KeyedOperator,
 )
 from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
-from penstock.sql.incremental.keyed.spooled_rows import local_folder
+from penstock.sql.incremental.keyed.spooled_rows import SpooledRows, is_large, local_folder
+from penstock.sql.incremental.keyed.tables import in_order
 
 BUCKET, ORDER = "__bucket", "__order"
 """Columns of a task's rows: INT and BIGINT."""
@@ -55,6 +56,8 @@ class TaskReport:
 
 
 Reports = tuple[TaskReport, ...]
+
+_KIND = pa.field(ROW_KIND, pa.int8())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,18 +107,19 @@ class StageTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the changes of the result of one bucket."""
-        received = [batch for batch in batches if batch.num_rows]
         files: dict[str, Mapping[BucketId, StateFile]] = {}
         late: dict[str, int] = {}
-        if received:
-            rows = pa.Table.from_batches(received)
-            bounds = pc.min_max(rows.column(BUCKET)).as_py()
-            assert bounds["min"] == bounds["max"], "a task has the rows of one bucket"
+        bucket, received = self._received(batches)
+        if bucket is not None:
             results: dict[str, pa.Table] = {}
             for stage in self.stages:
-                changes = {one.name: _changes(rows, stage, one, results) for one in stage.inputs}
-                result, files[stage.name] = self._run(stage, bounds["min"], changes)
-                results[stage.name] = _in_columns(result, stage.result)
+                changes = {}
+                for one in stage.inputs:
+                    # taken out: no other stage reads them
+                    came = results if one.column is None else received
+                    changes[one.name] = came.pop(one.name)
+                result, files[stage.name] = self._run(stage, bucket, changes)
+                results[stage.name] = _joined(_in_columns(result, stage.result))
                 if isinstance(stage.operator, EventTimeOperator):
                     late[stage.name] = stage.operator.late_rows(changes, self.batch)
             reach("state-written")
@@ -133,6 +137,31 @@ class StageTask:
             for stage in self.stages
         )
         self.reports.add(tuple(reports))
+
+    def _received(
+        self, batches: Iterator[pa.RecordBatch]
+    ) -> tuple[int | None, dict[str, pa.Table]]:
+        """Return the bucket of the rows that came, None without any, and the changes of each input from outside."""
+        inputs = [
+            ReceivedInput(one, ordered=one.name in stage.operator.ordered)
+            for stage in self.stages
+            for one in stage.inputs
+            if one.column is not None
+        ]
+        bucket: int | None = None
+        try:
+            for batch in batches:
+                if batch.num_rows:
+                    bounds = pc.min_max(batch.column(BUCKET)).as_py()
+                    assert bounds["min"] == bounds["max"], "a task has the rows of one bucket"
+                    assert bucket in (None, bounds["min"]), "a task has the rows of one bucket"
+                    bucket = bounds["min"]
+                    for one in inputs:
+                        one.add(batch)
+            return bucket, {one.name: one.changes() for one in inputs}
+        finally:
+            for one in inputs:
+                one.discard()
 
     def _run(
         self, stage: TaskStage, bucket: int, changes: Mapping[str, pa.Table]
@@ -170,30 +199,47 @@ class StageTask:
         )
 
 
-def _changes(
-    rows: pa.Table, stage: TaskStage, one: TaskInput, results: dict[str, pa.Table]
-) -> pa.Table:
-    """Return the changes of an input, in the order of the batch where that matters.
+class ReceivedInput:
+    """Collects the changes of an input from the rows of a task, in the order of the batch where that matters."""
 
-    The result of an earlier stage is taken out of `results`: no other stage reads it.
-    """
-    if one.column is None:
-        return results.pop(one.name)
-    name = rows_column(one.column)
-    if rows.column(name).null_count:
-        # a row of another input, or of none: it makes the task run
-        rows = rows.filter(pc.is_valid(rows.column(name)))
-    if one.name in stage.operator.ordered:
-        rows = rows.take(pc.sort_indices(rows.column(ORDER)))
-    kinds = [] if one.inserts else [pa.field(ROW_KIND, pa.int8())]
-    schema = pa.schema([*one.schema, *kinds])
-    struct = rows.column(name)
-    fields = [pc.struct_field(struct, [n]) for n in range(len(schema))]
-    changes = _in_columns(pa.table(fields, names=schema.names), schema)
-    if one.inserts:
-        kind = pa.repeat(pa.scalar(int(RowKind.INSERT), pa.int8()), changes.num_rows)
-        changes = changes.append_column(ROW_KIND, kind)
-    return changes
+    def __init__(self, one: TaskInput, *, ordered: bool) -> None:
+        assert one.column is not None, "it comes from outside"
+        self.name = one.name
+        self._column = rows_column(one.column)
+        self._struct = pa.schema([*one.schema, *([] if one.inserts else [_KIND])])
+        self._width = len(one.schema) + 1
+        self._ordered = ordered
+        order = [pa.field(ORDER, pa.int64())] if ordered else []
+        self._rows = SpooledRows(pa.schema([*one.schema, _KIND, *order]))
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add those of the input of a batch."""
+        if batch.column(self._column).null_count:
+            # a row of another input, or of none: it makes the task run
+            batch = batch.filter(pc.is_valid(batch.column(self._column)))
+        if not batch.num_rows:
+            return
+        struct = batch.column(self._column)
+        columns = [pc.struct_field(struct, [n]) for n in range(len(self._struct))]
+        if len(columns) < self._width:
+            columns.append(pa.repeat(pa.scalar(int(RowKind.INSERT), _KIND.type), batch.num_rows))
+        if self._ordered:
+            columns.append(batch.column(ORDER))
+        names = [f"c{n}" for n in range(len(columns))]
+        rows = _in_columns(pa.Table.from_arrays(columns, names=names), self._rows.schema)
+        for part in rows.to_batches():
+            self._rows.add(part)
+
+    def changes(self) -> pa.Table:
+        """Return all of them, ROW_KIND last."""
+        rows = _joined(self._rows.table())
+        if self._ordered:
+            rows = in_order(rows, self._width).select(range(self._width))
+        return rows
+
+    def discard(self) -> None:
+        """Forget what was not asked for."""
+        self._rows.discard()
 
 
 def _in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -202,7 +248,12 @@ def _in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         column if column.type == field.type else column.cast(field.type)
         for column, field in zip(rows.columns, schema, strict=True)
     ]
-    return pa.Table.from_arrays(columns, schema=schema).combine_chunks()
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _joined(rows: pa.Table) -> pa.Table:
+    """Return rows in one piece where they are in memory: what is on disk would be read into it."""
+    return rows if is_large(rows) else rows.combine_chunks()
 
 
 def each_bucket(rows: DataFrame, buckets: int) -> DataFrame:

@@ -1,0 +1,179 @@
+"""What a task makes of the rows that come: the changes of each input, in memory or on disk."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+
+from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.sql.incremental.keyed import spooled_rows
+from penstock.sql.incremental.keyed.choose import keyed_operator
+from penstock.sql.incremental.keyed.files.state_files import StateFiles
+from penstock.sql.incremental.keyed.operator import KeyedBatch, RunBySpark
+from penstock.sql.incremental.keyed.runtime import task
+from penstock.sql.incremental.keyed.runtime.task import (
+    BUCKET,
+    ORDER,
+    ReceivedInput,
+    StageTask,
+    TaskInput,
+    TaskReport,
+    TaskStage,
+    rows_column,
+)
+from penstock.sql.incremental.keyed.spooled_rows import is_large
+from penstock.sql.incremental.stages import StageInput
+from tests.sql.maintain.maintaining import recomputed
+
+SCHEMA = pa.schema([("k", pa.int64()), ("K", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+CHANGES = pa.schema([*SCHEMA, pa.field(ROW_KIND, pa.int8())])
+ROWS = 1_000
+REPEATS = 1_000
+
+
+def task_rows() -> list[pa.RecordBatch]:
+    """Rows of inserts and of changes by turns, and some of no input, in no order."""
+    places = list(range(ROWS))
+    random.Random(4).shuffle(places)
+    inserts = [row(n) if n % 3 == 0 else None for n in places]
+    changes = [{**row(n), ROW_KIND: n % 4} if n % 3 == 1 else None for n in places]
+    table = pa.table(
+        {
+            BUCKET: pa.array([5] * ROWS, pa.int32()),
+            ORDER: pa.array(places, pa.int64()),
+            rows_column(0): pa.array(inserts, pa.struct(list(SCHEMA))),
+            rows_column(1): pa.array(changes, pa.struct(list(CHANGES))),
+        }
+    )
+    return table.to_batches(max_chunksize=130)
+
+
+def row(n: int) -> dict[str, object]:
+    """A row of a place."""
+    return {"k": None if n % 7 == 0 else n, "K": f"é{n}", "at": n * 1_000}
+
+
+@pytest.mark.parametrize("most", [0, 1 << 20])
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_changes_of_an_input_come_from_the_rows_of_all(
+    monkeypatch: pytest.MonkeyPatch, most: int, column: int, ordered: bool
+) -> None:
+    """In the order of the batch where that matters; inserts get their kind."""
+    monkeypatch.setattr(spooled_rows, "MOST_BYTES", most)
+    one = TaskInput(name="a", schema=SCHEMA, inserts=column == 0, column=column)
+    received = ReceivedInput(one, ordered=ordered)
+    for batch in task_rows():
+        received.add(batch)
+    changes = received.changes()
+
+    assert changes.schema == CHANGES
+    assert is_large(changes) == (most == 0)
+    found = list(zip(*(of.to_pylist() for of in changes.columns), strict=True))
+    places = [n for n in range(ROWS) if n % 3 == column]
+    kind = [int(RowKind.INSERT) if column == 0 else n % 4 for n in places]
+    stamps = [of.as_py() for of in pa.array([n * 1_000 for n in places], pa.timestamp("us", "UTC"))]
+    wanted = [
+        (None if n % 7 == 0 else n, f"é{n}", stamp, k)
+        for n, stamp, k in zip(places, stamps, kind, strict=True)
+    ]
+    assert (found if ordered else sorted(found, key=lambda of: of[2])) == wanted
+
+
+def test_a_hot_key_leaves_arrow_little_to_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came before is on disk, whatever follows; the file is gone with the rows."""
+    monkeypatch.setattr(spooled_rows, "MOST_BYTES", 1 << 20)
+    one = TaskInput(name="a", schema=SCHEMA, inserts=True, column=0)
+    received = ReceivedInput(one, ordered=True)
+    (first,) = pa.Table.from_batches(task_rows()).combine_chunks().to_batches()
+    before = pa.total_allocated_bytes()
+    for _ in range(REPEATS):
+        received.add(first)
+    assert pa.total_allocated_bytes() - before < 4 << 20
+    changes = received.changes()
+
+    assert changes.num_rows == REPEATS * len(range(0, ROWS, 3))
+    assert changes.nbytes > 4 << 20
+
+
+def test_stages_of_a_task_take_their_own_inputs_and_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A join of counts with rows that come from outside: rows of both come mixed, and one of none."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "local"))
+    context = SimpleNamespace(get=lambda: SimpleNamespace(partitionId=lambda: 3))
+    monkeypatch.setattr(task, "TaskContext", context)
+    by_k = pa.schema([("k", pa.int64())])
+    counts, named = (pa.schema([*by_k, of]) for of in (("n", pa.int64()), ("t", pa.string())))
+    joined = pa.schema([*named, ("n", pa.int64())])
+    counting = recomputed(
+        "g", "SELECT k, COUNT(*) AS n FROM a GROUP BY k", StageInput(name="a", key=("k",))
+    )
+    joining = recomputed(
+        "j",
+        "SELECT b.k, b.t, g.n FROM b JOIN g ON b.k = g.k",
+        StageInput(name="b", key=("k",)),
+        StageInput(name="g", key=("k",)),
+    )
+    schemas = {"a": by_k, "g": counts, "b": named, "j": joined}
+    inputs = {
+        "g": (TaskInput(name="a", schema=by_k, inserts=True, column=0),),
+        "j": (
+            TaskInput(name="b", schema=named, inserts=False, column=1),
+            TaskInput(name="g", schema=counts, inserts=False, column=None),
+        ),
+    }
+    stages = []
+    for stage in (counting, joining):
+        operator = keyed_operator(stage, schemas, 0)
+        assert not isinstance(operator, RunBySpark)
+        result = pa.schema([*schemas[stage.name], CHANGES.field(ROW_KIND)])
+        stages.append(
+            TaskStage(
+                name=stage.name,
+                operator=operator,
+                inputs=inputs[stage.name],
+                result=result,
+                states={},
+            )
+        )
+    reports: list[TaskReport] = []
+    run = StageTask(
+        stages=tuple(stages),
+        batch=KeyedBatch(batch_id=0, now_ms=0),
+        files=StateFiles(location=str(tmp_path / "state")),
+        state_id="s",
+        reports=SimpleNamespace(add=reports.extend),  # type: ignore[arg-type]
+        writes=True,
+    )
+    rows = pa.table(
+        {
+            BUCKET: pa.array([2] * 5, pa.int32()),
+            ORDER: pa.array([0] * 5, pa.int64()),
+            rows_column(0): pa.array([{"k": 1}, None, {"k": 1}, None, None], pa.struct(by_k)),
+            rows_column(1): pa.array(
+                [
+                    None,
+                    {"k": 1, "t": "x", ROW_KIND: 0},
+                    None,
+                    {"k": 2, "t": "y", ROW_KIND: 0},
+                    None,
+                ],
+                pa.struct([*named, CHANGES.field(ROW_KIND)]),
+            ),
+        }
+    )
+
+    found = pa.Table.from_batches(list(run(iter(rows.to_batches(max_chunksize=2)))))
+    assert found.to_pylist() == [{"k": 1, "t": "x", "n": 2, ROW_KIND: int(RowKind.INSERT)}]
+    files = {(one.stage, of.input, of.bucket) for one in reports for of in one.files}
+    assert files == {("g", "a", 2), ("j", "b", 2), ("j", "g", 2)}
+    assert {one.partition for one in reports} == {3}
+
+    reports.clear()
+    assert list(run(iter([]))) == []
+    assert [(one.stage, dict(one.files)) for one in reports] == [("g", {}), ("j", {})]
