@@ -41,6 +41,8 @@ FAILPOINTS: Mapping[str, str] = {
     "files-written": "command: tasks have written the files of a batch, no commit or manifest names them yet",
     "positions-known": "command: the rows that a batch replaces in a Delta table are known, nothing is committed yet",
     "put-together": "command: small files of a Delta table are written again as one, no commit names it yet",
+    "carried-over": "command: rows that were deleted meanwhile are known of such a file, no commit names it yet",
+    "replaced": "command: the table has such a file in place of the small ones, nothing behind the commit has run",
     "maintained": "command: the state of a maintained query has the batch, the sink has not",
     "state-written": "task: the state of a bucket has its file of a batch, no manifest names it yet",
     "state-sent": "command: the sink has a batch, the manifest of its state is not written yet",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -27,11 +27,11 @@ INSERT INTO latest SELECT id, number FROM changes;
 """
 
 
-def write_changes(folder: Path) -> dict[int, int]:
+def write_changes(folder: Path, files: Iterable[int] = range(FILES)) -> dict[int, int]:
     """Write files that name each key again and again; returns the last number of each key."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     latest: dict[int, int] = {}
-    for file in range(FILES):
+    for file in files:
         changes = {(file * 61 + each * 7) % KEYS: file * 1_000 + each for each in range(EACH)}
         lines = "".join(json.dumps({"id": k, "number": v}) + "\n" for k, v in changes.items())
         (folder / f"{file:03}.json").write_text(lines, encoding="utf-8")
@@ -67,3 +67,25 @@ def test_an_upsert_is_killed_at_every_step(pipeline: Make, project: Path) -> Non
     features = DeltaTable(table).protocol().reader_features
     assert features == ["deletionVectors"]
     assert "MERGE" not in {each["operation"] for each in DeltaTable(table).history()}
+
+
+@pytest.mark.faults
+def test_a_compaction_of_upserts_is_killed_at_every_step(pipeline: Make, project: Path) -> None:
+    """With the new file, with its vector, with the commit: no row is lost or doubled."""
+    latest: dict[int, int] = {}
+    few = ("--conf", "spark.databricks.delta.autoCompact.minNumFiles=3")
+    script = LATEST.replace("8 kb", "4 kb")
+    job, table = pipeline(script, *few), project / "latest"
+    for number, name in enumerate(("put-together", "carried-over", "replaced")):
+        latest |= write_changes(project / "in", range(6 * number, 6 * number + 6))
+        job.hold_at(name)
+        found(table)
+        job.kill()
+        found(table)
+    job.start_clean()
+    job.until(lambda: found(table) == latest, "all changes are there")
+    job.kill()
+
+    operations = [each["operation"] for each in DeltaTable(table).history()]
+    assert "OPTIMIZE" in operations
+    assert "MERGE" not in operations

@@ -1,11 +1,13 @@
 """What a Delta table needs beside its commits, behind the batches of a query: files put together, log checkpoints.
 
 The argument for compaction: files get names that nobody else has; Delta commits them in place of the others only if
-these are still of the table, by the transaction that read which files there are. No rows change (`dataChange` is
-false), so nothing of a batch depends on it: what is not committed is left for VACUUM, and a lost race is tried again.
-It is Arrow on one thread of the driver, without a job of Spark. A table that has more than the tasks' writer knows
-(`task_output.py`), and one that rows are merged into, keep Delta's own compaction, in the batch. Where rows are
-replaced by their positions, files are put together on the batch's thread, behind its commit.
+these are of the table, as they are in the version that the transaction began on. What was deleted of them since they
+were read is deleted in the new file, too (`files/replacing.py`). No rows change (`dataChange` is false), so nothing of
+a batch depends on it: what is not committed is left for VACUUM, and a lost race is tried again. It is Arrow on one
+thread of the driver, without a job of Spark. Batches of this process that replace rows by their positions and the
+commits of the thread wait for each other; the keys of the new file are read before its commit. A table that has more
+than the tasks' writer knows (`task_output.py`), and one that rows are merged into, keep Delta's own compaction, in the
+batch.
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ from __future__ import annotations
 import atexit
 import logging
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from typing import Any
 from urllib.parse import unquote
 
@@ -25,10 +27,19 @@ from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import SinkError
 from penstock.connector.contract import LostLease
+from penstock.connector.delta.files.deletion_vector import VectorFolder
+from penstock.connector.delta.files.file_keys import KeysAhead, UnreadableKeysError
+from penstock.connector.delta.files.live_files import LiveFile
+from penstock.connector.delta.files.replacing import (
+    ChangedSourcesError,
+    Source,
+    Sources,
+    with_deleted_rows,
+)
 from penstock.connector.delta.files.rewriting import Rewriting, size_of
 from penstock.connector.delta.files.small_files import CompactionLimits, SmallFile, SmallFiles
 from penstock.connector.delta.log import LogForm
-from penstock.connector.delta.options import CHECKPOINT_INTERVAL, DeltaTarget
+from penstock.connector.delta.options import CHECKPOINT_INTERVAL, DELETION_VECTORS, DeltaTarget
 from penstock.connector.delta.task_commit import differ, for_session
 from penstock.connector.delta.task_output import task_output
 from penstock.connector.delta.transaction import (
@@ -54,6 +65,11 @@ IDLE_S = 60
 """The thread ends when nothing was due for so long."""
 END_WAIT_S = 5
 """What the end of the process waits for work that has begun; without Spark there is nothing to commit it to."""
+
+ATTEMPTS = 3
+"""Attempts at a commit where those of others are in the way: each is a look at the log, and a small file at most."""
+FEWEST = 2
+"""Files of the table that one takes the place of; where fewer are left nothing is gained."""
 
 _ONE_TASK = {
     "spark.databricks.delta.snapshotPartitions": "1",
@@ -82,10 +98,12 @@ class UpkeepBehind:
     """Does the upkeep of one table behind the batches of this process's queries: by a thread of its own, which lives
     while there is something to do; on the batch's thread where the query ends with what is there.
 
-    `prepare` and `done` are called by the thread of the batch, around its commit.
+    `prepare` and `done` are called by the thread of the batch, around its commit. `keys` gets those of new files.
     """
 
     target: DeltaTarget
+    keys: KeysAhead = field(default_factory=KeysAhead)
+    _commits: Lock = field(default_factory=Lock, init=False)
     _known: tuple[str, Upkeep | None] | None = field(default=None, init=False)
     _work: Condition = field(default_factory=Condition, init=False)
     _due: _Work | None = field(default=None, init=False)
@@ -97,6 +115,10 @@ class UpkeepBehind:
     _checkpointed: int | None = field(default=None, init=False)
     failures: int = field(default=0, init=False)
     lost_races: int = field(default=0, init=False)
+
+    def alone(self) -> AbstractContextManager[object]:
+        """Surround a commit that replaces rows: files are not replaced meanwhile."""
+        return self._commits
 
     def prepare(self, transaction: Transaction) -> None:
         """Take from a commit what is done behind it. Again after each write of files, which asks for it.
@@ -143,12 +165,7 @@ class UpkeepBehind:
         if batch.ends:
             self._do(work)
             return
-        if compacts and self.target.table.schema.primary_key is not None:
-            # beside batches that delete rows of the same files it would lose each race
-            self._do(replace(work, checkpoints=False))
-            work = replace(work, compacts=False)
-        if work.compacts or work.checkpoints:
-            self._hand_over(replace(work, spark=self._session_beside(batch.spark)))
+        self._hand_over(replace(work, spark=self._session_beside(batch.spark)))
 
     def _session_beside(self, spark: SparkSession) -> SparkSession:
         """Return a session for the thread: with the settings that the batch's has while it writes, and keeps not."""
@@ -247,29 +264,106 @@ class UpkeepBehind:
     def _compact(self, work: _Work) -> None:
         assert work.upkeep.output is not None, "asked before"
         while True:
-            java = begin(work.spark, self.target.location)
-            transaction = TableTransaction(spark=work.spark, java=java)
-            form = LogForm(metadata=transaction.metadata, protocol=transaction.protocol)
-            if differ(task_output(self.target, form, ()), work.upkeep.output):
+            transaction = _begun(work.spark, self.target)
+            if self._has_changed(transaction, work.upkeep.output):
                 return
-            files = self._followed(form, transaction.version, work.upkeep.limits)
+            version = transaction.version
+            files = self._followed(transaction.metadata["id"], version, work.upkeep.limits)
             if not (due := files.due()):
                 return
             try:
-                if not compact(transaction, files, due, work):
+                if not self._put_together(files, due, version, work):
                     return
-            except (*CONFLICTS, LostRaceError) as error:
+            except (*CONFLICTS, LostRaceError, ChangedSourcesError) as error:
                 self.lost_races += 1
                 values = (self.target.shown, self.lost_races, _first_line(error))
                 log.debug("compaction of %s: another writer was first (%d so far): %s", *values)
                 return
 
-    def _followed(self, form: LogForm, version: int, limits: CompactionLimits) -> SmallFiles:
-        if self._files is None or (self._table, self._files.limits) != (
-            form.metadata["id"],
-            limits,
-        ):
-            self._files, self._table = SmallFiles(limits=limits), form.metadata["id"]
+    def _has_changed(self, transaction: TableTransaction, output: FileOutput) -> bool:
+        """Tell that the table is no longer one that has files as of `output`."""
+        form = LogForm(metadata=transaction.metadata, protocol=transaction.protocol)
+        return differ(task_output(self.target, form, ()), output)
+
+    def _put_together(
+        self, known: SmallFiles, due: list[SmallFile], version: int, work: _Work
+    ) -> bool:
+        """Put files of a version together and commit that; False where nothing was committed.
+
+        Raises LostRaceError, ChangedSourcesError, and what reading, writing and the commit raise.
+        """
+        output = work.upkeep.output
+        assert output is not None, "asked before"
+        rewriting = Rewriting(output=output)
+        try:
+            written = rewriting.run(due)
+        finally:
+            known.pass_over(rewriting.left_out)
+        if written is None:
+            return bool(rewriting.left_out)
+        reach("put-together")
+        if _stopped() or (work.lost_lease is not None and work.lost_lease() is not None):
+            _remove(output, written)
+            return False
+        sources = Sources(files=rewriting.used, version=version)
+        add = _add(rewriting.used, written)
+        with suppress(UnreadableKeysError):
+            # the batch's thread will find that, too
+            self.keys.read(LiveFile(add=add))
+        try:
+            self._replace(sources, add, written, work)
+        except BaseException:
+            self.keys.take(written.path)
+            raise
+        reach("replaced")
+        return True
+
+    def _replace(
+        self, sources: Sources, add: Mapping[str, Any], written: WrittenFile, work: _Work
+    ) -> None:
+        """Commit a file in place of its sources, to later versions where others' commits are in the way."""
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                with self._commits:
+                    self._attempt(sources, add, written, work)
+            except CONFLICTS:
+                if not left:
+                    raise
+            else:
+                return
+
+    def _attempt(
+        self, sources: Sources, add: Mapping[str, Any], written: WrittenFile, work: _Work
+    ) -> None:
+        output = work.upkeep.output
+        assert output is not None, "asked before"
+        transaction = _begun(work.spark, self.target)
+        if self._table != transaction.metadata["id"] or self._has_changed(transaction, output):
+            raise LostRaceError("the table was changed")
+        folder = open_folder(self.target.location, shown=self.target.shown)
+        live = sources.at(folder, transaction.version)
+        vectors = VectorFolder(folder=Path(output.folder))
+        deleted = sources.deleted(live, vectors)
+        if len(live) < FEWEST or len(deleted) == written.rows:
+            raise LostRaceError("the files were removed")
+        if len(deleted) and not _has_vectors(transaction):
+            raise LostRaceError("rows were removed")
+        added = with_deleted_rows(add, written.rows, deleted, vectors)
+        removed = list(sources.removed(live, time.time_ns() // 1_000_000))
+        reach("carried-over")
+        if work.lost_lease is not None and work.lost_lease() is not None:
+            raise LostRaceError("another runner has the lease")
+        if (size := size_of(output, written.path)) is None:
+            raise LostRaceError(f"the file {written.path} was removed, as by VACUUM")
+        if size != written.size_bytes:
+            raise SinkError(f"the file {written.path} was changed before it was committed")
+        # whatever becomes of the commit, the file stays: one that the log names must not go
+        transaction.leave_checkpoint()
+        transaction.compact([*removed, added], _counts(removed, written))
+
+    def _followed(self, table_id: str, version: int, limits: CompactionLimits) -> SmallFiles:
+        if self._files is None or (self._table, self._files.limits) != (table_id, limits):
+            self._files, self._table = SmallFiles(limits=limits), table_id
         self._files.follow(open_folder(self.target.location, shown=self.target.shown), version)
         return self._files
 
@@ -351,59 +445,36 @@ def _stopped() -> bool:
 # --- one compaction ---
 
 
-def compact(
-    transaction: TableTransaction, known: SmallFiles, due: list[SmallFile], work: _Work
-) -> bool:
-    """Put files together and commit that, in a transaction that began before it was known which files there are.
-
-    False where nothing was committed. Raises LostRaceError, and what reading, writing and the commit raise.
-    """
-    output = work.upkeep.output
-    assert output is not None, "asked before"
-    rewriting = Rewriting(output=output)
-    try:
-        written = rewriting.run(due)
-    finally:
-        known.pass_over(rewriting.left_out)
-    if written is None:
-        return bool(rewriting.left_out)
-    reach("put-together")
-    if _stopped() or (work.lost_lease is not None and work.lost_lease() is not None):
-        _remove(output, written)
-        return False
-    if (size := size_of(output, written.path)) is None:
-        raise LostRaceError(f"the file {written.path} was removed, as by VACUUM")
-    if size != written.size_bytes:
-        raise SinkError(f"the file {written.path} was changed before it was committed")
-    # whatever becomes of the commit, the file stays: one that the log names must not go
-    transaction.leave_checkpoint()
-    transaction.compact(_actions(rewriting.used, written), _counts(rewriting.used, written))
-    return True
+def _begun(spark: SparkSession, target: DeltaTarget) -> TableTransaction:
+    return TableTransaction(spark=spark, java=begin(spark, target.location))
 
 
-def _actions(used: list[SmallFile], written: WrittenFile) -> Iterator[dict[str, Any]]:
-    now_ms = time.time_ns() // 1_000_000
-    for file in used:
-        yield {"remove": file.removed(now_ms)}
-    yield {
-        "add": {
-            "path": written.path,
-            "partitionValues": dict(used[0].partition),
-            "size": written.size_bytes,
-            "modificationTime": now_ms,
-            "dataChange": False,
-            "stats": written.statistics,
-        }
+def _has_vectors(transaction: TableTransaction) -> bool:
+    """Tell whether files of a table may get deletion vectors."""
+    properties = transaction.metadata.get("configuration") or {}
+    enabled = {key.lower(): value for key, value in properties.items()}.get(DELETION_VECTORS, "")
+    features = transaction.protocol.get("writerFeatures") or ()
+    return enabled.lower() == "true" and "deletionVectors" in features
+
+
+def _add(used: Sequence[Source], written: WrittenFile) -> dict[str, Any]:
+    return {
+        "path": written.path,
+        "partitionValues": dict(used[0].file.partition),
+        "size": written.size_bytes,
+        "modificationTime": time.time_ns() // 1_000_000,
+        "dataChange": False,
+        "stats": written.statistics,
     }
 
 
-def _counts(used: list[SmallFile], written: WrittenFile) -> dict[str, int]:
+def _counts(removed: Sequence[Mapping[str, Any]], written: WrittenFile) -> dict[str, int]:
     """Count what the history of the table shows of the commit."""
     return {
         "numAddedFiles": 1,
-        "numRemovedFiles": len(used),
+        "numRemovedFiles": len(removed),
         "numAddedBytes": written.size_bytes,
-        "numRemovedBytes": sum(file.size_bytes for file in used),
+        "numRemovedBytes": sum(action["remove"]["size"] for action in removed),
     }
 
 

@@ -177,7 +177,7 @@ AUTO_COMPACTION: Option[bool] = Option(
     type=BOOLEAN,
     default=True,
     doc="Whether a streaming query puts small files together when 50 of them are in a partition: beside its batches, "
-    "without a job of Spark (with a PRIMARY KEY, behind a batch). Delta's auto compaction does it where rows are "
+    "without a job of Spark. Delta's auto compaction does it where rows are "
     "merged, 'sink.target-file-size' is set, or the table has what only Spark's writer keeps (docs/exactly-once.md). "
     "'delta.autoOptimize.autoCompact' has the last word.",
     scope=OptionScope.SINK,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -92,6 +93,9 @@ def begin(spark: SparkSession, location: str) -> Any:
 
 class BehindCommits(Protocol):
     """What has to do with a table beside the commits of a query. The batch's thread calls it around each."""
+
+    def alone(self) -> AbstractContextManager[object]:
+        """Surround a commit that replaces rows: what is done beside batches commits nothing meanwhile."""
 
     def prepare(self, transaction: Transaction) -> None:
         """Take from a commit what is done behind it; called when nothing more is written."""

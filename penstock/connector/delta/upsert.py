@@ -28,10 +28,15 @@ from penstock.catalog.model.table import PrimaryKey
 from penstock.connector.contract import MicroBatch
 from penstock.connector.delta.checkpoint_check import replaced_table
 from penstock.connector.delta.files.deletion_vector import DamagedVectorError, VectorFolder
-from penstock.connector.delta.files.file_keys import FileKeys, KeyField, UnreadableKeysError
+from penstock.connector.delta.files.file_keys import (
+    FileKeys,
+    KeyField,
+    KeysAhead,
+    UnreadableKeysError,
+)
 from penstock.connector.delta.files.key_digests import KeyDigests
 from penstock.connector.delta.files.key_index import KeyIndex
-from penstock.connector.delta.files.live_files import LiveFile, LiveFiles
+from penstock.connector.delta.files.live_files import LOG, LiveFile, LiveFiles
 from penstock.connector.delta.files.roaring import Positions, sorted_positions
 from penstock.connector.delta.files.upsert_task import (
     KeyColumn,
@@ -87,9 +92,13 @@ class UpsertForm:
 
 @dataclass(slots=True, kw_only=True)
 class Upserts:
-    """The upserts of this process into one table. The thread of the batch."""
+    """The upserts of this process into one table. The thread of the batch.
+
+    `ahead`: has keys of files that are put together beside the batches.
+    """
 
     target: DeltaTarget
+    ahead: KeysAhead = field(default_factory=KeysAhead)
     _form: UpsertForm | WrittenByEngine | None = field(default=None, init=False)
     _form_text: str = field(default="", init=False)
     _reasons: set[str] = field(default_factory=set, init=False)
@@ -220,6 +229,7 @@ class Upserts:
     def _follow(self, transaction: Transaction, form: UpsertForm) -> None:
         """Know the files of the snapshot of a transaction, and their keys."""
         reader = self._reader(form)
+        self.ahead.follow(reader)
         of = (form.table_id, reader.fields)
         if self._index is None or self._index_of != of:
             self._live, self._index, self._index_of = LiveFiles(), KeyIndex(wide=reader.wide), of
@@ -237,7 +247,7 @@ class Upserts:
                 raise TooLargeError(f"it has more than {MOST_ROWS:,} rows")
             # without the keys of files that are gone
             self._index, unknown = KeyIndex(wide=reader.wide), sorted(live.paths)
-        if unknown:
+        if unknown := self._not_ahead(unknown):
             self._read_keys(reader, [live[path] for path in unknown])
 
     def _followed(self, transaction: Transaction) -> bool:
@@ -248,6 +258,17 @@ class Upserts:
             live.begin(-1, ())
             found = live.follow(table, transaction.version)
         return found and transaction.known_files in (None, len(live))
+
+    def _not_ahead(self, unknown: Sequence[str]) -> list[str]:
+        """Take the keys of files that were read ahead, and return the other files."""
+        assert self._index is not None, "made before"
+        left = []
+        for path in unknown:
+            if (found := self.ahead.take(path)) is None:
+                left.append(path)
+            else:
+                self._index.add(path, *found)
+        return left
 
     def _read_keys(self, reader: FileKeys, files: Sequence[LiveFile]) -> None:
         assert self._index is not None, "made before"
@@ -338,19 +359,26 @@ class _Commit:
         first: list[Transaction] = [transaction]
 
         def attempt() -> None:
-            if first:
-                self._attempt(first.pop(), adds, keys, written)
-                return
-            later = Transaction.begin(self._target, self.batch)
-            if later.has_batch():
-                # another run has it, or this one, whose commit was taken for a conflict: the files are left for VACUUM
-                return
-            self.upserts.refollow(later, self.form)
-            check_there(self._target, written)
-            self._attempt(later, adds, keys, written)
+            with self.behind.alone():
+                begun = first.pop() if first else None
+                if begun is None or self._overtaken(begun):
+                    begun = Transaction.begin(self._target, self.batch)
+                    if begun.has_batch():
+                        # another run has it, or this one, whose commit was taken for a conflict: the files are left
+                        # for VACUUM
+                        return
+                    self.upserts.refollow(begun, self.form)
+                    check_there(self._target, written)
+                version = self._attempt(begun, adds, keys, written)
+            self.behind.done(begun, version, len(adds))
 
         until_committed(attempt, self._target.shown)
         self.upserts.learn(new)
+
+    def _overtaken(self, transaction: Transaction) -> bool:
+        """Tell that the table has a later version, with which the commit may be in conflict."""
+        log = Path(self.form.output.folder) / LOG
+        return (log / f"{transaction.version + 1:020}.json").exists()
 
     def _attempt(
         self,
@@ -358,7 +386,7 @@ class _Commit:
         adds: Sequence[Mapping[str, Any]],
         keys: KeyDigests,
         written: UncommittedFiles,
-    ) -> None:
+    ) -> int:
         transaction.read_table()
         changed = self._changed(keys)
         actions = [*changed, *({"add": add} for add in adds)]
@@ -372,9 +400,7 @@ class _Commit:
             "numOutputRows": sum(file.rows for file in written.files),
             "numOutputBytes": sum(file.size_bytes for file in written.files),
         }
-        parsed = transaction.parsed(actions)
-        version = transaction.commit(parsed, counts, self.note, updates=True)
-        self.behind.done(transaction, version, len(adds))
+        return transaction.commit(transaction.parsed(actions), counts, self.note, updates=True)
 
     def _changed(self, keys: KeyDigests) -> list[dict[str, Any]]:
         """Delete the rows of some keys: a file with deletions is added again, one without other rows is removed."""

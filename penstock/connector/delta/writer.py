@@ -38,6 +38,7 @@ from penstock.connector.delta.checkpoint_check import (
     read_note,
 )
 from penstock.connector.delta.compaction import UpkeepBehind
+from penstock.connector.delta.files.file_keys import KeysAhead
 from penstock.connector.delta.merge import Merge
 from penstock.connector.delta.options import DeltaTarget, FileMaintenance
 from penstock.connector.delta.table import (
@@ -292,8 +293,9 @@ class DeltaWriter:
 
     def __post_init__(self) -> None:
         """Begin without anything to do behind batches."""
-        object.__setattr__(self, "behind", UpkeepBehind(target=self.target))
-        object.__setattr__(self, "_upserts", Upserts(target=self.target))
+        ahead = KeysAhead()
+        object.__setattr__(self, "behind", UpkeepBehind(target=self.target, keys=ahead))
+        object.__setattr__(self, "_upserts", Upserts(target=self.target, ahead=ahead))
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Create the table, or check that the existing one accepts rows of `schema`. Raises InputError, SinkError."""

@@ -107,21 +107,48 @@ def test_small_files_become_one_without_a_job(stream: Stream, ends: bool) -> Non
     assert stream.writer.behind.failures == 0
 
 
-def test_rows_that_are_deleted_meanwhile_stay_deleted(
+def test_rows_that_are_deleted_meanwhile_stay_deleted(stream: Stream) -> None:
+    """Those of a file with a vector, and those of one that is gone; the new file has a vector then."""
+    stream.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    for first in (0, 10):
+        frame = stream.spark.range(first, first + 10, 1, 1)
+        stream.write(frame.selectExpr("id", "concat('n', id) AS name"))
+    stream.sql("DELETE FROM {t} WHERE id IN (3, 12)")
+
+    def delete() -> None:
+        if 20 in stream.ids():
+            stream.sql("DELETE FROM {t} WHERE id IN (0, 9, 13, 20)")
+
+    stream.write_ids(20, meanwhile=delete)
+    kept = [number for number in range(20) if number not in (0, 3, 9, 12, 13)]
+    (added,) = actions(stream.path, 6, "add")
+
+    assert operations(stream.path).count("OPTIMIZE") == 1
+    assert added["deletionVector"]["cardinality"] == 4
+    assert (stream.live_files(), stream.ids()) == (1, kept)
+    assert (stream.writer.behind.lost_races, stream.writer.behind.failures) == (0, 0)
+    stream.sql("DELETE FROM {t} WHERE id = 19")
+    stream.write_ids(30, 31)
+    assert stream.ids() == [*kept[:-1], 30, 31]
+    assert stream.live_files() == 1
+
+
+def test_without_vectors_a_compaction_loses_to_a_delete(
     stream: Stream, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The compaction loses the race, which is no failure: its file is VACUUM's, and it is done behind a later batch."""
-    stream.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
-    stream.write_ids(0, 1)
+    """That is no failure: its file is VACUUM's, and it is done behind a later batch."""
+    two = stream.spark.range(0, 2, 1, 1).selectExpr("id", "concat('n', id) AS name")
+    stream.write(two)
+    stream.write_ids(2)
 
     def delete() -> None:
         if 1 in stream.ids():
             stream.sql("DELETE FROM {t} WHERE id = 1")
 
     with caplog.at_level(logging.DEBUG, logger=compaction.__name__):
-        stream.write_ids(2, meanwhile=delete)
+        stream.write_ids(3, meanwhile=delete)
     lost = operations(stream.path).count("OPTIMIZE")
-    stream.write_ids(3, 4, 5)
+    stream.write_ids(4, 5, 6)
     behind = stream.writer.behind
 
     assert lost == 0
@@ -129,7 +156,27 @@ def test_rows_that_are_deleted_meanwhile_stay_deleted(
     assert [record.levelno for record in caplog.records] == [logging.DEBUG]
     assert "another writer was first (1 so far)" in caplog.text
     assert operations(stream.path).count("OPTIMIZE") == 1
-    assert stream.ids() == [0, 2, 3, 4, 5]
+    assert stream.ids() == [0, 2, 3, 4, 5, 6]
+
+
+def test_rows_that_are_restored_meanwhile_are_not_lost(stream: Stream) -> None:
+    """They were left out of the new file."""
+    stream.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    frame = stream.spark.range(0, 10, 1, 1).selectExpr("id", "concat('n', id) AS name")
+    stream.write(frame)
+    stream.sql("DELETE FROM {t} WHERE id = 3")
+    stream.write_ids(20)
+
+    def restore() -> None:
+        if 3 not in stream.ids():
+            stream.sql("RESTORE {t} TO VERSION AS OF 2")
+            stream.sql("INSERT INTO {t} VALUES (20, 'n20'), (21, 'n21')")
+
+    stream.write_ids(21, meanwhile=restore)
+
+    assert operations(stream.path).count("OPTIMIZE") == 0
+    assert stream.ids() == [*range(10), 20, 21]
+    assert (stream.writer.behind.lost_races, stream.writer.behind.failures) == (1, 0)
 
 
 def test_rows_of_deletion_vectors_are_not_put_together(stream: Stream) -> None:
@@ -442,7 +489,7 @@ def test_files_with_times_of_the_julian_calendar_stay(
     how = rewriting(tmp_path, "day", "DATE")
     how.run([*files, last])
 
-    assert how.used == ([*files, last] if taken else files)
+    assert [source.file for source in how.used] == ([*files, last] if taken else files)
     assert how.left_out == ([] if taken else [last])
 
 

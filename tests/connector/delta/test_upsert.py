@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.catalog.errors import SinkError, StateMismatchError
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.connector.delta import upsert
+from penstock.connector.delta import compaction, upsert
 from penstock.connector.delta.connector import DeltaSink
 from penstock.connector.delta.files import key_index
 from penstock.connector.delta.transaction import Transaction
@@ -30,6 +31,7 @@ from tests.connector.delta.test_merge import actions
 from tests.connector.spark.micro_batches import micro_batch
 
 COLUMNS = {"id": "BIGINT", "v": "STRING"}
+THREE = {"spark.databricks.delta.autoCompact.minNumFiles": "3"}
 Change = tuple[int, str | None]
 """A key with its value; None deletes it."""
 
@@ -188,14 +190,16 @@ def test_rows_that_others_doubled_are_replaced_together(orders: Upserted) -> Non
 
 @pytest.mark.nightly
 def test_random_batches_and_others_commits_are_a_model(orders: Upserted) -> None:
-    """With a new writer now and then, which reads the keys of the table."""
+    """With a new writer now and then, which reads the keys of the table, and files that are put together beside."""
     chance = random.Random(7)
     writer = orders.writer
     for number in range(14):
         keys = chance.sample(range(60), 25)
-        orders.write(
-            *((key, None if chance.random() < 0.2 else f"{number}") for key in keys), writer=writer
-        )
+        with configured(orders.spark, THREE):
+            orders.write(
+                *((key, None if chance.random() < 0.2 else f"{number}") for key in keys),
+                writer=writer,
+            )
         match chance.randrange(4):
             case 0:
                 orders.sql("OPTIMIZE {t}")
@@ -206,6 +210,9 @@ def test_random_batches_and_others_commits_are_a_model(orders: Upserted) -> None
             case 2:
                 writer = orders.opened()
         orders.check()
+    assert writer.behind.wait(120)
+    orders.check()
+    assert optimized(orders)
 
 
 def during(
@@ -436,21 +443,102 @@ def test_a_log_with_checkpoints_is_begun_with(orders: Upserted) -> None:
     assert vector["deletionVector"]["cardinality"] >= 2
 
 
-def test_small_files_are_put_together_between_batches(orders: Upserted) -> None:
-    """On the thread of the batch, so that the next one does not get in the way, with the vectors that they have."""
-    with configured(orders.spark, {"spark.databricks.delta.autoCompact.minNumFiles": "3"}):
+def optimized(orders: Upserted) -> int:
+    """How many times files were put together."""
+    history = DeltaTable.forPath(orders.spark, str(orders.path)).history().collect()
+    compacted = [row for row in history if row["operation"] == "OPTIMIZE"]
+    assert all(row["operationParameters"]["auto"] == "true" for row in compacted)
+    return len(compacted)
+
+
+def test_small_files_are_put_together_beside_batches(orders: Upserted) -> None:
+    """With the vectors that they have; no batch reads the keys of the new file."""
+    with configured(orders.spark, THREE):
         for number in range(5):
             orders.write(*((key, f"{number}") for key in range(number, 30, number + 1)))
             assert orders.writer.behind.wait(120)
+    assert optimized(orders)
+    orders.writer._upserts._read_keys = None  # type: ignore[assignment]  # it fails where it is asked
     orders.write((0, "last"), (1, None))
 
     orders.check()
-    history = DeltaTable.forPath(orders.spark, str(orders.path)).history()
-    compacted = [row for row in history.collect() if row["operation"] == "OPTIMIZE"]
-    assert compacted
-    assert all(row["operationParameters"]["auto"] == "true" for row in compacted)
-    assert orders.writer.behind.failures == 0
-    assert orders.writer.behind.lost_races == 0
+    assert (orders.writer.behind.failures, orders.writer.behind.lost_races) == (0, 0)
+
+
+class Held:
+    """The thread that puts files together, held at a failpoint."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        self.reached, self.go_on = Event(), Event()
+
+        def reach(passed: str) -> None:
+            if passed == name and not self.go_on.is_set():
+                self.reached.set()
+                assert self.go_on.wait(120)
+
+        monkeypatch.setattr(compaction, "reach", reach)
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_batches_delete_rows_of_files_that_are_put_together(
+    orders: Upserted, monkeypatch: pytest.MonkeyPatch, batches: int
+) -> None:
+    """The new file has these rows, and a vector that names them; later batches find the others in it."""
+    held = Held(monkeypatch, "put-together")
+    orders.write(*((key, "first") for key in range(40)))
+    orders.write(*((key, "second") for key in range(0, 40, 3)))
+    with configured(orders.spark, THREE):
+        orders.write((100, "third"), (5, None))
+        assert held.reached.wait(120)
+        for number in range(batches):
+            orders.write(
+                (number, "meanwhile"), (3, None), *((key, f"{number}") for key in range(20, 25))
+            )
+        orders.check()
+        held.go_on.set()
+        assert orders.writer.behind.wait(120)
+
+    assert optimized(orders)
+    orders.check()
+    assert (orders.writer.behind.failures, orders.writer.behind.lost_races) == (0, 0)
+    orders.write((0, "last"), (21, None), (39, "last"))
+    orders.check()
+    orders.write((0, None), (38, "other"), writer=orders.opened())
+    orders.check()
+
+
+def test_files_are_replaced_while_tasks_write_a_batch(
+    orders: Upserted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch is committed to the version behind it at once: no attempt is lost."""
+    held = Held(monkeypatch, "put-together")
+    lost: list[Exception] = []
+    commit = Transaction.commit
+
+    def counted(self: Transaction, *given: Any, **named: Any) -> int:
+        try:
+            return commit(self, *given, **named)
+        except Exception as error:
+            lost.append(error)
+            raise
+
+    monkeypatch.setattr(Transaction, "commit", counted)
+    for number in range(2):
+        orders.write(*((key, f"{number}") for key in range(10 * number, 30)))
+    with configured(orders.spark, THREE):
+        orders.write((100, "third"))
+        assert held.reached.wait(120)
+
+        def let_go() -> None:
+            held.go_on.set()
+            assert orders.writer.behind.wait(120)
+
+        during(monkeypatch, "files-written", let_go)
+        orders.write((0, "mine"), (15, None), (29, "mine"))
+
+    assert optimized(orders) == 1
+    orders.check()
+    assert lost == []
 
 
 def test_files_that_are_not_those_of_the_snapshot_are_listed_anew(orders: Upserted) -> None:

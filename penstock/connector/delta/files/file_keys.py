@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -114,3 +115,37 @@ def _without_nulls(
             else valid.to_numpy()
         ]
     return key_digests(columns, wide=wide), positions
+
+
+class KeysAhead:
+    """Keys of files that are read before the batch's thread asks for them: by the thread that writes such files.
+
+    What it has of a file is true whatever becomes of that, as a file of a name never changes. Any thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._reader: FileKeys | None = None
+        self._read: dict[str, tuple[KeyDigests, Positions]] = {}
+
+    def follow(self, reader: FileKeys) -> None:
+        """Say which keys are asked for from now on."""
+        with self._lock:
+            if reader != self._reader:
+                self._reader, self._read = reader, {}
+
+    def read(self, file: LiveFile) -> None:
+        """Read the keys of a file, if any are asked for. Raises UnreadableKeysError."""
+        with self._lock:
+            reader = self._reader
+        if reader is None:
+            return
+        found = reader.read(file)
+        with self._lock:
+            if reader == self._reader:
+                self._read[file.path] = found
+
+    def take(self, path: str) -> tuple[KeyDigests, Positions] | None:
+        """Return the keys of a file, and forget them; None where they are not known."""
+        with self._lock:
+            return self._read.pop(path, None)
