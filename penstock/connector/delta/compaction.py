@@ -353,6 +353,9 @@ class UpkeepBehind:
         reach("carried-over")
         if work.lost_lease is not None and work.lost_lease() is not None:
             raise LostRaceError("another runner has the lease")
+        vector = added["add"].get("deletionVector")
+        if vector is not None and not vectors.has(vector):
+            raise LostRaceError("the file of its vector was removed, as by VACUUM")
         if (size := size_of(output, written.path)) is None:
             raise LostRaceError(f"the file {written.path} was removed, as by VACUUM")
         if size != written.size_bytes:

@@ -71,6 +71,8 @@ MOST_ROWS = 200_000_000
 """Rows of a table whose keys the driver keeps, 16 to 24 bytes each on its disk; those of a larger one are merged."""
 MOST_FILES = 50_000
 """Files of a table that the driver knows, one to two KB each."""
+_VECTOR_WRITES = 2
+"""Times that deletion vectors are written in an attempt, where others remove them before the commit."""
 _SETTINGS = {
     # Spark turns it off for queries with state; this is a batch job all the same
     "spark.sql.adaptive.enabled": "true",
@@ -388,12 +390,12 @@ class _Commit:
         written: UncommittedFiles,
     ) -> int:
         transaction.read_table()
-        changed = self._changed(keys)
-        actions = [*changed, *({"add": add} for add in adds)]
         if adds:
             transaction.compact_in_commit(True)
         self.behind.prepare(transaction)
-        reach("positions-known")
+        changed = self._changed_and_there(keys)
+        check_there(self._target, written)
+        actions = [*changed, *({"add": add} for add in adds)]
         counts = {
             "numAddedFiles": len(adds) + sum("add" in action for action in changed),
             "numRemovedFiles": sum("remove" in action for action in changed),
@@ -401,6 +403,25 @@ class _Commit:
             "numOutputBytes": sum(file.size_bytes for file in written.files),
         }
         return transaction.commit(transaction.parsed(actions), counts, self.note, updates=True)
+
+    def _changed_and_there(self, keys: KeyDigests) -> list[dict[str, Any]]:
+        """Delete the rows of some keys. Raises the error of a runner that is none any more, and SinkError.
+
+        A process may be paused here, for as long as another needs to remove what no commit names.
+        """
+        vectors = VectorFolder(folder=Path(self.form.output.folder))
+        for _ in range(_VECTOR_WRITES):
+            changed = self._changed(keys)
+            reach("positions-known")
+            self.batch.check_lease()
+            new = [action["add"]["deletionVector"] for action in changed if "add" in action]
+            if all(map(vectors.has, new)):
+                return changed
+        raise SinkError(
+            f"deletion vectors of the Delta table at {self._target.shown} were removed before they were committed",
+            hint="VACUUM with a retention above the time that a batch takes; the batch is tried again from the "
+            "checkpoint",
+        )
 
     def _changed(self, keys: KeyDigests) -> list[dict[str, Any]]:
         """Delete the rows of some keys: a file with deletions is added again, one without other rows is removed."""

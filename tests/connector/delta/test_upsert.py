@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from threading import Event
@@ -16,7 +17,7 @@ from delta.exceptions import ConcurrentAppendException
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.catalog.errors import SinkError, StateMismatchError
+from penstock.catalog.errors import PenstockError, QueryFailedError, SinkError, StateMismatchError
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.delta import compaction, upsert
@@ -170,11 +171,8 @@ def test_others_write_the_table_in_between(orders: Upserted) -> None:
     orders.number = 10
     orders.write((100, "sixth"), (9, "sixth"), (3, None))
     orders.check()
-    with configured(
-        orders.spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
-    ):
-        orders.sql("OPTIMIZE {t}")
-        orders.sql("VACUUM {t} RETAIN 0 HOURS")
+    orders.sql("OPTIMIZE {t}")
+    vacuum(orders)
     orders.write((10, "seventh"), (11, None))
     orders.check()
 
@@ -326,6 +324,83 @@ def test_a_failure_before_the_commit_leaves_nothing(
     orders.write((1, "mine"), (3, "mine"))
     orders.check()
     orders.write((1, None), (3, "again"))
+    orders.check()
+
+
+def vacuum(orders: Upserted) -> None:
+    """Remove all that no commit names, at once."""
+    with configured(
+        orders.spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+    ):
+        orders.sql("VACUUM {t} RETAIN 0 HOURS")
+
+
+def test_vectors_that_are_vacuumed_before_the_commit_are_written_again(
+    orders: Upserted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A paused runner commits no name of a file that is gone."""
+    orders.write((1, "a"), (2, "b"), (3, "c"))
+    removed: list[Path] = []
+
+    def remove() -> None:
+        removed.extend(orders.path.glob("deletion_vector_*.bin"))
+        for file in removed:
+            file.unlink()
+
+    during(monkeypatch, "positions-known", remove)
+    orders.write((1, "mine"), (3, None))
+
+    assert len(removed) == 1
+    orders.check()
+    orders.write((2, "mine"))
+    orders.check()
+
+
+def test_files_that_are_vacuumed_before_the_commit_are_written_again_by_a_replay(
+    orders: Upserted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of tasks: the batch fails, and nothing of it is in the table."""
+    orders.write((1, "a"), (2, "b"), (3, "c"))
+    during(monkeypatch, "positions-known", lambda: vacuum(orders))
+    with pytest.raises(SinkError, match="was removed before it was committed"):
+        orders.replay(1, (1, "mine"), (3, None))
+
+    orders.check()
+    orders.write((1, "mine"), (3, None))
+    orders.check()
+
+
+def test_a_runner_that_lost_its_lease_meanwhile_does_not_commit(
+    orders: Upserted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked in front of each attempt at the commit."""
+    monkeypatch.setattr("penstock.connector.delta.merge.RETRY_DELAYS_MS", (1, 1))
+    orders.write((1, "a"), (2, "b"))
+    lost: list[PenstockError] = []
+    asked = 0
+
+    def lost_lease() -> PenstockError | None:
+        nonlocal asked
+        asked += 1
+        return lost[0] if lost else None
+
+    def pause() -> None:
+        # the first attempt is in conflict, and the lease goes before the second one
+        orders.sql("UPDATE {t} SET v = 'theirs' WHERE id = 2")
+        if asked > 1:
+            lost.append(QueryFailedError("another runs", hint="none"))
+
+    during(monkeypatch, "positions-known", pause, times=2)
+    batch = micro_batch(orders.spark, orders.folder / "checkpoint", 1)
+    with pytest.raises(QueryFailedError, match="another runs"):
+        orders.writer.write_batch(
+            orders.frame([(1, "mine")]), replace(batch, lost_lease=lost_lease)
+        )
+
+    assert orders.operation == "UPDATE"
+    orders.model[2] = "theirs"
+    orders.check()
+    orders.write((1, "mine"))
     orders.check()
 
 

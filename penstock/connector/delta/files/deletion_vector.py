@@ -74,19 +74,31 @@ class VectorFolder:
         replace(self.folder / _file_name(uuid), b"".join(content), umask=None)
         return described
 
-    def _data(self, vector: Descriptor) -> bytes:
-        size = int(vector["sizeInBytes"])
+    def has(self, vector: Descriptor) -> bool:
+        """Tell whether the file of a vector is there, as far as its size shows."""
+        end = int(vector.get("offset") or 0) + int(vector["sizeInBytes"]) + 8
+        path = self._path(vector)
+        return path is None or (path.exists() and path.stat().st_size >= end)
+
+    def _path(self, vector: Descriptor) -> Path | None:
+        """Return the file of a vector; None where the log has it."""
         text = str(vector["pathOrInlineDv"])
         match vector["storageType"]:
             case "i":
-                return decode_z85(text)[:size]
+                return None
             case "u":
                 prefix, uuid = text[:-_UUID_LENGTH], UUID(bytes=decode_z85(text[-_UUID_LENGTH:]))
-                path = self.folder / prefix / _file_name(uuid)
+                return self.folder / prefix / _file_name(uuid)
             case "p":
-                path = Path(unquote(urlsplit(text).path))
+                return Path(unquote(urlsplit(text).path))
             case other:
                 raise ValueError(f"a vector is stored as {other!r}")
+
+    def _data(self, vector: Descriptor) -> bytes:
+        size = int(vector["sizeInBytes"])
+        path = self._path(vector)
+        if path is None:
+            return decode_z85(str(vector["pathOrInlineDv"]))[:size]
         with path.open("rb") as file:
             file.seek(int(vector.get("offset") or 0))
             stored = file.read(size + 8)

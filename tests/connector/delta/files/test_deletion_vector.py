@@ -73,3 +73,17 @@ def test_a_damaged_file_is_found(tmp_path: Path, place: int) -> None:
     file.unlink()
     with pytest.raises(DamagedVectorError):
         folder.read(described)
+
+
+def test_a_file_that_is_gone_or_cut_off_is_not_there(tmp_path: Path) -> None:
+    """One that the log has is."""
+    folder = VectorFolder(folder=tmp_path)
+    described = folder.write({"a": np.array([3]), "b": np.array([4])})
+    inline = {**described["a"], "storageType": "i", "pathOrInlineDv": "00000", "offset": None}
+    (file,) = tmp_path.iterdir()
+
+    assert all(map(folder.has, described.values()))
+    file.write_bytes(file.read_bytes()[:-1])
+    assert [folder.has(described[name]) for name in "ab"] == [True, False]
+    file.unlink()
+    assert [folder.has(one) for one in (described["a"], inline)] == [False, True]
