@@ -443,6 +443,13 @@ class Sink(Protocol):
         """How tasks write its files; None for a target that Spark writes, or the sink itself, in each case."""
         return None
 
+    def describe_upserts(self) -> str | None:
+        """Say how rows are replaced by the key, and what decides that; None where there is one way.
+
+        By the target as it is now, or as it is declared where it is not there yet. No engine.
+        """
+        return None
+
     def under_lease(self, lost_lease: LostLease) -> Self:  # noqa: ARG002  of the contract
         """Return the same sink, which asks `lost_lease` before a batch statement changes the target.
 

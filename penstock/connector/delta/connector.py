@@ -155,7 +155,7 @@ class DeltaSource(EngineSource):
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaSink(Sink):
-    """Appends to a Delta table, or merges into it by its PRIMARY KEY (`Sink`); a `DeltaWriter` does it.
+    """Appends to a Delta table, or replaces rows of it by its PRIMARY KEY (`Sink`); a `DeltaWriter` does it.
 
     `adds_columns`: declared columns that the table lacks are added when a run is prepared. `by_tasks`: reading tasks
     write its files where they can.
@@ -213,6 +213,30 @@ class DeltaSink(Sink):
         """Write a batch frame, in one transaction."""
         self.writer.write(frame)
 
+    def describe_upserts(self) -> str | None:
+        """Say whether rows are replaced by position or by MERGE, and why, by the table's log on this machine."""
+        if self.target.table.schema.primary_key is None:
+            return None
+        if (reason := self._merges) is not None:
+            return f"MERGE: {reason}"
+        from penstock.connector.delta.task_output import (
+            upserts_by,  # PyArrow, only where it is used
+        )
+
+        match upserts_by(self.target):
+            case WrittenByEngine(reason=reason):
+                return f"MERGE: {reason}"
+            case FileOutput():
+                return "position: the table has deletion vectors ('delta.enableDeletionVectors')"
+
+    @property
+    def _merges(self) -> str | None:
+        """Why options have rows merged into whatever table."""
+        if not self.by_tasks:
+            return f"'{WRITER.key}' = 'spark'"
+        gathers = self.upkeep.target_file_bytes is not None
+        return f"'{TARGET_FILE_SIZE.key}' gathers small files" if gathers else None
+
     @cached_property
     def writer(self) -> DeltaWriter:
         """What does it in Spark."""
@@ -221,7 +245,7 @@ class DeltaSink(Sink):
         return DeltaWriter(
             target=self.target,
             adds_columns=self.adds_columns,
-            by_position=self.by_tasks and self.upkeep.target_file_bytes is None,
+            merges=self._merges,
             upkeep=self.upkeep,
         )
 
@@ -243,7 +267,7 @@ class DeltaTaskWriter(TaskWriter):
         if not self.sink.by_tasks:
             return WrittenByEngine(reason=f"'{WRITER.key}' = 'spark'")
         if target.table.schema.primary_key is not None:
-            return WrittenByEngine(reason="rows are merged by the PRIMARY KEY")
+            return WrittenByEngine(reason="rows are replaced by the PRIMARY KEY")
         if self.sink.upkeep.target_file_bytes is not None:
             return WrittenByEngine(reason="'sink.target-file-size' gathers small files")
         if is_remote(target.location):

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.errors import StateMismatchError, UnsupportedError
 from penstock.catalog.model import types as t
 from penstock.catalog.model.identifier import quote
 from penstock.catalog.model.table import PhysicalColumn
 from penstock.connector.delta.files.file_keys import OF_PARTITIONS
 from penstock.connector.delta.files.key_digests import has_digest
-from penstock.connector.delta.log import LogForm
+from penstock.connector.delta.log import LogForm, read_form
 from penstock.connector.delta.options import CHANGE_DATA_FEED, DELETION_VECTORS, DeltaTarget
 from penstock.connector.expression import FieldValue
 from penstock.connector.file_output import (
@@ -30,7 +30,8 @@ from penstock.connector.file_output import (
     strict_part,
 )
 from penstock.connector.spark_catalog.json_types import physical_columns
-from penstock.connector.urls import local_path
+from penstock.connector.storage import open_folder
+from penstock.connector.urls import is_remote, local_path
 
 FEATURES = frozenset(
     {
@@ -183,15 +184,33 @@ def upsert_output(target: DeltaTarget, stored: LogForm | None) -> FileOutput | W
     return task_output(target, stored, filled)
 
 
+def decide_new(target: DeltaTarget) -> bool:
+    """Tell whether a table that is made now is to have deletion vectors, by which rows are replaced."""
+    if target.table.schema.primary_key is None or is_remote(target.location):
+        return False
+    return isinstance(upsert_output(target, None), FileOutput)
+
+
+def upserts_by(target: DeltaTarget) -> FileOutput | WrittenByEngine:
+    """Decide as `upsert_output` by the log of a table, or by its definition where there is none. No engine."""
+    if is_remote(target.location):
+        return WrittenByEngine(reason="tasks write into folders of this machine alone")
+    try:
+        stored = read_form(open_folder(target.location, shown=target.shown))
+    except StateMismatchError as error:
+        return WrittenByEngine(reason=error.message)  # what is wrong with it is Spark's to say
+    return upsert_output(target, stored)
+
+
 def _merge_reasons(
     form: _Form, target: DeltaTarget, keys: Sequence[str], *, is_stored: bool
 ) -> Iterator[str]:
     """Tell why rows have to be merged."""
     enabled = form.properties.get(DELETION_VECTORS, "" if is_stored else "true")
     if enabled.lower() != "true" or (is_stored and "deletionVectors" not in form.features):
-        yield "the table has no deletion vectors"
+        yield "the table has no deletion vectors ('delta.enableDeletionVectors')"
     if form.properties.get(CHANGE_DATA_FEED, "").lower() == "true":
-        yield "the table has a change data feed"
+        yield "the table has a change data feed ('delta.enableChangeDataFeed')"
     declared = {column.name.lower() for column in target.table.schema.physical}
     for column in form.columns:
         if column.name.lower() not in declared:

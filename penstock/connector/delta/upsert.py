@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,15 +55,16 @@ from penstock.connector.delta.task_commit import (
     differ,
     for_session,
 )
-from penstock.connector.delta.task_output import upsert_output
+from penstock.connector.delta.task_output import upsert_output, upserts_by
 from penstock.connector.delta.transaction import BehindCommits, Transaction
+from penstock.connector.expression import FieldValue
 from penstock.connector.failpoints import reach
 from penstock.connector.file_output import FileColumn, FileOutput, WrittenByEngine
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.micro_batch import discard_batch
 from penstock.connector.spark.sink.target_rows import IS_DELETE, last_changes
 from penstock.connector.storage import Folder, open_folder
-from penstock.connector.urls import is_remote, local_path
+from penstock.connector.urls import local_path
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class Upserts:
     ahead: KeysAhead = field(default_factory=KeysAhead)
     _form: UpsertForm | WrittenByEngine | None = field(default=None, init=False)
     _form_text: str = field(default="", init=False)
-    _reasons: set[str] = field(default_factory=set, init=False)
+    _told: str | None = field(default="", init=False)
     _live: LiveFiles = field(default_factory=LiveFiles, init=False)
     _index: KeyIndex | None = field(default=None, init=False)
     _index_of: tuple[str, tuple[KeyField, ...]] | None = field(default=None, init=False)
@@ -128,13 +129,18 @@ class Upserts:
                 discard_batch(frame)
                 return True
             form = self._form_of(transaction)
-            if isinstance(form, WrittenByEngine) or not self._takes(frame):
+            if isinstance(form, WrittenByEngine):
+                self._tell(form.reason)
+                return False
+            if not self._takes(frame):
+                self._tell("columns of the query are cast to their types of the table")
                 return False
             try:
                 self._follow(transaction, form)
             except (UnreadableKeysError, DamagedVectorError, TooLargeError) as error:
-                self._report_once(str(error))
+                self._tell(str(error))
                 return False
+            self._tell(None)
             changes = self._changes(frame, form)
             if changes.empty:
                 return True
@@ -154,7 +160,7 @@ class Upserts:
         return key
 
     def _form_of(self, transaction: Transaction) -> UpsertForm | WrittenByEngine:
-        """Decide by the table as it is; told once for each reason."""
+        """Decide by the table as it is."""
         metadata, protocol = transaction.metadata, transaction.protocol
         text = f"{metadata}{protocol}"
         if self._form is None or self._form_text != text:
@@ -162,18 +168,22 @@ class Upserts:
             if isinstance(output, FileOutput):
                 output = for_session(transaction.spark, self.target, output)
             if isinstance(output, WrittenByEngine):
-                self._report_once(output.reason)
                 self._form = output
             else:
                 self._form = UpsertForm(text=text, output=output, table_id=metadata["id"])
             self._form_text = text
         return self._form
 
-    def _report_once(self, reason: str) -> None:
-        if reason not in self._reasons:
-            self._reasons.add(reason)
-            values = (self.target.shown, reason)
-            log.info("rows are merged into the Delta table at %s, as %s", *values)
+    def tell_start(self) -> None:
+        """Log how a run that starts replaces rows, as far as the table's log says it."""
+        found = upserts_by(self.target)
+        self._tell(found.reason if isinstance(found, WrittenByEngine) else None)
+
+    def _tell(self, reason: str | None) -> None:
+        """Log why rows are merged, None: they are not; again where that changes."""
+        if reason != self._told:
+            self._told = reason
+            tell(self.target, reason)
 
     def _takes(self, frame: DataFrame) -> bool:
         """Tell whether the columns of a frame have the types of the table; others are cast or refused by Delta."""
@@ -469,9 +479,6 @@ def _numbered(number: int) -> str:
 
 def _by_number(output: FileOutput, names: Sequence[str]) -> FileOutput:
     """Return the output with sources that are columns by their numbers."""
-    from dataclasses import replace
-
-    from penstock.connector.expression import FieldValue
 
     def numbered(column: FileColumn) -> FileColumn:
         path = (_numbered(names.index(column.name.lower())),)
@@ -485,8 +492,10 @@ def _plain(kind: s.DataType) -> Any:
     return kind.simpleString().lower()
 
 
-def decide_new(target: DeltaTarget) -> bool:
-    """Tell whether a table that is made now is to have deletion vectors, by which rows are replaced."""
-    if target.table.schema.primary_key is None or is_remote(target.location):
-        return False
-    return isinstance(upsert_output(target, None), FileOutput)
+def tell(target: DeltaTarget, reason: str | None) -> None:
+    """Log how rows of a table are replaced; by MERGE for a reason."""
+    if reason is None:
+        log.info("rows of the Delta table at %s are replaced by position", target.shown)
+    else:
+        values = (target.shown, reason)
+        log.info("rows are merged into the Delta table at %s, as %s", *values)

@@ -54,8 +54,9 @@ from penstock.connector.delta.task_commit import (
     read_files,
     remove_files,
 )
+from penstock.connector.delta.task_output import decide_new
 from penstock.connector.delta.transaction import NONE_WRITTEN, Transaction, written_batch
-from penstock.connector.delta.upsert import Upserts, decide_new
+from penstock.connector.delta.upsert import Upserts, tell
 from penstock.connector.failpoints import reach
 from penstock.connector.file_output import FileOutput
 from penstock.connector.spark.hadoop_files import list_names, read_text, replace_text
@@ -278,12 +279,13 @@ class DeltaWriter:
     """Appends to a Delta table, or replaces rows of it by its PRIMARY KEY: by their positions, or by MERGE.
 
     Columns are matched by name, NOT NULL is checked for every row. `adds_columns`: declared columns that the table
-    lacks are added when a run is prepared. `by_position`: where the table takes it, tasks write the rows of upserts.
+    lacks are added when a run is prepared. `merges` says why MERGE writes into whatever table; None: where the table
+    does not take rows by position.
     """
 
     target: DeltaTarget
     adds_columns: bool = False
-    by_position: bool = True
+    merges: str | None = None
     upkeep: FileMaintenance = field(default_factory=FileMaintenance)
     _optimizer: Optimizer = field(default_factory=Optimizer, compare=False, repr=False)
     _written: CommittedBatches = field(default_factory=CommittedBatches, compare=False, repr=False)
@@ -301,13 +303,21 @@ class DeltaWriter:
         """Create the table, or check that the existing one accepts rows of `schema`. Raises InputError, SinkError."""
         created = not exists(self.target, spark)
         if created:
-            create(self.target, spark, vectors=self.by_position and decide_new(self.target))
+            create(self.target, spark, vectors=self.merges is None and decide_new(self.target))
         elif self.adds_columns:
             add_missing_columns(spark, self.target)
         # a new one too: another process may have been first
         check_writable(self.target, spark, schema)
         if self.upkeep.auto_compaction and not self.target.table.partition_keys:
             count_for_compaction(spark, self.target, created=created)
+        if self._merge is not None:
+            self._tell_upserts()
+
+    def _tell_upserts(self) -> None:
+        if self.merges is None:
+            self._upserts.tell_start()
+        else:
+            tell(self.target, self.merges)
 
     def check_resumes(
         self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool = True
@@ -404,7 +414,7 @@ class DeltaWriter:
     def _write_batch(self, frame: DataFrame, batch: MicroBatch, note: str) -> None:
         if self._merge is None:
             self._append(frame, batch, note)
-        elif not (self.by_position and self._upserts.write(frame, batch, note, self.behind)):
+        elif not (self.merges is None and self._upserts.write(frame, batch, note, self.behind)):
             settings = transaction_settings(batch.application_id, batch.batch_id, note)
             self._merge.run(batch.spark, frame, settings)
 

@@ -101,7 +101,7 @@ def test_every_type_is_written_but_rows_that_forbid_null_in_a_field(kind: str) -
             delta_table(columns={**PLAIN, "part": "DOUBLE"}, partition_keys=("part",)),
             "the table is partitioned by column part of type DOUBLE",
         ),
-        (delta_table(columns=PLAIN, key=("id",)), "rows are merged by the PRIMARY KEY"),
+        (delta_table(columns=PLAIN, key=("id",)), "rows are replaced by the PRIMARY KEY"),
         (
             delta_table(columns=PLAIN, options={"sink.target-file-size": "64 mb"}),
             "'sink.target-file-size' gathers small files",

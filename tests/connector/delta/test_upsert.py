@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import shutil
 from collections.abc import Callable, Iterable
@@ -21,7 +22,7 @@ from penstock.catalog.errors import PenstockError, QueryFailedError, SinkError, 
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.delta import compaction, upsert
-from penstock.connector.delta.connector import DeltaSink
+from penstock.connector.delta.connector import DeltaConnector, DeltaSink
 from penstock.connector.delta.files import key_index
 from penstock.connector.delta.transaction import Transaction
 from penstock.connector.delta.writer import DeltaWriter
@@ -49,11 +50,16 @@ class Upserted:
         self.number = 0
         self.model: dict[int, str] = {}
 
-    def opened(self) -> DeltaWriter:
-        """Another writer of the table, as that of a process that begins."""
+    @property
+    def sink(self) -> DeltaSink:
+        """Another sink of the table, as that of a process that begins."""
         sink = prepared(self.spark, self.table, self.folder)
         assert isinstance(sink, DeltaSink)
-        return sink.writer
+        return sink
+
+    def opened(self) -> DeltaWriter:
+        """Another writer of the table, as that of a process that begins."""
+        return self.sink.writer
 
     def frame(self, changes: Iterable[Change]) -> DataFrame:
         given = [
@@ -447,33 +453,104 @@ def test_keys_of_every_type_and_of_partitions(
     assert {row["operation"] for row in history.collect()} == {"STREAMING UPDATE"}
 
 
+NO_VECTORS = "the table has no deletion vectors ('delta.enableDeletionVectors')"
+FEED = "the table has a change data feed ('delta.enableChangeDataFeed')"
+
+
 @pytest.mark.parametrize(
-    ("given", "change"),
+    ("given", "change", "why"),
     [
-        ({"options": {"delta.enableDeletionVectors": "false"}}, None),
-        ({"options": {"delta.enableChangeDataFeed": "true"}}, None),
-        ({"options": {"sink.writer": "spark"}}, None),
-        ({"options": {"sink.target-file-size": "8 mb"}}, None),
-        ({"columns": {"id": "DOUBLE", "v": "STRING"}}, None),
-        ({}, "ALTER TABLE {t} ADD COLUMNS (more INT)"),
-        ({}, "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"),
-        ({}, "ALTER TABLE {t} ADD CONSTRAINT few CHECK (v <> 'x')"),
+        ({"options": {"delta.enableDeletionVectors": "false"}}, None, NO_VECTORS),
+        ({"options": {"delta.enableChangeDataFeed": "true"}}, None, FEED),
+        ({"options": {"sink.writer": "spark"}}, None, "'sink.writer' = 'spark'"),
+        (
+            {"options": {"sink.target-file-size": "8 mb"}},
+            None,
+            "'sink.target-file-size' gathers small files",
+        ),
+        (
+            {"columns": {"id": "DOUBLE", "v": "STRING"}},
+            None,
+            "column id of the key is of type DOUBLE",
+        ),
+        (
+            {},
+            "ALTER TABLE {t} ADD COLUMNS (more INT)",
+            "column more of the table is not declared",
+        ),
+        ({}, "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')", FEED),
+        (
+            {},
+            "ALTER TABLE {t} ADD CONSTRAINT few CHECK (v <> 'x')",
+            "the table has the CHECK constraint few",
+        ),
+        (
+            {},
+            "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
+            "the table has the property delta.enablerowtracking = true",
+        ),
+        (
+            {},
+            "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+            "the table has the property delta.columnmapping.mode = name",
+        ),
+        ({}, "ALTER TABLE {t} CLUSTER BY (id)", "the table is clustered"),
+        (
+            {"columns": {"id": "INT", "v": "STRING"}},
+            "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true');"
+            "ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT",
+            "column id has the property delta.typeChanges",
+        ),
     ],
 )
 def test_tables_that_do_not_take_positions_are_merged_into(
-    spark: SparkSession, tmp_path: Path, given: dict[str, Any], change: str | None
+    spark: SparkSession,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    given: dict[str, Any],
+    change: str | None,
+    why: str,
 ) -> None:
-    """Each row is right all the same."""
+    """Each row is right all the same; EXPLAIN and the log of a start say why."""
     given = {"columns": COLUMNS, **given}
     orders = Upserted(spark, tmp_path, delta_table(key=("id",), **given))
     orders.write((1, "a"), (2, "b"))
-    if change is not None:
-        orders.sql(change)
+    for text in (change or "").split(";"):
+        if text:
+            orders.sql(text)
     orders.write((1, "c"), (2, None), (3, "d"))
 
     assert orders.operation == "MERGE"
     found = orders.spark.read.format("delta").load(str(orders.path)).select("id", "v")
     assert sorted(map(tuple, found.collect())) == sorted(orders.model.items())
+    sink = DeltaConnector(project=tmp_path).sink(orders.table)
+    assert sink.describe_upserts() == f"MERGE: {why}"
+    caplog.clear()
+    with caplog.at_level(logging.INFO, logger=upsert.__name__):
+        orders.opened()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"rows are merged into the Delta table at {orders.path}, as {why}"
+    ]
+
+
+def test_a_start_says_that_rows_are_replaced_by_position(
+    orders: Upserted, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, and again when that changes."""
+    with caplog.at_level(logging.INFO, logger=upsert.__name__):
+        orders.writer = orders.opened()
+        orders.write((1, "a"))
+        orders.write((2, "b"))
+        orders.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+        orders.write((1, "c"))
+        orders.write((2, "d"))
+    told = [record.getMessage() for record in caplog.records if " rows in " not in record.message]
+
+    assert told == [
+        f"rows of the Delta table at {orders.path} are replaced by position",
+        f"rows are merged into the Delta table at {orders.path}, as {FEED}",
+    ]
+    orders.check()
 
 
 def test_a_table_that_is_too_large_is_merged_into(

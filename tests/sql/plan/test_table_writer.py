@@ -36,6 +36,16 @@ CREATE TABLE changes (id BIGINT, url STRING, PRIMARY KEY (id) NOT ENFORCED)
 CREATE TABLE a (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 'a');
 CREATE TABLE keyed (id BIGINT, url STRING, PRIMARY KEY (id) NOT ENFORCED)
   WITH ('connector' = 'delta', 'path' = 'k');
+CREATE TABLE merged (id BIGINT, url STRING, PRIMARY KEY (id) NOT ENFORCED)
+  WITH ('connector' = 'delta', 'path' = 'm', 'delta.enableDeletionVectors' = 'false');
+CREATE TABLE fed (id BIGINT, url STRING, PRIMARY KEY (id) NOT ENFORCED)
+  WITH ('connector' = 'delta', 'path' = 'f', 'delta.enableChangeDataFeed' = 'true');
+CREATE TABLE sparks (id BIGINT, url STRING, PRIMARY KEY (id) NOT ENFORCED)
+  WITH ('connector' = 'delta', 'path' = 's', 'sink.writer' = 'spark');
+CREATE TABLE gathered (id BIGINT, url STRING, PRIMARY KEY (id) NOT ENFORCED)
+  WITH ('connector' = 'delta', 'path' = 'g', 'sink.target-file-size' = '64 mb');
+CREATE TABLE by_number (id DOUBLE, url STRING, PRIMARY KEY (id) NOT ENFORCED)
+  WITH ('connector' = 'delta', 'path' = 'n');
 CREATE TABLE by_spark (id BIGINT, url STRING) WITH ('connector' = 'delta', 'path' = 'b', 'sink.writer' = 'spark');
 CREATE TABLE amounts (id DECIMAL(19, 0), price DECIMAL(12, 2)) WITH ('connector' = 'delta', 'path' = 'd');
 CREATE TABLE shown (id BIGINT, url STRING) WITH ('connector' = 'print');
@@ -203,10 +213,24 @@ def test_what_hangs_on_another_time_zone_is_written_by_spark() -> None:
     assert found == WrittenByEngine(reason="column url hangs on the time zone Europe/Berlin")
 
 
-def test_changes_are_written_by_spark() -> None:
-    """They are merged."""
-    found = told("INSERT INTO keyed SELECT id, url FROM changes")
-    assert found == "Spark: the rows are changes"
+@pytest.mark.parametrize(
+    ("table", "how"),
+    [
+        ("keyed", "position: the table has deletion vectors ('delta.enableDeletionVectors')"),
+        ("merged", "MERGE: the table has no deletion vectors ('delta.enableDeletionVectors')"),
+        ("fed", "MERGE: the table has a change data feed ('delta.enableChangeDataFeed')"),
+        ("sparks", "MERGE: 'sink.writer' = 'spark'"),
+        ("gathered", "MERGE: 'sink.target-file-size' gathers small files"),
+        ("by_number", "MERGE: column id of the key is of type DOUBLE"),
+    ],
+)
+def test_rows_of_a_key_are_replaced_by_position_or_by_merge(table: str, how: str) -> None:
+    """With the property, the option or the column that decides it, whatever the query is."""
+    for source in ("changes", "clicks"):
+        assert told(f"INSERT INTO {table} SELECT id, url FROM {source}") == how
+    made = insert(f"INSERT INTO {table} SELECT id, url FROM clicks")
+    assert table_writer(made, shared=True) == how
+    assert told(f"INSERT INTO {table} VALUES (1, 'x')") is None
 
 
 def test_of_other_tables_and_statements_nothing_is_told() -> None:

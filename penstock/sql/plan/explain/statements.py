@@ -216,10 +216,13 @@ def explain_insert(
 def table_writer(insert: AnalysedInsert, *, shared: bool) -> str | None:
     """Say who writes the rows of a stream; None where there is only one way.
 
-    Reads the log of a Delta table on this machine. `shared`: a query reads once for several tables.
+    Reads the log of a Delta table on this machine. Of rows that are replaced by the key it says how. `shared`: a query
+    reads once for several tables.
     """
     if insert.sink.task_writer is None or not insert.is_stream:
         return None
+    if (upserts := insert.sink.describe_upserts()) is not None:
+        return upserts
     if shared:
         return "Spark: the statement set reads once for several tables"
     columns = tuple(filled_columns(insert.statement, insert.target).values())
