@@ -139,6 +139,17 @@ class Publishable(Protocol):
         """Return how; None where nothing was written yet. Raises UnsupportedError."""
 
 
+class Upserting(Protocol):
+    """A sink that may replace the rows of a key in several ways."""
+
+    def describe_upserts(self) -> str | None:
+        """Say how rows are replaced, and what decides that; None where there is one way.
+
+        By the target as it is now, or as it is declared where it is not there yet. No engine.
+        """
+        return None
+
+
 class ScanModes(Protocol):
     """Where the scans of a connector's tables begin and end: tables that are read from chosen positions."""
 

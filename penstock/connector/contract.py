@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
-from penstock.connector.capabilities import Capabilities
+from penstock.connector.capabilities import Capabilities, Upserting
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.commits import CommitLog
 
@@ -419,7 +419,7 @@ class TaskWriter(Protocol):
         raise AssertionError("its tasks write files")
 
 
-class Sink(Protocol):
+class Sink(Upserting, Protocol):
     """A table that a query writes into."""
 
     @property
@@ -441,13 +441,6 @@ class Sink(Protocol):
     @property
     def task_writer(self) -> TaskWriter | None:
         """How tasks write its files; None for a target that Spark writes, or the sink itself, in each case."""
-        return None
-
-    def describe_upserts(self) -> str | None:
-        """Say how rows are replaced by the key, and what decides that; None where there is one way.
-
-        By the target as it is now, or as it is declared where it is not there yet. No engine.
-        """
         return None
 
     def under_lease(self, lost_lease: LostLease) -> Self:  # noqa: ARG002  of the contract

@@ -32,8 +32,8 @@ from penstock.connector.delta.files.file_keys import KeysAhead, UnreadableKeysEr
 from penstock.connector.delta.files.live_files import LiveFile
 from penstock.connector.delta.files.replacing import (
     ChangedSourcesError,
-    Source,
-    Sources,
+    RewrittenFile,
+    RewrittenFiles,
     with_deleted_rows,
 )
 from penstock.connector.delta.files.rewriting import Rewriting, size_of
@@ -305,7 +305,7 @@ class UpkeepBehind:
         if _stopped() or (work.lost_lease is not None and work.lost_lease() is not None):
             _remove(output, written)
             return False
-        sources = Sources(files=rewriting.used, version=version)
+        sources = RewrittenFiles(files=rewriting.used, version=version)
         add = _add(rewriting.used, written)
         with suppress(UnreadableKeysError):
             # the batch's thread will find that, too
@@ -319,7 +319,7 @@ class UpkeepBehind:
         return True
 
     def _replace(
-        self, sources: Sources, add: Mapping[str, Any], written: WrittenFile, work: _Work
+        self, sources: RewrittenFiles, add: Mapping[str, Any], written: WrittenFile, work: _Work
     ) -> None:
         """Commit a file in place of its sources, to later versions where others' commits are in the way."""
         for left in reversed(range(ATTEMPTS)):
@@ -333,7 +333,7 @@ class UpkeepBehind:
                 return
 
     def _attempt(
-        self, sources: Sources, add: Mapping[str, Any], written: WrittenFile, work: _Work
+        self, sources: RewrittenFiles, add: Mapping[str, Any], written: WrittenFile, work: _Work
     ) -> None:
         output = work.upkeep.output
         assert output is not None, "asked before"
@@ -460,7 +460,7 @@ def _has_vectors(transaction: TableTransaction) -> bool:
     return enabled.lower() == "true" and "deletionVectors" in features
 
 
-def _add(used: Sequence[Source], written: WrittenFile) -> dict[str, Any]:
+def _add(used: Sequence[RewrittenFile], written: WrittenFile) -> dict[str, Any]:
     return {
         "path": written.path,
         "partitionValues": dict(used[0].file.partition),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,8 @@ from penstock.connector.delta.files.upsert_task import (
     KeyColumn,
     UpsertTask,
     WrittenChanges,
+    by_number,
+    numbered,
     write_changes,
 )
 from penstock.connector.delta.log import LogForm
@@ -57,9 +59,8 @@ from penstock.connector.delta.task_commit import (
 )
 from penstock.connector.delta.task_output import upsert_output, upserts_by
 from penstock.connector.delta.transaction import BehindCommits, Transaction
-from penstock.connector.expression import FieldValue
 from penstock.connector.failpoints import reach
-from penstock.connector.file_output import FileColumn, FileOutput, WrittenByEngine
+from penstock.connector.file_output import FileOutput, WrittenByEngine
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.micro_batch import discard_batch
 from penstock.connector.spark.sink.target_rows import IS_DELETE, last_changes
@@ -97,14 +98,16 @@ class UpsertForm:
 class Upserts:
     """The upserts of this process into one table. The thread of the batch.
 
-    `ahead`: has keys of files that are put together beside the batches.
+    `ahead`: has keys of files that are put together beside the batches. `table_id`: Delta's id of the table, since the
+    start of the run or the first batch.
     """
 
     target: DeltaTarget
     ahead: KeysAhead = field(default_factory=KeysAhead)
+    table_id: str | None = field(default=None, init=False)
     _form: UpsertForm | WrittenByEngine | None = field(default=None, init=False)
     _form_text: str = field(default="", init=False)
-    _told: str | None = field(default="", init=False)
+    _logged: str | None = field(default="", init=False)
     _live: LiveFiles = field(default_factory=LiveFiles, init=False)
     _index: KeyIndex | None = field(default=None, init=False)
     _index_of: tuple[str, tuple[KeyField, ...]] | None = field(default=None, init=False)
@@ -113,7 +116,7 @@ class Upserts:
         """Write the changes of a batch in one commit; False where they have to be merged, and nothing is done.
 
         Raises SinkError for a NULL in the key and for a row that the table does not take, and when other writers'
-        commits got in the way each time.
+        commits got in the way each time; StateMismatchError where another table is in the place of the one before.
         """
         try:
             return self._write(frame, batch, note, behind)
@@ -128,19 +131,22 @@ class Upserts:
             if transaction.has_batch():
                 discard_batch(frame)
                 return True
+            if self.table_id not in (None, transaction.metadata["id"]):
+                raise replaced_table(self.target)
+            self.table_id = transaction.metadata["id"]
             form = self._form_of(transaction)
             if isinstance(form, WrittenByEngine):
-                self._tell(form.reason)
+                self._log_change(form.reason)
                 return False
             if not self._takes(frame):
-                self._tell("columns of the query are cast to their types of the table")
+                self._log_change("columns of the query are cast to their types of the table")
                 return False
             try:
                 self._follow(transaction, form)
             except (UnreadableKeysError, DamagedVectorError, TooLargeError) as error:
-                self._tell(str(error))
+                self._log_change(str(error))
                 return False
-            self._tell(None)
+            self._log_change(None)
             changes = self._changes(frame, form)
             if changes.empty:
                 return True
@@ -174,16 +180,16 @@ class Upserts:
             self._form_text = text
         return self._form
 
-    def tell_start(self) -> None:
+    def log_start(self) -> None:
         """Log how a run that starts replaces rows, as far as the table's log says it."""
         found = upserts_by(self.target)
-        self._tell(found.reason if isinstance(found, WrittenByEngine) else None)
+        self._log_change(found.reason if isinstance(found, WrittenByEngine) else None)
 
-    def _tell(self, reason: str | None) -> None:
+    def _log_change(self, reason: str | None) -> None:
         """Log why rows are merged, None: they are not; again where that changes."""
-        if reason != self._told:
-            self._told = reason
-            tell(self.target, reason)
+        if reason != self._logged:
+            self._logged = reason
+            log_way(self.target, reason)
 
     def _takes(self, frame: DataFrame) -> bool:
         """Tell whether the columns of a frame have the types of the table; others are cast or refused by Delta."""
@@ -201,8 +207,8 @@ class Upserts:
         names = [name for name, _ in columns]
         # by position: mapInArrow does not quote names
         plain = rows.select(
-            *(F.col(quoted(name)).alias(_numbered(n)) for n, name in enumerate(names)),
-            F.coalesce(F.col(IS_DELETE), F.lit(False)).alias(_numbered(len(names))),
+            *(F.col(quoted(name)).alias(numbered(n)) for n, name in enumerate(names)),
+            F.coalesce(F.col(IS_DELETE), F.lit(False)).alias(numbered(len(names))),
         )
         lower = [name.lower() for name in names]
         partitions = {name.lower() for name in form.output.partitions}
@@ -213,7 +219,7 @@ class Upserts:
             for name in self._key.columns
         )
         task = UpsertTask(
-            output=_by_number(form.output, lower),
+            output=by_number(form.output, lower),
             keys=keys,
             wide=self._reader(form).wide,
             table=str(self.target.table.identifier),
@@ -473,26 +479,12 @@ def _rows_in(folder: Path, file: LiveFile) -> int:
     return int(parquet.read_metadata(folder / file.local_path).num_rows)
 
 
-def _numbered(number: int) -> str:
-    return f"c{number}"
-
-
-def _by_number(output: FileOutput, names: Sequence[str]) -> FileOutput:
-    """Return the output with sources that are columns by their numbers."""
-
-    def numbered(column: FileColumn) -> FileColumn:
-        path = (_numbered(names.index(column.name.lower())),)
-        return replace(column, source=FieldValue(path=path, type=column.type))
-
-    return replace(output, columns=tuple(numbered(column) for column in output.columns))
-
-
 def _plain(kind: s.DataType) -> Any:
     """Return a type without what says nothing of its values."""
     return kind.simpleString().lower()
 
 
-def tell(target: DeltaTarget, reason: str | None) -> None:
+def log_way(target: DeltaTarget, reason: str | None) -> None:
     """Log how rows of a table are replaced; by MERGE for a reason."""
     if reason is None:
         log.info("rows of the Delta table at %s are replaced by position", target.shown)

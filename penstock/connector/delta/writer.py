@@ -56,7 +56,7 @@ from penstock.connector.delta.task_commit import (
 )
 from penstock.connector.delta.task_output import decide_new
 from penstock.connector.delta.transaction import NONE_WRITTEN, Transaction, written_batch
-from penstock.connector.delta.upsert import Upserts, tell
+from penstock.connector.delta.upsert import Upserts, log_way
 from penstock.connector.failpoints import reach
 from penstock.connector.file_output import FileOutput
 from penstock.connector.spark.hadoop_files import list_names, read_text, replace_text
@@ -311,13 +311,13 @@ class DeltaWriter:
         if self.upkeep.auto_compaction and not self.target.table.partition_keys:
             count_for_compaction(spark, self.target, created=created)
         if self._merge is not None:
-            self._tell_upserts()
+            self._log_upserts()
 
-    def _tell_upserts(self) -> None:
+    def _log_upserts(self) -> None:
         if self.merges is None:
-            self._upserts.tell_start()
+            self._upserts.log_start()
         else:
-            tell(self.target, self.merges)
+            log_way(self.target, self.merges)
 
     def check_resumes(
         self, spark: SparkSession, checkpoint: str, sink: str, *, notes: bool = True
@@ -329,7 +329,7 @@ class DeltaWriter:
         """Check as `check_resumes` does, and return Delta's id of the table."""
         if not exists(self.target, spark):
             raise lost_table(self.target)
-        return check_resumes(
+        table_id = check_resumes(
             spark,
             self.target,
             checkpoint,
@@ -337,6 +337,8 @@ class DeltaWriter:
             commits_empty=self._merge is None,
             notes=notes,
         )
+        self._upserts.table_id = table_id
+        return table_id
 
     def start(self, frame: DataFrame, settings: SinkSettings) -> StreamingQuery:
         """Start writing. Raises StateMismatchError for a table that does not go with the checkpoint."""

@@ -24,7 +24,7 @@ class ChangedSourcesError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class RewrittenFile:
     """A file whose rows are in another one, in their order, from position `start` on; not those `deleted` before."""
 
     file: SmallFile
@@ -46,10 +46,10 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class RewrittenFiles:
     """The files that were put together in a file of a table, as of the version `version`."""
 
-    files: Sequence[Source]
+    files: Sequence[RewrittenFile]
     version: int
 
     def at(self, table: Folder, version: int) -> LiveFiles:

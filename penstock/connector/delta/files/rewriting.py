@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from penstock.connector.arrow import arrow_type
 from penstock.connector.delta.files.deletion_vector import DamagedVectorError, VectorFolder
-from penstock.connector.delta.files.replacing import Source
+from penstock.connector.delta.files.replacing import RewrittenFile
 from penstock.connector.delta.files.roaring import Positions
 from penstock.connector.delta.files.small_files import SmallFile
 from penstock.connector.file_output import FileOutput, WrittenFile
@@ -42,7 +42,7 @@ class Rewriting:
     """Reads files and writes their rows as one, in the order of `used`; `left_out` cannot be read as the table's."""
 
     output: FileOutput
-    used: list[Source] = field(default_factory=list)
+    used: list[RewrittenFile] = field(default_factory=list)
     left_out: list[SmallFile] = field(default_factory=list)
 
     def run(self, files: list[SmallFile]) -> WrittenFile | None:
@@ -104,7 +104,7 @@ class Rewriting:
                 return
             start = sum(each.rows - len(each.deleted) for each in self.used)
             rows = opened.metadata.num_rows
-            self.used.append(Source(file=file, rows=rows, start=start, deleted=deleted))
+            self.used.append(RewrittenFile(file=file, rows=rows, start=start, deleted=deleted))
             yield fits
             at = 0
             for batch in opened.iter_batches(READ_ROWS, use_threads=False):

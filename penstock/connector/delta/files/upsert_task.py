@@ -7,7 +7,7 @@ the version of the table that the batch is committed to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,9 @@ from pyspark.errors import PySparkException
 from penstock.catalog.errors import SinkError, decode_failure
 from penstock.catalog.model.identifier import quote
 from penstock.connector.delta.files.key_digests import KeyDigests, key_digests
+from penstock.connector.expression import FieldValue
 from penstock.connector.failpoints import reach
-from penstock.connector.file_output import FileOutput, WrittenFile
+from penstock.connector.file_output import FileColumn, FileOutput, WrittenFile
 from penstock.connector.spark.durable_files import sync_below, umask_of_folder
 from penstock.connector.spark.errors import readable_by_spark
 from penstock.connector.spark.files.table_files import TableFiles
@@ -117,6 +118,21 @@ class UpsertTask:
 
     def _digests(self, batch: pa.RecordBatch) -> KeyDigests:
         return key_digests([batch.column(key.number) for key in self.keys], wide=self.wide)
+
+
+def numbered(number: int) -> str:
+    """Return the name of a column that a task gets."""
+    return f"c{number}"
+
+
+def by_number(output: FileOutput, names: Sequence[str]) -> FileOutput:
+    """Return the output with sources that are columns of a task: those of `names`, in small letters."""
+
+    def source(column: FileColumn) -> FileColumn:
+        path = (numbered(names.index(column.name.lower())),)
+        return replace(column, source=FieldValue(path=path, type=column.type))
+
+    return replace(output, columns=tuple(map(source, output.columns)))
 
 
 def null_in_key(table: str, columns: Sequence[str]) -> SinkError:

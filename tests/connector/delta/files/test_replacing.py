@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from penstock.connector.delta.files.deletion_vector import VectorFolder
 from penstock.connector.delta.files.replacing import (
     ChangedSourcesError,
-    Source,
-    Sources,
+    RewrittenFile,
+    RewrittenFiles,
     with_deleted_rows,
 )
 from penstock.connector.delta.files.small_files import SmallFile
@@ -30,10 +30,12 @@ def positions(numbers: set[int] | Sequence[int]) -> Any:
     return np.array(sorted(numbers), np.int64)
 
 
-def source(path: str, rows: int, start: int, deleted: set[int] | Sequence[int] = ()) -> Source:
+def source(
+    path: str, rows: int, start: int, deleted: set[int] | Sequence[int] = ()
+) -> RewrittenFile:
     """A file whose rows are in the new one."""
     file = SmallFile(path=path, size_bytes=1, partition={})
-    return Source(file=file, rows=rows, start=start, deleted=positions(deleted))
+    return RewrittenFile(file=file, rows=rows, start=start, deleted=positions(deleted))
 
 
 @given(before=POSITIONS, later=POSITIONS, start=st.integers(0, 100))
@@ -70,7 +72,7 @@ def test_a_later_version_says_what_is_deleted(tmp_path: Path) -> None:
     """A file is gone, one has a vector, one is as it was; others' files do not count."""
     vectors = VectorFolder(folder=tmp_path)
     vector = vectors.write({"b": positions([0, 3])})["b"]
-    sources = Sources(
+    sources = RewrittenFiles(
         files=[source("a", 4, 0, [1]), source("b", 5, 3, [3]), source("c", 2, 7)], version=4
     )
     add = {"path": "b", "size": 1, "partitionValues": {}, "deletionVector": vector}
