@@ -9,12 +9,12 @@ from threading import Event, Thread
 from typing import Self
 
 import pytest
-from delta.exceptions import DeltaConcurrentModificationException
 from delta.tables import DeltaTable, IdentityGenerator
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import PenstockError, StateMismatchError
 from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.connector.delta.transaction import CONFLICTS
 from penstock.connector.spark.session import configured
 from tests.connector.delta.tables import delta_table, rows
 from tests.connector.delta.test_compaction import forget
@@ -28,10 +28,9 @@ def orders(spark: SparkSession, tmp_path: Path) -> Upserted:
 
 
 def replaced(orders: Upserted) -> None:
-    orders.sql(
-        "CREATE OR REPLACE TABLE {t} (id BIGINT NOT NULL, v STRING) USING delta "
-        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
-    )
+    made = DeltaTable.createOrReplace(orders.spark).location(str(orders.path))
+    made = made.addColumn("id", "BIGINT", nullable=False).addColumn("v", "STRING")
+    made.property("delta.enableDeletionVectors", "true").execute()
 
 
 def made_again(orders: Upserted) -> None:
@@ -80,21 +79,19 @@ def test_in_commit_timestamps_keep_positions(orders: Upserted) -> None:
     orders.check()
 
 
-def test_rows_without_a_key_stay(spark: SparkSession, tmp_path: Path) -> None:
-    """Those of others, in a table whose key columns allow them."""
-    spark.sql(
-        f"CREATE TABLE delta.`{tmp_path / 'orders'}` (id BIGINT, v STRING) USING delta "
-        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
-    )
-    orders = Upserted(spark, tmp_path)
+def test_rows_without_a_key_stay(orders: Upserted) -> None:
+    """Those of others, who let the columns of the key have none."""
+    orders.write((1, "a"))
+    orders.sql("ALTER TABLE {t} ALTER COLUMN id DROP NOT NULL")
     orders.sql("INSERT INTO {t} VALUES (NULL, 'theirs'), (1, 'theirs'), (0, 'theirs')")
     orders.model[0] = "theirs"
     orders.write((1, "mine"))
     orders.write((1, "again"), (2, "mine"))
 
     assert orders.operation == "STREAMING UPDATE"
-    found = sorted(spark.read.format("delta").load(str(orders.path)).collect(), key=str)
-    assert found == sorted([*orders.model.items(), (None, "theirs")], key=str)
+    found = orders.spark.read.format("delta").load(str(orders.path)).collect()
+    expected = [*orders.model.items(), (None, "theirs")]
+    assert sorted(map(tuple, found), key=str) == sorted(expected, key=str)
 
 
 def test_vectors_of_spark_in_partitions_are_kept(spark: SparkSession, tmp_path: Path) -> None:
@@ -169,7 +166,7 @@ def test_columns_that_delta_fills_are_filled(
 ) -> None:
     """By MERGE, as they are not declared."""
     made = DeltaTable.create(spark).location(str(tmp_path / "orders"))
-    made = made.addColumn("id", "BIGINT").addColumn("v", "STRING")
+    made = made.addColumn("id", "BIGINT", nullable=False).addColumn("v", "STRING")
     made = made.property("delta.enableDeletionVectors", "true")
     match filled:
         case "generated":
@@ -238,7 +235,7 @@ class OtherWriter:
     def _commit(self, text: str) -> bool:
         try:
             self._orders.sql(text)
-        except DeltaConcurrentModificationException:
+        except CONFLICTS:
             self.lost += 1
             return False
         self.done += 1
