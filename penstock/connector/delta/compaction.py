@@ -302,7 +302,7 @@ class UpkeepBehind:
         if written is None:
             return bool(rewriting.left_out)
         reach("put-together")
-        if _stopped() or (work.lost_lease is not None and work.lost_lease() is not None):
+        if _stopped():
             _remove(output, written)
             return False
         sources = RewrittenFiles(files=rewriting.used, version=version)
@@ -352,6 +352,7 @@ class UpkeepBehind:
         removed = list(sources.removed(live, time.time_ns() // 1_000_000))
         reach("carried-over")
         if work.lost_lease is not None and work.lost_lease() is not None:
+            _remove(output, written)
             raise LostRaceError("another runner has the lease")
         vector = added["add"].get("deletionVector")
         if vector is not None and not vectors.has(vector):

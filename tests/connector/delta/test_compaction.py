@@ -128,8 +128,8 @@ def test_rows_that_are_deleted_meanwhile_stay_deleted(stream: Stream) -> None:
     assert (stream.live_files(), stream.ids()) == (1, kept)
     assert (stream.writer.behind.lost_races, stream.writer.behind.failures) == (0, 0)
     stream.sql("DELETE FROM {t} WHERE id = 19")
-    stream.write_ids(30, 31)
-    assert stream.ids() == [*kept[:-1], 30, 31]
+    stream.write_ids(30, 31, 32)
+    assert stream.ids() == [*kept[:-1], 30, 31, 32]
     assert stream.live_files() == 1
 
 

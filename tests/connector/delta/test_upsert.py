@@ -14,7 +14,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from delta.exceptions import ConcurrentAppendException, DeltaConcurrentModificationException
+from delta.exceptions import ConcurrentAppendException
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
@@ -24,7 +24,7 @@ from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.delta import compaction, upsert
 from penstock.connector.delta.connector import DeltaConnector, DeltaSink
 from penstock.connector.delta.files import key_index
-from penstock.connector.delta.transaction import Transaction
+from penstock.connector.delta.transaction import CONFLICTS, Transaction
 from penstock.connector.delta.writer import DeltaWriter
 from penstock.connector.spark.session import configured
 from tests.connector.delta.tables import delta_table, rows
@@ -91,7 +91,7 @@ class Upserted:
         for left in reversed(range(5)):
             try:
                 self.sql(text)
-            except DeltaConcurrentModificationException:
+            except CONFLICTS:
                 if not left:
                     raise
             else:
