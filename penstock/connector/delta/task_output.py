@@ -172,7 +172,7 @@ def upsert_output(target: DeltaTarget, stored: LogForm | None) -> FileOutput | W
         form = _declared(target) if stored is None else _logged(stored, target)
     except UnsupportedError as error:
         return WrittenByEngine(reason=error.message)
-    reason = next(_merge_reasons(form, target, key.columns, is_stored=stored is not None), None)
+    reason = next(_merge_reasons(form, target, key.columns), None)
     if reason is not None:
         return WrittenByEngine(reason=reason)
     filled = [
@@ -181,7 +181,18 @@ def upsert_output(target: DeltaTarget, stored: LogForm | None) -> FileOutput | W
         )
         for column in target.table.schema.physical
     ]
-    return task_output(target, stored, filled)
+    found = task_output(target, stored, filled)
+    # last, as a table that is made with what keeps MERGE is made without vectors
+    if isinstance(found, FileOutput) and not _has_vectors(form, is_stored=stored is not None):
+        return WrittenByEngine(
+            reason="the table has no deletion vectors ('delta.enableDeletionVectors')"
+        )
+    return found
+
+
+def _has_vectors(form: _Form, *, is_stored: bool) -> bool:
+    enabled = form.properties.get(DELETION_VECTORS, "" if is_stored else "true")
+    return enabled.lower() == "true" and (not is_stored or "deletionVectors" in form.features)
 
 
 def decide_new(target: DeltaTarget) -> bool:
@@ -202,13 +213,8 @@ def upserts_by(target: DeltaTarget) -> FileOutput | WrittenByEngine:
     return upsert_output(target, stored)
 
 
-def _merge_reasons(
-    form: _Form, target: DeltaTarget, keys: Sequence[str], *, is_stored: bool
-) -> Iterator[str]:
+def _merge_reasons(form: _Form, target: DeltaTarget, keys: Sequence[str]) -> Iterator[str]:
     """Tell why rows have to be merged."""
-    enabled = form.properties.get(DELETION_VECTORS, "" if is_stored else "true")
-    if enabled.lower() != "true" or (is_stored and "deletionVectors" not in form.features):
-        yield "the table has no deletion vectors ('delta.enableDeletionVectors')"
     if form.properties.get(CHANGE_DATA_FEED, "").lower() == "true":
         yield "the table has a change data feed ('delta.enableChangeDataFeed')"
     declared = {column.name.lower() for column in target.table.schema.physical}
