@@ -510,7 +510,7 @@ FEED = "the table has a change data feed ('delta.enableChangeDataFeed')"
             {"columns": {"id": "INT", "v": "STRING"}},
             "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true');"
             "ALTER TABLE {t} ALTER COLUMN id TYPE BIGINT",
-            "column id has the property delta.typeChanges",
+            "column id: id has the property delta.typeChanges",
         ),
     ],
 )
@@ -614,14 +614,16 @@ def optimized(orders: Upserted) -> int:
     return len(compacted)
 
 
-def test_small_files_are_put_together_beside_batches(orders: Upserted) -> None:
+def test_small_files_are_put_together_beside_batches(
+    orders: Upserted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the vectors that they have; no batch reads the keys of the new file."""
     with configured(orders.spark, THREE):
         for number in range(5):
             orders.write(*((key, f"{number}") for key in range(number, 30, number + 1)))
             assert orders.writer.behind.wait(120)
     assert optimized(orders)
-    orders.writer._upserts._read_keys = None  # type: ignore[assignment]  # it fails where it is asked
+    monkeypatch.setattr(upsert.Upserts, "_read_keys", None)
     orders.write((0, "last"), (1, None))
 
     orders.check()
@@ -648,9 +650,9 @@ def test_batches_delete_rows_of_files_that_are_put_together(
 ) -> None:
     """The new file has these rows, and a vector that names them; later batches find the others in it."""
     held = Held(monkeypatch, "put-together")
-    orders.write(*((key, "first") for key in range(40)))
-    orders.write(*((key, "second") for key in range(0, 40, 3)))
     with configured(orders.spark, THREE):
+        orders.write(*((key, "first") for key in range(40)))
+        orders.write(*((key, "second") for key in range(0, 40, 3)))
         orders.write((100, "third"), (5, None))
         assert held.reached.wait(120)
         for number in range(batches):
@@ -686,9 +688,9 @@ def test_files_are_replaced_while_tasks_write_a_batch(
             raise
 
     monkeypatch.setattr(Transaction, "commit", counted)
-    for number in range(2):
-        orders.write(*((key, f"{number}") for key in range(10 * number, 30)))
     with configured(orders.spark, THREE):
+        for number in range(2):
+            orders.write(*((key, f"{number}") for key in range(10 * number, 30)))
         orders.write((100, "third"))
         assert held.reached.wait(120)
 

@@ -5,32 +5,21 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event, Thread
-from typing import Self
 
 import pytest
-from delta.tables import DeltaTable, IdentityGenerator
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import PenstockError, StateMismatchError
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.connector.delta.transaction import CONFLICTS
-from penstock.connector.spark.session import configured
 from tests.connector.delta.tables import delta_table, rows
 from tests.connector.delta.test_compaction import forget
-from tests.connector.delta.test_upsert import THREE, Upserted
+from tests.connector.delta.test_upsert import Upserted
 from tests.connector.spark.micro_batches import micro_batch
 
 
 @pytest.fixture
 def orders(spark: SparkSession, tmp_path: Path) -> Upserted:
     return Upserted(spark, tmp_path)
-
-
-def replaced(orders: Upserted) -> None:
-    made = DeltaTable.createOrReplace(orders.spark).location(str(orders.path))
-    made = made.addColumn("id", "BIGINT", nullable=False).addColumn("v", "STRING")
-    made.property("delta.enableDeletionVectors", "true").execute()
 
 
 def made_again(orders: Upserted) -> None:
@@ -49,7 +38,7 @@ def renamed(orders: Upserted) -> None:
     forget(orders.spark, orders.path)
 
 
-@pytest.mark.parametrize("act", [replaced, made_again, merged_again, renamed])
+@pytest.mark.parametrize("act", [made_again, merged_again, renamed])
 def test_a_table_that_is_replaced_between_batches_takes_none(
     orders: Upserted, act: Callable[[Upserted], None]
 ) -> None:
@@ -77,21 +66,6 @@ def test_in_commit_timestamps_keep_positions(orders: Upserted) -> None:
     assert orders.operation == "STREAMING UPDATE"
     assert orders.last("commitInfo")[0]["inCommitTimestamp"] > 0
     orders.check()
-
-
-def test_rows_without_a_key_stay(orders: Upserted) -> None:
-    """Those of others, who let the columns of the key have none."""
-    orders.write((1, "a"))
-    orders.sql("ALTER TABLE {t} ALTER COLUMN id DROP NOT NULL")
-    orders.sql("INSERT INTO {t} VALUES (NULL, 'theirs'), (1, 'theirs'), (0, 'theirs')")
-    orders.model[0] = "theirs"
-    orders.write((1, "mine"))
-    orders.write((1, "again"), (2, "mine"))
-
-    assert orders.operation == "STREAMING UPDATE"
-    found = orders.spark.read.format("delta").load(str(orders.path)).collect()
-    expected = [*orders.model.items(), (None, "theirs")]
-    assert sorted(map(tuple, found), key=str) == sorted(expected, key=str)
 
 
 def test_vectors_of_spark_in_partitions_are_kept(spark: SparkSession, tmp_path: Path) -> None:
@@ -157,103 +131,4 @@ def test_a_column_that_is_renamed_and_back_is_merged(orders: Upserted) -> None:
     orders.write((1, "c"), (2, None), (3, "d"))
 
     assert orders.operation == "MERGE"
-    orders.check()
-
-
-@pytest.mark.parametrize("filled", ["generated", "identity", "default"])
-def test_columns_that_delta_fills_are_filled(
-    spark: SparkSession, tmp_path: Path, filled: str
-) -> None:
-    """By MERGE, as they are not declared."""
-    made = DeltaTable.create(spark).location(str(tmp_path / "orders"))
-    made = made.addColumn("id", "BIGINT", nullable=False).addColumn("v", "STRING")
-    made = made.property("delta.enableDeletionVectors", "true")
-    match filled:
-        case "generated":
-            made.addColumn("more", "STRING", generatedAlwaysAs="CONCAT(v, '!')").execute()
-        case "identity":
-            made.addColumn("more", "BIGINT", generatedByDefaultAs=IdentityGenerator()).execute()
-        case _:
-            made.property("delta.feature.allowColumnDefaults", "supported").execute()
-            text = f"ALTER TABLE delta.`{tmp_path / 'orders'}`"
-            spark.sql(f"{text} ADD COLUMN more STRING")
-            spark.sql(f"{text} ALTER COLUMN more SET DEFAULT 'none'")
-    orders = Upserted(spark, tmp_path)
-    orders.write((1, "a"), (2, "b"))
-    orders.write((1, "c"), (2, None), (3, "d"))
-
-    assert orders.operation == "MERGE"
-    found = rows(spark, orders.path)
-    assert [row[:2] for row in found] == sorted(orders.model.items())
-    if filled == "generated":
-        assert [row[2] for row in found] == ["c!", "d!"]
-    if filled == "identity":
-        assert len({row[2] for row in found}) == len(found)
-    if filled == "default":
-        assert [row[2] for row in found] == ["none", "none"]
-
-
-class OtherWriter:
-    """Another program that inserts, updates, deletes and compacts in a loop, on keys of its own; a model of them."""
-
-    def __init__(self, orders: Upserted) -> None:
-        self._orders, self._end = orders, Event()
-        self.model: dict[int, str] = {}
-        self.done = 0
-        self.lost = 0
-        self.errors: list[Exception] = []
-        self._thread = Thread(target=self._run)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        number = 1_000
-        try:
-            while not self._end.is_set():
-                self._step(number)
-                number += 1
-        except Exception as error:  # noqa: BLE001  told by the test
-            self.errors.append(error)
-
-    def _step(self, number: int) -> None:
-        old, gone = number - 1, number - 3
-        self._commit(f"INSERT INTO {{t}} VALUES ({number}, 'first'), ({number + 500_000}, 'stays')")
-        self.model |= {number: "first", number + 500_000: "stays"}
-        if old in self.model and self._commit(f"UPDATE {{t}} SET v = 'second' WHERE id = {old}"):
-            self.model[old] = "second"
-        if gone in self.model and self._commit(f"DELETE FROM {{t}} WHERE id = {gone}"):
-            del self.model[gone]
-        if number % 4 == 0:
-            self._commit("OPTIMIZE {t}")
-
-    def _commit(self, text: str) -> bool:
-        try:
-            self._orders.sql(text)
-        except CONFLICTS:
-            self.lost += 1
-            return False
-        self.done += 1
-        return True
-
-
-def test_another_program_writes_all_the_time(orders: Upserted) -> None:
-    """Beside batches and the compaction behind them: each row of both is there once."""
-    orders.write(*((key, "first") for key in range(60)))
-    with configured(orders.spark, THREE), OtherWriter(orders) as other:
-        for number in range(1, 11):
-            changed = (key for key in range(60) if key % 7 == number % 7)
-            orders.write(*((key, None if key % 5 == 0 else f"{number}") for key in changed))
-    assert orders.writer.behind.wait(120)
-
-    assert other.errors == []
-    assert other.done > 5
-    orders.model |= other.model
-    orders.check()
-    orders.write((1, "last"), (1_000, "mine"), (501_000, None))
     orders.check()
