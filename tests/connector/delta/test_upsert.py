@@ -690,7 +690,7 @@ def test_files_are_replaced_while_tasks_write_a_batch(
     monkeypatch.setattr(Transaction, "commit", counted)
     with configured(orders.spark, THREE):
         for number in range(2):
-            orders.write(*((key, f"{number}") for key in range(10 * number, 30)))
+            orders.write(*((key, f"{number}") for key in range(20 * number, 30)))
         orders.write((100, "third"))
         assert held.reached.wait(120)
 
