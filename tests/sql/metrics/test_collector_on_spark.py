@@ -15,7 +15,7 @@ from penstock.sql.metrics.collector import PipelineCollector
 from penstock.sql.observation.pipeline import ResultMode
 from tests.integration.pipeline import wait_until
 from tests.kafka_server import KafkaServer
-from tests.sql.observation.kafka_pipeline import TIMED, Pipeline, running_pipeline
+from tests.sql.observation.kafka_pipeline import COUNT, TIMED, Pipeline, running_pipeline
 
 
 @pytest.fixture
@@ -105,6 +105,26 @@ def test_late_rows_of_stages_are_those_of_the_table_that_the_stage_waits_for(
 
     wait_until(lambda: job.progress.rows_dropped >= 1, seconds=60, what="the late row")
     assert scraped(job, "penstock_rows_late_total") == {("events",): 1, ("others",): 0}
+
+
+def test_bad_records_are_by_kind_and_by_what_becomes_of_them(pipeline: Pipeline) -> None:
+    """One is kept as a dead letter, the other is of a time that is years ahead, and is only counted."""
+    options = {
+        "bad__records": "dead-letter",
+        "scan_watermark_on__future": "skip",
+        "properties_group_id": "readers",
+    }
+    topic = pipeline.table("events", TIMED, **options)
+    pipeline.write(topic, ["12:00:00"])
+    pipeline.kafka.produce(topic, [b"no json"])
+    pipeline.kafka.produce_json(topic, [{"id": 1, "ts": "2124-05-01 12:00:00"}] * 2)
+    job = pipeline.start(COUNT)
+
+    wait_until(lambda: job.progress.bad_records >= 3, seconds=60, what="the bad records")
+    assert scraped(job, "penstock_bad_records_total") == {
+        ("dead_letter", "undecodable", "events"): 1,
+        ("skipped", "future", "events"): 2,
+    }
 
 
 def test_commits_of_the_group_are_counted_and_a_table_without_one_has_none(

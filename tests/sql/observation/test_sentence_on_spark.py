@@ -137,6 +137,23 @@ def test_rows_of_keyed_operators_wait_for_the_watermark_too(pipeline: Pipeline) 
     assert f"split {payments}-0" in said
 
 
+def test_rows_that_stages_keep_uncounted_may_wait(pipeline: Pipeline) -> None:
+    """A stage that computes keys anew does not count its rows: it is not said that the query let none through."""
+    delayed = "id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' MINUTE"
+    topic = pipeline.table("events", delayed)
+    pipeline.write(topic, ["12:00:01", "12:00:02"])
+    job = pipeline.start(
+        "INSERT INTO nowhere SELECT COUNT(DISTINCT id) OVER (PARTITION BY id ORDER BY ts) FROM events"
+    )
+
+    assert pipeline.said(job, SentenceRule.NO_OUTPUT) in (
+        "2 rows of the last batch are read, and none came out: the query let none through, "
+        "or they wait in its state",
+        "2 rows of the last 2 batches are read, and none came out: the query let none through, "
+        "or they wait in its state",
+    )
+
+
 def test_groups_that_having_leaves_out_do_not_wait_for_the_watermark(pipeline: Pipeline) -> None:
     """They are in the state of a keyed operator, over a table with a watermark, and no time lets them out."""
     topic = pipeline.table("events")

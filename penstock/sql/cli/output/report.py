@@ -103,10 +103,18 @@ def reporting(
         if verbose:
             say(traceback.format_exc().rstrip())
         say(
-            f"error[{PenstockError.code}]: {type(error).__name__}: {error}",
+            f"error[{PenstockError.code}]: {type(error).__name__}: {_words(error)}",
             "help: this is a fault in penstock; --verbose shows where",
         )
         raise typer.Exit(EXIT_FAILED) from error
+
+
+def _words(error: Exception) -> str:
+    """Return the message of an error; one of Java has it in its process, which may have ended."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  whatever asking for it raises
+        return "its message is lost with the process that had it; see the log of Spark"
 
 
 def say(*lines: str) -> None:

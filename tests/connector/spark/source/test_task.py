@@ -20,7 +20,7 @@ from penstock.connector.scan import ARRIVED, Rowtime, Scan
 from penstock.connector.source.split import Split
 from penstock.connector.spark.errors import SparkReadableError
 from penstock.connector.spark.source import task
-from penstock.connector.spark.source.columns import FILTERED, SKIPPED, scan_schema
+from penstock.connector.spark.source.columns import FILTERED, FUTURE, SKIPPED, scan_schema
 from penstock.connector.spark.source.offsets import BatchWatermarks, TaskPartition
 from penstock.connector.spark.source.task import read_partition
 from tests.connector.filesystem.tables import file_table, planned, planning, write
@@ -103,13 +103,14 @@ def test_skipped_records_are_counted_in_a_marker_row(
 
 
 def test_bad_records_of_both_kinds_are_one_count(tmp_path: Path) -> None:
-    """Those that cannot be decoded, and those of the future."""
+    """Those that cannot be decoded, and those of the future, which are told apart as well."""
     write(tmp_path / "in" / "a", "\n".join(LINES))
     rows = run(
         tmp_path, ("id",), json__ignore_parse_errors="true", scan__watermark__on_future="skip"
     )
 
     assert [row[SKIPPED] for row in rows] == [None, None, 2]
+    assert [row[FUTURE] for row in rows] == [None, None, 1]
 
 
 def test_dead_letters_are_written_once_however_often_the_task_runs(folder: Path) -> None:
