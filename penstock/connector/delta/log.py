@@ -330,7 +330,8 @@ def _live(
         if version not in commits:
             raise NotReadableHereError(f"commit {version} is missing")
         lines = (log.text(commits[version]) or "").split("\n")
-        actions += [json.loads(line) for line in lines if line.strip()]
+        # a file that gets a deletion vector is removed and added by one commit, in any order
+        actions += sorted((json.loads(line) for line in lines if line.strip()), key=_is_add)
     for action in actions:
         check(action)
         if (add := action.get("add")) is not None:
@@ -338,6 +339,10 @@ def _live(
         elif (remove := action.get("remove")) is not None:
             live.pop(remove["path"], None)
     return live
+
+
+def _is_add(action: dict[str, Any]) -> bool:
+    return action.get("add") is not None
 
 
 def _check(action: dict[str, Any]) -> None:

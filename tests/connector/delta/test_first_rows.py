@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,20 @@ def test_files_that_were_removed_do_not_count(tmp_path: Path) -> None:
     written(tmp_path, 3)
 
     assert sorted(ids(tmp_path)) == [2, 3]
+
+
+def test_a_file_that_a_commit_removes_and_adds_is_there(tmp_path: Path) -> None:
+    """As one that gets a deletion vector; whatever comes first in the commit."""
+    written(tmp_path, 1, 2)
+    log = tmp_path / "_delta_log"
+    added = next(
+        line for line in (log / f"{0:020}.json").read_text().splitlines() if '"add"' in line
+    )
+    path = json.loads(added)["add"]["path"]
+    removed = json.dumps({"remove": {"path": path, "dataChange": True}})
+    (log / f"{1:020}.json").write_text(f"{added}\n{removed}\n")
+
+    assert sorted(ids(tmp_path)) == [1, 2]
 
 
 def test_a_table_without_a_log_has_no_rows(tmp_path: Path) -> None:
