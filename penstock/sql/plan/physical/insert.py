@@ -98,10 +98,14 @@ ROWS_OUT = "penstock_rows_out"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltFrame:
-    """A frame of a query that was not started yet: of its rows, or of the files that tasks write by `output`."""
+    """A frame of a query that was not started yet: of its rows, or of the files that tasks write by `output`.
+
+    `result` has the rows for the sink, named and typed as the target's; None for files.
+    """
 
     frame: DataFrame
     output: TaskOutput | None = None
+    result: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,8 +236,6 @@ class PlannedInsert(LocatedQuery):
     def check(self) -> None:
         """Analyse the query by Spark, which could refuse nothing of one that tasks write. Raises InputError."""
         built = self._built(self._task_output(), checking=True)
-        if built.output is None:
-            self._result_of(built.frame)
         if all(leaf.by_splits for leaf in self.analysed.leaves):
             if self.is_stream:
                 self._streaming_conf(built.frame)
@@ -257,7 +259,8 @@ class PlannedInsert(LocatedQuery):
 
     def write(self, lost_lease: LostLease | None = None) -> None:
         """Write the rows of INSERT .. VALUES or INSERT OVERWRITE, atomically."""
-        rows = self._result_of(self._built(None).frame)
+        rows = self._built(None).result
+        assert rows is not None, "it is a frame of rows"
         if self.editor is not None:
             editor = self.editor if lost_lease is None else self.editor.under_lease(lost_lease)
             editor.overwrite(rows, dict(self.partition), whole=self.whole)
@@ -291,7 +294,8 @@ class PlannedInsert(LocatedQuery):
                 return self.target.task_writer.start(frame, settings, built.output)
             if self.incremental is not None:
                 return self.incremental.start(frame, settings, self._record_mechanism)
-            frame = self._result_of(frame)
+            assert built.result is not None, "it is a frame of rows"
+            frame = built.result
             if not self._sends_on_what_is_delivered:
                 frame = frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
             return self.target.start(frame, settings)
@@ -400,7 +404,7 @@ class PlannedInsert(LocatedQuery):
                 streaming=self.is_stream,
                 engine_streaming=self.is_stream and not checking,
             )
-            return BuiltFrame(frame=rows)
+            return BuiltFrame(frame=rows, result=self._result_of(rows))
         except AnalysisException as error:
             raise as_input_error(error) from error
 
@@ -411,7 +415,8 @@ class PlannedInsert(LocatedQuery):
         if output is not None:
             return spark_schema(PhysicalColumn(name=c.name, type=c.type) for c in output.filled)
         built = built or self._built(None, checking=True)
-        return self._result_of(built.frame).drop(ROW_KIND).schema
+        assert built.result is not None, "it is a frame of rows"
+        return built.result.drop(ROW_KIND).schema
 
     def _streaming_conf(self, frame: DataFrame) -> dict[str, str]:
         """Return the Spark settings that a stream of the query needs. Raises InputError where Spark
@@ -424,11 +429,6 @@ class PlannedInsert(LocatedQuery):
 
     def _result_of(self, frame: DataFrame) -> DataFrame:
         """Return a frame with the rows for the sink, named and typed as the target's. Raises InputError."""
-        try:
-            return (
-                self.shaped(frame)
-                if self.incremental is None
-                else self.incremental.columns_of(frame)
-            )
-        except AnalysisException as error:
-            raise as_input_error(error) from error
+        return (
+            self.shaped(frame) if self.incremental is None else self.incremental.columns_of(frame)
+        )
