@@ -20,7 +20,7 @@ from penstock.catalog.secrets.private_folder import make_private_folder
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
 from penstock.connector.spark.errors import share_failure_mark
-from penstock.connector.spark.source.data_source import bind_table_source
+from penstock.connector.spark.source.data_source import bind_table_source, register_data_source
 from penstock.sql.check.explain import explain_lines
 from penstock.sql.clock import SystemClock
 from penstock.sql.convert.statement import parse_statement
@@ -115,7 +115,7 @@ def connect(
         make_private_folder(project.data_directory)
     url = catalog or project.default_catalog_url
     keys = project.secret_key_file
-    spark.dataSource.register(bind_table_source(url, project.root, keys))
+    register_data_source(spark, bind_table_source(url, project.root, keys))
     leases = None if catalog else project.lease_url
     store = SqlCatalog(url, secret_key_file=keys, lease_url=leases)
     session = Session(spark, store, project, catalog_url=url)

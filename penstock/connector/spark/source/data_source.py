@@ -9,8 +9,10 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -217,3 +219,25 @@ def bind_table_source(
         "secret_key_file": secret_key_file,
     }
     return type("PenstockTables", (TableDataSource,), bound)
+
+
+_REGISTERING = Lock()
+_TRIES = 3
+
+
+def register_data_source(spark: SparkSession, source: type[DataSource]) -> None:
+    """Register a data source with a session, in place of one of the same name.
+
+    Spark looks the name up among its classes before, and says that it "already exists" whatever that look-up fails by
+    (`checkDataSourceExists` of DataSourceRegistration): several queries that start at once under `up --shared` met it.
+    So threads take turns, and a name that is refused is tried again. Raises AnalysisException.
+    """
+    with _REGISTERING:
+        for left in reversed(range(_TRIES)):
+            try:
+                spark.dataSource.register(source)
+            except AnalysisException as error:
+                if not left or error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+                    raise
+            else:
+                return

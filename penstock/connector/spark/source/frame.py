@@ -21,7 +21,11 @@ from penstock.connector.spark.source.columns import (
     SKIPPED,
     WATERMARK_BEFORE,
 )
-from penstock.connector.spark.source.data_source import SCAN_OPTION, ScanDataSource
+from penstock.connector.spark.source.data_source import (
+    SCAN_OPTION,
+    ScanDataSource,
+    register_data_source,
+)
 from penstock.connector.spark.source.watermark import carry_watermark, mark
 
 _LEFT_OUT = {SKIPPED: "skipped", FUTURE: "future", FILTERED: "filtered", MERGED: "merged"}
@@ -80,7 +84,7 @@ def _loaded(
     """Load a scan by its data source; what tasks left out is counted, and the rows that say so are dropped."""
     path = workdir / f"{view}.json"
     write_scan(scan, path)
-    spark.dataSource.register(ScanDataSource)
+    register_data_source(spark, ScanDataSource)
     reader = spark.readStream if streaming else spark.read
     frame: DataFrame = reader.format(ScanDataSource.name()).option(SCAN_OPTION, str(path)).load()
     counts = {name: of for name, of in _LEFT_OUT.items() if name in frame.columns}
