@@ -44,6 +44,18 @@ SELECT a.seq, b.seq FROM (SELECT seq, ts FROM events WHERE part = 0 AND seq % 3 
 FULL JOIN (SELECT seq, ts FROM events WHERE part = 1 AND seq % 4 = 1) AS b
 ON a.seq + 1 = b.seq AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '2' SECOND;
 """
+WINDOWED = """
+SELECT part, COUNT(*) AS n, window_start AS s, window_end AS e
+FROM TABLE(HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND, INTERVAL '1' MINUTE))
+GROUP BY part, window_start, window_end
+"""
+BUSIEST = f"""
+CREATE TABLE IF NOT EXISTS busiest (part BIGINT, n BIGINT, starts TIMESTAMP(3))
+WITH ('connector' = 'delta', 'path' = 'busiest');
+INSERT INTO busiest
+SELECT a.part, a.n, a.s FROM ({WINDOWED}) AS a
+JOIN (SELECT MAX(n) AS m, s, e FROM ({WINDOWED}) AS c GROUP BY s, e) AS b ON a.s = b.s AND a.e = b.e AND a.n >= b.m;
+"""
 NUMBERED = """
 CREATE TABLE IF NOT EXISTS numbered (part BIGINT, seq BIGINT, number BIGINT, minute BIGINT, before BIGINT)
 WITH ('connector' = 'delta', 'path' = 'numbered');
@@ -221,6 +233,25 @@ def test_an_outer_join_in_time_dies_at_every_step(pipeline: Make, workload: Work
     found = delta_rows(job.project / "following", "SELECT seq, after FROM {table}")
     assert Counter(map(tuple, found)) == pairs + alone
     assert list((job.checkpoint("following") / "keyed" / "manifests").glob("*.json"))
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_windows_over_inserts_die_at_every_step(pipeline: Make, workload: Workload) -> None:
+    """Each window that the watermark has closed is there once, with all rows of its panes, in whatever batch they came."""
+    job = die_at_every_step(pipeline, workload, BUSIEST, states=1)
+    query = "SELECT part, n, starts FROM {table}"
+    found = Counter(map(tuple, delta_rows(job.project / "busiest", query)))
+    # a second of the watermark, of the partition that is behind all others
+    passed = min(workload.written.values()) - 2
+    starts = range(-50, passed - 59, 10)
+
+    assert found == Counter(
+        (part, min(60, start + 60), FIRST + timedelta(seconds=start))
+        for part in workload.written
+        for start in starts
+    )
+    assert list((job.checkpoint("busiest") / "keyed" / "manifests").glob("*.json"))
 
 
 @pytest.mark.nightly

@@ -14,11 +14,13 @@ from penstock.sql.incremental.stages import (
     JoinTimes,
     OverAggregate,
     OverFrameState,
+    PaneAggregate,
     RangeState,
     RecomputeOperator,
     RowsState,
     Stage,
     StageInput,
+    Stateless,
     TemporalJoin,
     UnboundedState,
     WindowAggregate,
@@ -34,7 +36,7 @@ def state_of(maintained: IncrementalQuery) -> tuple[str, ...]:
     Later stages only change the output.
     """
     stages = maintained.stages
-    stateful = [n for n, stage in enumerate(stages) if not isinstance(stage, Calc)]
+    stateful = [n for n, stage in enumerate(stages) if not isinstance(stage, Stateless)]
     columns = {feed.name: feed.columns for feed in maintained.feeds}
     feeds = tuple(f"FEED {name} ({', '.join(names)})" for name, names in columns.items())
     return (*feeds, *(_shape(stage) for stage in stages[: max(stateful, default=-1) + 1]))
@@ -59,6 +61,8 @@ def is_settled(maintained: IncrementalQuery) -> bool:
         stage = stages.get(name)
         if isinstance(stage, Calc):
             pending += stage.inputs
+        elif isinstance(stage, PaneAggregate):
+            pending.append(stage.input)
     return True
 
 
@@ -67,13 +71,17 @@ def is_bounded(stage: Stage) -> bool:
     within = isinstance(stage, OverAggregate) and isinstance(stage.frame_state, RangeState)
     if isinstance(stage, RecomputeOperator):
         return stage.times is not None
-    return within or isinstance(stage, Calc | TemporalJoin | WindowAggregate)
+    return within or isinstance(stage, Stateless | TemporalJoin | WindowAggregate)
 
 
 def _shape(stage: Stage) -> str:
     match stage:
         case Calc(name=name, query=query):
             return f"MAINTAINED {name} ROWS {to_text(query)}"
+        case PaneAggregate(name=name, panes=panes):
+            keys, time = ", ".join(stage.keys), f"{stage.input} AT {stage.time}"
+            parts = ", ".join(f"{part.name} = {to_text(part.call)}" for part in stage.parts)
+            return f"MAINTAINED {name} PANES {time} BY ({keys}) OF {panes.pane_ms} ms COMPUTE {parts}".rstrip()
         case ChangelogNormalize(name=name, input=upserts, key=key):
             return f"MAINTAINED {name} NORMALIZE {upserts} KEY ({', '.join(key)})"
         case RecomputeOperator(name=name, inputs=inputs, query=query):
@@ -89,6 +97,7 @@ def _shape(stage: Stage) -> str:
         case WindowAggregate(name=name, query=query):
             sources = ", ".join(map(str, stage.waits_for))
             rows = f"{'CHANGES OF ' if stage.changes else ''}{stage.rows} AT {stage.time}"
+            rows += "" if stage.panes is None else f" IN {stage.panes.text}"
             return f"MAINTAINED {name} CLOSED {rows} WAITS FOR ({sources}) COMPUTE {to_text(query)}"
         case OverAggregate(name=name, frame_state=frame_state, query=query):
             rows = f"{stage.rows} BY ({', '.join(stage.key)}) AT {stage.time or 'PROCTIME()'}"
@@ -105,7 +114,8 @@ def _until(times: JoinTimes | None) -> str:
         return ""
     ends = ", ".join(f"{one.ends} + {one.micros} us" for one in times.sides)
     rowtimes = ", ".join(one.rowtime or "CLOSED" for one in times.sides)
-    return f" UNTIL {ends} AT {rowtimes} OF ({', '.join(map(str, times.waits_for))})"
+    at_once = " AT ONCE" if times.at_once else ""
+    return f" UNTIL {ends} AT {rowtimes}{at_once} OF ({', '.join(map(str, times.waits_for))})"
 
 
 def _frame_state(frame_state: OverFrameState) -> str:

@@ -13,6 +13,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
+from penstock.sql.dialect.windows.window_tables import WindowKind
 from penstock.sql.plan.rules.flow import UpdatingOperator
 
 # --- columns of state ---
@@ -132,11 +133,15 @@ class ChangelogNormalize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calc:
-    """SQL over the changes of other relations, row by row; `query` returns ROW_KIND as its last column itself."""
+    """SQL over the changes of other relations, row by row; `query` returns ROW_KIND as its last column itself.
+
+    `of_windows`: it groups the rows of closed windows, all of which come in one batch.
+    """
 
     name: str
     inputs: tuple[str, ...]
     query: exp.Query
+    of_windows: bool = False
 
 
 class InputState(StrEnum):
@@ -202,10 +207,14 @@ class SideTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinTimes:
-    """The event times of both sides of a join of inserts; the lowest watermark of `waits_for` ends rows."""
+    """The event times of both sides of a join of inserts; the lowest watermark of `waits_for` ends rows.
+
+    `at_once`: rows of closed windows come in the batch whose watermark closes them, as stages aggregate them.
+    """
 
     sides: tuple[SideTime, SideTime]
     waits_for: tuple[int, ...]
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,13 +295,69 @@ class OverAggregate:
     mechanism: UpdatingOperator
 
 
+PANE, PANE_ROWS = "__pane", "__rows"
+"""Columns of the groups of a PaneAggregate: the start of the pane (NULL: of rows without a time), and BIGINT the number
+of rows that a group stands for.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialCall:
+    """A part of an aggregate, COUNT, SUM, MIN or MAX with its FILTER: `call` is over the columns of the rows."""
+
+    name: str
+    call: exp.Expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panes:
+    """TUMBLE, HOP or CUMULATE over panes: the rows of a pane of `pane_ms` have the same windows.
+
+    A pane is the slide of HOP, the step of CUMULATE, the size of TUMBLE. Lengths are milliseconds.
+    """
+
+    kind: WindowKind
+    size_ms: int
+    pane_ms: int
+    offset_ms: int = 0
+
+    @property
+    def text(self) -> str:
+        """The windows as EXPLAIN and a checkpoint name them."""
+        offset = f" OFFSET {self.offset_ms} ms" if self.offset_ms else ""
+        return f"{self.kind} {self.size_ms} ms OF {self.pane_ms} ms{offset}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaneAggregate:
+    """Groups the inserts of a batch by pane and keys: the first phase of a WindowAggregate, without state.
+
+    `input` has the event time in `time`. The columns are `keys`, PANE, those of `parts`, PANE_ROWS. `merges`: the rows
+    of the input are such groups already, with the start of their pane as their time, as the tasks that read made them.
+    """
+
+    name: str
+    input: str
+    time: str
+    panes: Panes
+    keys: tuple[str, ...]
+    parts: tuple[PartialCall, ...]
+    merges: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the groups."""
+        return (*self.keys, PANE, *(part.name for part in self.parts), PANE_ROWS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowAggregate:
     """Aggregates windows when the watermark has passed them; all rows of a window are then due in one batch.
 
     `rows` is a relation of inserts, or of `changes`, with the last time of their window in `time`. `waits_for` as in a
     TemporalJoin; rows of windows behind the watermark before the batch are late, and so are their deletions. `query` is
-    SQL over the rows that are due, `key` as in a RecomputeOperator.
+    SQL over the rows that are due, `key` as in a RecomputeOperator. With `panes`, `rows` are the groups of a
+    PaneAggregate, which are late by the last of their windows, and are in the SQL under each of their windows.
     """
 
     name: str
@@ -302,13 +367,17 @@ class WindowAggregate:
     query: exp.Query
     key: tuple[str, ...] | None = None
     changes: bool = False
+    panes: Panes | None = None
     mechanism: UpdatingOperator
 
 
 EventTimeStage = TemporalJoin | OverAggregate | WindowAggregate
 """Stages whose rows wait for the watermark of the sources `waits_for`."""
 
-Stage = ChangelogNormalize | Calc | RecomputeOperator | EventTimeStage
+Stateless = Calc | PaneAggregate
+"""Stages that Spark runs over the rows of a batch alone."""
+
+Stage = ChangelogNormalize | Stateless | RecomputeOperator | EventTimeStage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,6 +391,13 @@ class IncrementalQuery:
     stages: tuple[Stage, ...]
     columns: tuple[str, ...]
     key: tuple[str, ...] | None = None
+
+
+def without_kinds(maintained: IncrementalQuery) -> frozenset[str]:
+    """Return the relations whose rows are inserts, and have no ROW_KIND."""
+    feeds = {feed.name for feed in maintained.feeds if feed.changes is ChangelogMode.INSERT_ONLY}
+    groups = {stage.name for stage in maintained.stages if isinstance(stage, PaneAggregate)}
+    return frozenset(feeds | groups)
 
 
 def sources_of(stage: Stage) -> tuple[int, ...]:
@@ -338,7 +414,7 @@ def sources_of(stage: Stage) -> tuple[int, ...]:
 def inputs_of(stage: Stage) -> tuple[str, ...]:
     """Return the relations that a stage reads."""
     match stage:
-        case ChangelogNormalize():
+        case ChangelogNormalize() | PaneAggregate():
             return (stage.input,)
         case Calc():
             return stage.inputs

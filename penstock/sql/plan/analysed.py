@@ -14,7 +14,7 @@ from penstock.connector.contract import EngineSource, OutputMode, Sink
 from penstock.connector.expression import PartialAggregate, Unnesting
 from penstock.connector.scan import Rowtime
 from penstock.sql.checkpoint.identity import QueryLocation
-from penstock.sql.incremental.stages import IncrementalQuery, RecomputeOperator
+from penstock.sql.incremental.stages import IncrementalQuery, PaneAggregate, RecomputeOperator
 from penstock.sql.plan.placement.place import PhysicalPlan
 from penstock.sql.plan.rules.field_paths import Paths, narrowed
 from penstock.sql.plan.rules.flow import Flow
@@ -34,7 +34,8 @@ class TableScan:
     `looked_up`: each batch reads the whole table again, it is no source of the stream. `marked`: operators with
     state take the rowtime for event time, and drop what is late. `source` is set where no connector has the table.
     `fields` are the fields read of columns whose rows are not read whole. `fragment` is what reading tasks compute
-    of its rows; `two_phases` is how the aggregation over it runs, if `in_two_phases`.
+    of its rows; `two_phases` is how the aggregation over it runs, if `in_two_phases`, and `panes` the groups that
+    stages get of its rows.
     """
 
     table: Table
@@ -49,6 +50,7 @@ class TableScan:
     marked: bool = True
     fields: Mapping[str, Paths] = field(default_factory=dict)
     fragment: Fragment | None = field(default=None, compare=False, repr=False)
+    panes: PartialAggregate | None = field(default=None, compare=False, repr=False)
     two_phases: TwoPhases | None = field(default=None, compare=False, repr=False)
     in_two_phases: bool = field(default=False, compare=False)
     source: EngineSource | None = field(default=None, compare=False, repr=False)
@@ -56,6 +58,8 @@ class TableScan:
     @property
     def grouped(self) -> PartialAggregate | None:
         """The groups that reading tasks make of its rows; None where Spark gets the rows."""
+        if self.panes is not None:
+            return self.panes
         if self.two_phases is None or not self.in_two_phases or not self.two_phases.by_tasks:
             return None
         return self.two_phases.aggregate
@@ -134,6 +138,12 @@ class AnalysedQuery:
         """Whether stages run joins that end with the watermark, which earlier versions gave to Spark."""
         stages = () if self.maintained is None else self.maintained.stages
         return any(isinstance(stage, RecomputeOperator) and stage.times for stage in stages)
+
+    @property
+    def aggregates_panes(self) -> bool:
+        """Whether stages aggregate windows of inserts, which earlier versions gave to Spark."""
+        stages = () if self.maintained is None else self.maintained.stages
+        return any(isinstance(stage, PaneAggregate) for stage in stages)
 
     def in_one_phase(self) -> AnalysedQuery:
         """Return the query as versions ran it that had no aggregations in two phases."""

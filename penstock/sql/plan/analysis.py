@@ -46,11 +46,11 @@ from penstock.sql.plan.rules.prune_columns import (
     narrowed_input,
     prune_projections,
 )
-from penstock.sql.plan.rules.push_filters import Fragment, find_fragments
+from penstock.sql.plan.rules.push_filters import Fragment, condition_of_any, find_fragments
 from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.plan.spark_text.spark_query import spark_query
 from penstock.sql.plan.spark_text.two_phases import TwoPhases, find_two_phases
-from penstock.sql.plan.stage_runs import is_run_by_spark
+from penstock.sql.plan.stage_runs import is_run_by_spark, is_run_keyed
 from penstock.sql.plan.syntax_rules import PlanForm, QuerySyntax, SyntaxContext, read_query
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
@@ -58,6 +58,9 @@ from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import copy_tree, find_nodes
 
 Leaf = TypeVar("Leaf")
+
+Conditions = Sequence[Sequence[exp.Expr]]
+"""The conditions of each query over one table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,8 +159,9 @@ def analyse_or_refuse(
         },
         instants=_instants(read) if read.temporal else {},
         temporal=read.temporal,
-        streams_joins=form not in (PlanForm.REGULAR_JOINS, PlanForm.TIME_JOINS),
-        streams_joins_in_time=form is not PlanForm.TIME_JOINS,
+        streams_joins=form.age < PlanForm.REGULAR_JOINS.age,
+        streams_joins_in_time=form.age < PlanForm.TIME_JOINS.age,
+        streams_windows=form.age < PlanForm.PANES.age,
     )
     placed = choose_engines(plan, options, partial(_plan_stages, read))
     if isinstance(placed, Refusal):
@@ -167,15 +171,21 @@ def analyse_or_refuse(
     found = _incremental(read, placed)
     if not found.joins_in_time:
         return found
-    by_spark = analyse_or_refuse(
-        query,
-        namespace,
-        project,
-        appends=appends,
-        sink=sink,
-        state_ttl_ms=state_ttl_ms,
-        form=PlanForm.REGULAR_JOINS,
-    )
+
+    def in_form(other: PlanForm) -> AnalysedQuery | Refusal:
+        return analyse_or_refuse(
+            query,
+            namespace,
+            project,
+            appends=appends,
+            sink=sink,
+            state_ttl_ms=state_ttl_ms,
+            form=other,
+        )
+
+    if found.aggregates_panes and not is_run_keyed(found, state_ttl_ms):
+        return in_form(PlanForm.TIME_JOINS)
+    by_spark = in_form(PlanForm.REGULAR_JOINS)
     if isinstance(by_spark, Refusal):
         return found
     # Spark streams windows whose rows tasks group as they read them; and only keyed operators drop rows that have ended
@@ -184,14 +194,14 @@ def analyse_or_refuse(
 
 
 def _plan_stages(
-    read: QuerySyntax, plan: Plan, spark: SparkTraits, *, joins_in_time: bool
+    read: QuerySyntax, plan: Plan, spark: SparkTraits, *, joins_in_time: bool, by_panes: bool
 ) -> IncrementalPlan | Refusal:
-    from penstock.sql.incremental.planning.planner import (
+    from penstock.sql.incremental.planning.incremental_plan import (
         plan_incremental,  # few queries are incremental
     )
 
     tables = tuple(map(narrowed_input, read.inputs, read.keyed))
-    return plan_incremental(plan, spark, tables, joins_in_time=joins_in_time)
+    return plan_incremental(plan, spark, tables, joins_in_time=joins_in_time, by_panes=by_panes)
 
 
 def _instants(read: QuerySyntax) -> dict[int, bool]:
@@ -290,6 +300,9 @@ def _still_named(
 
 def _incremental(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
     """Return the query as its inputs and stages."""
+    from penstock.sql.incremental.planning.first_phase import group_inputs
+    from penstock.sql.incremental.planning.shared_scan import scan_conditions
+
     plan, wanted = placed.stages, read.keyed
     assert plan is not None, "stages run it"
     timed = plan.waiting | plan.timed
@@ -311,10 +324,24 @@ def _incremental(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
             zip(read.leaves, read.sources, columns, strict=True)
         )
     ]
+    conditions = scan_conditions(plan.inputs, plan.maintained.feeds)
+    fragments = _input_fragments(read, plan, conditions)
+    grouped = group_inputs(
+        plan.maintained,
+        plan.inputs,
+        {index: read.leaves[index].table.schema for index in conditions if scans[index].by_splits},
+        checked=frozenset(
+            index
+            for index, queries in conditions.items()
+            if not any(queries) or (index in fragments and not fragments[index].open)
+        ),
+    )
     leaves = tuple(
         replace(
             _with_fields(scan, source, {} if names is None else paths.get(index, {})),
             marked=index in plan.waiting,
+            fragment=fragments.get(index),
+            panes=None if grouped is None else grouped.aggregates.get(index),
         )
         for index, (scan, source, names) in enumerate(
             zip(scans, read.sources, columns, strict=True)
@@ -323,13 +350,28 @@ def _incremental(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
     order = ScanOrder.of(plan.query)
     return AnalysedQuery(
         query=order.query(plan.query),
-        combined=order.query(plan.combined),
+        combined=order.query(plan.combined if grouped is None else grouped.combined),
         leaves=order.leaves(leaves),
         flow=plan.flow,
-        maintained=order.stages(plan.maintained),
+        maintained=order.stages(plan.maintained if grouped is None else grouped.maintained),
         plan=placed,
         scan_order=order.numbers,
     )
+
+
+def _input_fragments(
+    read: QuerySyntax, plan: IncrementalPlan, conditions: Mapping[int, Conditions]
+) -> Mapping[int, Fragment]:
+    """Return what reading tasks check of tables from whose rows the inputs of stages only select."""
+    arriving = {node.scan for node in plan.combined.find_all(ScanTable) if node.arrives}
+    found = {
+        index: condition_of_any(index, read.leaves[index].table.schema, of_queries)
+        for index, of_queries in conditions.items()
+        if read.sources[index].kind is SourceKind.SPLITS
+        and read.sources[index].changes is ChangelogMode.INSERT_ONLY
+        and index not in arriving
+    }
+    return {index: fragment for index, fragment in found.items() if fragment is not None}
 
 
 _APPENDS = SinkTable(name="the sink", accepts=ChangelogMode.INSERT_ONLY, columns=())

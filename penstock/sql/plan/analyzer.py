@@ -137,6 +137,9 @@ class Analyzer:
                 span=statement.span,
             )
         current, *earlier = found
+        if any(query.aggregates_panes for query in found):
+            windows = self._one_row_of_each_key(statement, into, PlanForm.TIME_JOINS)
+            earlier += [] if isinstance(windows, Refusal) else windows
         if any(query.joins_in_time for query in found):
             regular = self._one_row_of_each_key(statement, into, PlanForm.REGULAR_JOINS)
             earlier += [] if isinstance(regular, Refusal) else regular

@@ -122,6 +122,11 @@ def is_run_by_spark(query: AnalysedQuery, state_ttl_ms: int) -> bool:
     return any(run.by in left for run in stage_runs(query, state_ttl_ms).values())
 
 
+def is_run_keyed(query: AnalysedQuery, state_ttl_ms: int) -> bool:
+    """Return whether it is known before the start that keyed operators run all stages of a query."""
+    return all(run.by is StageRunner.KEYED for run in stage_runs(query, state_ttl_ms).values())
+
+
 def _chosen(query: AnalysedQuery, maintained: IncrementalQuery, ttl_ms: int) -> ChosenOperators:
     # few queries are incremental, and DuckDB is loaded for these
     from penstock.sql.incremental.keyed.choose import choose_operators

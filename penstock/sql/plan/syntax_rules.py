@@ -53,7 +53,14 @@ class PlanForm(StrEnum):
     """Inner joins that the watermark does not end run by keyed operators, where Spark could stream them."""
     TIME_JOINS = "time-joins"
     """So do those that the watermark ends, where it is known when a row does."""
-    CURRENT = TIME_JOINS
+    PANES = "panes"
+    """So do aggregations by windows below such joins, whose rows are grouped by pane."""
+    CURRENT = PANES
+
+    @property
+    def age(self) -> int:
+        """The place of a form among all, the oldest first."""
+        return list(PlanForm).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

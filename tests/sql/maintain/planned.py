@@ -10,7 +10,7 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.sql.binding.binder import annotate
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_sets
-from penstock.sql.incremental.planning.planner import plan_incremental
+from penstock.sql.incremental.planning.incremental_plan import plan_incremental
 from penstock.sql.incremental.stages import Calc, ChangelogNormalize, RecomputeOperator
 from penstock.sql.plan.builder.builder import build
 from penstock.sql.plan.placement.blocks import IncrementalPlan

@@ -110,6 +110,26 @@ def test_windows_with_ties_open_go_on_in_both_earlier_forms(tmp_path: Path) -> N
     assert len(forms) == len(insert.earlier) >= 1
 
 
+BUSIEST = (
+    f"SELECT x.a, CAST(x.s AS STRING) AS b FROM ({WINDOWED}) AS x JOIN (SELECT MAX(n) AS m, s, e FROM ({WINDOWED}) AS w "
+    "GROUP BY s, e) AS y ON x.s = y.s AND x.e = y.e AND x.n >= y.m"
+)
+
+
+def test_windows_that_spark_kept_below_a_join_are_kept_by_it_still(tmp_path: Path) -> None:
+    """Where their checkpoint has Spark's state of them, whether the join's was Spark's, too, or a stage's."""
+    appended = "CREATE TABLE l (a BIGINT, b STRING) WITH ('connector' = 'delta', 'path' = 'l');\n"
+    insert = analysed(tmp_path, f"{TIMED}{appended}INSERT INTO l {BUSIEST}")
+    assert insert.query.aggregates_panes
+    before = [query for query in insert.earlier if not query.aggregates_panes]
+
+    assert {query.joins_in_time for query in before} == {True, False}
+    for query in before:
+        resumed = as_checkpointed(insert, insert_fingerprint(replace(insert, query=query)))
+        assert insert_fingerprint(resumed) == insert_fingerprint(replace(insert, query=query))
+        assert not resumed.query.aggregates_panes
+
+
 def test_a_query_that_numbers_no_rows_has_one_form(tmp_path: Path) -> None:
     """Nor does one whose checkpoint says the same as ever."""
     assert (

@@ -80,8 +80,9 @@ class AppendJoin:
             return None
         own, other = self.times.sides[n], self.times.sides[1 - n]
         span = batch.span(self.times.waits_for)
-        # rows of closed windows come a batch behind the watermark
-        watermark_ms = span.before_ms if other.rowtime is None else span.now_ms
+        # those of windows that Spark closes come a batch behind the watermark
+        behind = other.rowtime is None and not self.times.at_once
+        watermark_ms = span.before_ms if behind else span.now_ms
         if watermark_ms is None:
             return None
         # rows of the other side that come without a match may end later, and are compared with it then

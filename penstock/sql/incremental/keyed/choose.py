@@ -16,6 +16,7 @@ from penstock.sql.incremental.keyed.append_join import AppendJoin
 from penstock.sql.incremental.keyed.choose_event_time import (
     append_join_operator,
     over_operator,
+    panes_operator,
     side_query,
     temporal_join_operator,
     window_operator,
@@ -35,15 +36,16 @@ from penstock.sql.incremental.keyed.statement import (
 from penstock.sql.incremental.keyed.tables import OpenTypeError, UntranslatableError, check_stored
 from penstock.sql.incremental.stages import (
     COUNT,
-    Calc,
     ChangelogNormalize,
     IncrementalQuery,
     InputState,
     Measure,
     OverAggregate,
+    Panes,
     RecomputeOperator,
     Stage,
     StageInput,
+    Stateless,
     TemporalJoin,
     WindowAggregate,
     inputs_of,
@@ -64,7 +66,7 @@ def keyed_operator(
     `time_to_live_ms` is `table.exec.state.ttl` (0: none), which hints of the stage's inputs replace. `inserts` are the
     relations whose rows are never updated or deleted.
     """
-    assert not isinstance(stage, Calc), "Spark runs it, row by row"
+    assert not isinstance(stage, Stateless), "Spark runs it"
     try:
         match stage:
             case RecomputeOperator() if _is_append_join(stage, time_to_live_ms, inserts):
@@ -77,6 +79,8 @@ def keyed_operator(
                 return over_operator(stage, schemas, time_to_live_ms)
             case TemporalJoin():
                 return temporal_join_operator(stage, schemas, time_to_live_ms)
+            case WindowAggregate(panes=Panes() as panes):
+                return panes_operator(stage, panes, schemas)
             case WindowAggregate():
                 return window_operator(stage, schemas)
             case _:
@@ -263,8 +267,8 @@ def choose_operators(
     read: dict[tuple[str, str], pa.Schema] = {}
     inserts = {feed.name for feed in maintained.feeds if feed.changes is ChangelogMode.INSERT_ONLY}
     for stage in maintained.stages:
-        if isinstance(stage, Calc):
-            if inserts.issuperset(stage.inputs):
+        if isinstance(stage, Stateless):
+            if inserts.issuperset(inputs_of(stage)):
                 inserts.add(stage.name)
             continue
         own, computed[stage.name] = with_computed(stage, schemas)
@@ -339,7 +343,7 @@ def _runs_in_task_of(first: Stage, then: Stage, operators: Mapping[str, KeyedOpe
     That is where the result has the key of `first` in the columns that are the key of `then`, as it is. Floating
     point numbers are no such keys: an operator may return another zero or NaN than it got.
     """
-    if not isinstance(first, RecomputeOperator) or isinstance(then, Calc):
+    if not isinstance(first, RecomputeOperator) or isinstance(then, Stateless):
         return False
     wanted = operators[then.name].layouts[first.name]
     kinds = {layout.key_types for layout in operators[first.name].layouts.values()}

@@ -14,6 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.sql.dialect import to_text
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
 from penstock.sql.incremental.keyed.aggregates import sum_type
 from penstock.sql.incremental.keyed.append_join import (
     ALL,
@@ -36,7 +37,7 @@ from penstock.sql.incremental.keyed.statement import (
 )
 from penstock.sql.incremental.keyed.tables import UntranslatableError, check_stored, is_nested
 from penstock.sql.incremental.keyed.temporal_join import VALID, JoinVersions, VersionedTable
-from penstock.sql.incremental.keyed.windows import AggregateWindows
+from penstock.sql.incremental.keyed.windows import AggregatePanes, AggregateWindows
 from penstock.sql.incremental.stages import (
     INGESTION_ORDER,
     Accumulator,
@@ -44,6 +45,7 @@ from penstock.sql.incremental.stages import (
     AccumulatorState,
     EventTimeStage,
     OverAggregate,
+    Panes,
     RangeState,
     RecomputeOperator,
     RowsState,
@@ -125,6 +127,40 @@ def temporal_join_operator(
     )
 
 
+def panes_operator(
+    stage: WindowAggregate, panes: Panes, schemas: Mapping[str, pa.Schema]
+) -> AggregatePanes:
+    """Return the operator of an aggregation by windows over panes, whose groups go to buckets by their keys."""
+    *columns, _ = _stored(schemas[stage.rows], stage.time)
+    time = schemas[stage.rows].field(stage.time).type
+    bounds = (pa.field(name, time) for name in WINDOW_COLUMNS)
+    names = [of.name for of in columns]
+    return AggregatePanes(
+        name=stage.rows,
+        columns=tuple(columns),
+        key=tuple(names[: names.index(stage.time)]),
+        pane=stage.time,
+        panes=panes,
+        waits_for=stage.waits_for,
+        query=_due_query(stage, (*columns, *bounds), schemas[stage.name], ""),
+        result=tuple(schemas[stage.name]),
+    )
+
+
+def _due_query(
+    stage: WindowAggregate, columns: tuple[pa.Field, ...], result: pa.Schema, order: str
+) -> SideQuery:
+    """Write a stage's query over the table `due`."""
+    table = TableColumns(sql="due", columns=columns, order=order)
+    statement = translate_query(stage.query, {stage.rows: table})
+    shown = result_columns(statement, result, {})
+    return SideQuery(
+        sql=statement.sql,
+        names=tuple(name for name, _ in shown),
+        columns=tuple(text for _, text in shown),
+    )
+
+
 def window_operator(stage: WindowAggregate, schemas: Mapping[str, pa.Schema]) -> AggregateWindows:
     """Return the operator of an aggregation by windows, whose rows go to buckets by all grouping columns."""
     group = stage.query.args.get("group")
@@ -133,17 +169,10 @@ def window_operator(stage: WindowAggregate, schemas: Mapping[str, pa.Schema]) ->
     assert set(keys) <= set(schemas[stage.rows].names), "it groups by columns"
     rows = _waiting_rows(stage, schemas[stage.rows], keys)
     order = ", ".join(f"{{0}}.c{n}" for n in range(len(rows.columns)))
-    table = TableColumns(sql="due", columns=rows.columns, order=order)
-    statement = translate_query(stage.query, {rows.name: table})
     result = schemas[stage.name]
-    columns = result_columns(statement, result, {})
     return AggregateWindows(
         rows=rows,
-        query=SideQuery(
-            sql=statement.sql,
-            names=tuple(name for name, _ in columns),
-            columns=tuple(text for _, text in columns),
-        ),
+        query=_due_query(stage, rows.columns, result, order),
         result=tuple(result),
     )
 

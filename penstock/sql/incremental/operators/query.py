@@ -33,6 +33,7 @@ from penstock.sql.incremental.stages import (
     ChangelogNormalize,
     IncrementalQuery,
     OverAggregate,
+    PaneAggregate,
     RecomputeOperator,
     Stage,
     StageInput,
@@ -199,6 +200,8 @@ class IncrementalRun:
                 return over(stage, found[stage.rows], states, moment)
             case Calc():
                 return _stateless(stage, found, moment)
+            case PaneAggregate():
+                raise AssertionError("keyed operators alone are planned for panes")
             case _:
                 assert_never(stage)
 
@@ -243,7 +246,7 @@ def _layouts(
             return {stage.rows: layout_of(spark, schemas[stage.rows], waiting)}
         case OverAggregate():
             return over_layouts(spark, stage, schemas[stage.rows])
-        case Calc():
+        case Calc() | PaneAggregate():
             return {}
         case _:
             assert_never(stage)

@@ -41,11 +41,14 @@ def join(
     rest: Sequence[exp.Expr],
     node: exp.Expr,
     life: tuple[int | None, int | None] | nodes.JoinEnds = (None, None),
+    *,
+    at_once: bool = False,
 ) -> ChangelogSource | Refusal:
     """Join two relations, by values that are equal and other conditions.
 
     `node` is the place of the join; `life` are the times of the hint STATE_TTL, for each side, in ms; or when rows end
-    with the watermark. Refused without equal values, unless one side is a single row.
+    with the watermark; `at_once`: closed windows come with that. Refused without equal values, unless one side is a
+    single row.
     """
     if not pairs and () not in (sides[0].rows.key, sides[1].rows.key):
         return Refusal(
@@ -66,11 +69,15 @@ def join(
         keys=(one_key, two_key),
         rest=rest,
         times_to_live_ms=(0, 0) if isinstance(life, nodes.JoinEnds) else life,
-        times=_join_times((one, two), life) if isinstance(life, nodes.JoinEnds) else None,
+        times=_join_times((one, two), life, at_once=at_once)
+        if isinstance(life, nodes.JoinEnds)
+        else None,
     ).stage(node)
 
 
-def _join_times(sides: tuple[ChangelogSource, ChangelogSource], ends: nodes.JoinEnds) -> JoinTimes:
+def _join_times(
+    sides: tuple[ChangelogSource, ChangelogSource], ends: nodes.JoinEnds, *, at_once: bool
+) -> JoinTimes:
     """Return the times of both sides as columns of their relations."""
 
     def side_time(source: ChangelogSource, end: nodes.JoinEnd) -> SideTime:
@@ -84,6 +91,7 @@ def _join_times(sides: tuple[ChangelogSource, ChangelogSource], ends: nodes.Join
     return JoinTimes(
         sides=(side_time(sides[0], left), side_time(sides[1], right)),
         waits_for=tuple(sorted(ends.waits_for)),
+        at_once=at_once,
     )
 
 

@@ -21,12 +21,12 @@ from penstock.sql.incremental.planning.aggregate import (
 )
 from penstock.sql.incremental.planning.join import join, plan_temporal_join, read_conditions
 from penstock.sql.incremental.planning.over import plan_over
+from penstock.sql.incremental.planning.panes import plan_closed_windows, plan_windows
 from penstock.sql.incremental.planning.relation import (
     AppendRelation,
     ChangelogRelation,
     Relation,
 )
-from penstock.sql.incremental.planning.shared_scan import combine_inputs
 from penstock.sql.incremental.planning.source import (
     AppendSource,
     ChangelogSource,
@@ -37,9 +37,8 @@ from penstock.sql.incremental.planning.source import (
     versions_of_table,
     versions_of_view,
 )
-from penstock.sql.incremental.planning.stage_list import StageList, union_inputs
+from penstock.sql.incremental.planning.stage_list import StageList
 from penstock.sql.incremental.planning.top_n import plan_top_n
-from penstock.sql.incremental.stages import IncrementalQuery, sources_of
 from penstock.sql.plan.builder.joins import INNER
 from penstock.sql.plan.clauses.joins import (
     has_query,
@@ -63,16 +62,15 @@ from penstock.sql.plan.clauses.temporal_joins import (
 )
 from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.facts import own_names
-from penstock.sql.plan.logical.plan import Plan
 from penstock.sql.plan.placement.blocks import (
     BlockRelation,
-    IncrementalPlan,
     QueryBlock,
     numbering_block,
     query_block,
     remembered,
     rowtimes_of,
 )
+from penstock.sql.plan.placement.panes import is_of_closed_windows, windows_below
 from penstock.sql.plan.placement.spark import SparkTraits, StreamedParts
 from penstock.sql.plan.rules.changelog_mode import check_over, is_aggregation
 from penstock.sql.plan.rules.flow import Flow, ScanFlow
@@ -83,39 +81,6 @@ from penstock.sql.syntax.positions import span_of
 from penstock.sql.syntax.refusal import Refusal
 from penstock.sql.syntax.traversal import conjuncts, is_table
 
-
-def plan_incremental(
-    plan: Plan, spark: SparkTraits, tables: Sequence[ScanFlow], *, joins_in_time: bool = False
-) -> IncrementalPlan | Refusal:
-    """Plan a query as stages; `spark` are the traits of what Spark streams for it.
-
-    `joins_in_time`: inner joins that end with the watermark are stages, too, where their rows can be told to end.
-    `tables` have the columns that are read of them, those by which upserts replace rows too.
-    """
-    planner = _StagePlanner(spark, tables, joins_in_time=joins_in_time)
-    found = planner.query(plan.root)
-    if isinstance(found, Refusal):
-        return found
-    stages = planner.stages
-    rows = stages.staged(found)
-    return IncrementalPlan(
-        maintained=IncrementalQuery(
-            feeds=tuple(stages.feeds),
-            stages=tuple(stages.stages),
-            columns=rows.columns,
-            key=rows.key,
-        ),
-        query=union_inputs(stages.queries, stages.feeds),
-        combined=combine_inputs(stages.queries, stages.feeds),
-        flow=rows.flow,
-        waiting=stages.timed,
-        timed=frozenset[int]().union(*map(sources_of, stages.stages)),
-        rows=planner.rows,
-        streamed=frozenset(planner.streamed),
-        stateful=frozenset(planner.stateful),
-    )
-
-
 Listed = tuple[Source, list[exp.Expr]]
 """FROM and WHERE of a SELECT, and its list with stars written out."""
 
@@ -123,18 +88,24 @@ Listed = tuple[Source, list[exp.Expr]]
 Rows = TypeVar("Rows", bound=Relation | ChangelogSource | Refusal)
 
 
-class _StagePlanner:
+class OperatorPlanner:
     """Plans the operators of a query from its tables upwards; `stages` are those so far.
 
     `rows`, `streamed` and `kept` as in an IncrementalPlan.
     """
 
     def __init__(
-        self, spark: SparkTraits, tables: Sequence[ScanFlow], *, joins_in_time: bool
+        self,
+        spark: SparkTraits,
+        tables: Sequence[ScanFlow],
+        *,
+        joins_in_time: bool,
+        by_panes: bool,
     ) -> None:
         self._spark = spark
         self._joins_in_time = joins_in_time
-        self._streams = StreamedParts(spark, joins_in_time=joins_in_time)
+        self._by_panes = by_panes
+        self._streams = StreamedParts(spark, joins_in_time=joins_in_time, by_panes=by_panes)
         self._tables = tables
         self._proctimes = frozenset[str]().union(*(table.proctimes for table in tables))
         self._found: dict[int, Relation | Refusal] = {}
@@ -414,7 +385,7 @@ class _StagePlanner:
             self.stateful.add(id(relation.origin))
         pairs, rest = pairs_of(conditions, left, right)
         life = ends or relation.join.state_ttl_ms
-        return join(kind, (left, right), pairs, rest, clause, life)
+        return join(kind, (left, right), pairs, rest, clause, life, at_once=self._by_panes)
 
     def _ends(self, relation: BlockRelation) -> nodes.JoinEnds | None:
         """Return when the rows of a join end; None where they stay, or Spark's stay."""
@@ -451,6 +422,8 @@ class _StagePlanner:
         grouped, calls = is_aggregation(select), over_calls(select)
         if (refusal := check_over(select) if grouped or not calls else None) is not None:
             return refusal
+        if self._by_panes and isinstance(core, nodes.Aggregate) and (of := windows_below(core)):
+            return self._panes(block, core, of)
         window = read_window(select, calls, rowtimes_of(core), self._proctimes)
         if isinstance(window, Refusal):
             return window
@@ -463,6 +436,26 @@ class _StagePlanner:
         if not grouped:
             self._keep_alone(block)
         return plan_distinct(self.stages.staged(rows), self.stages, select, node.state_ttl_ms)
+
+    def _panes(
+        self, block: QueryBlock, core: nodes.Aggregate, windows: nodes.WindowAssign
+    ) -> Relation | Refusal:
+        """Plan an aggregation by windows over rows that Spark streams, which are grouped by pane."""
+        (relation,) = block.relations
+        inner = windows.input
+        inner = inner.input if isinstance(inner, nodes.SubqueryAlias) else inner
+        if isinstance(inner, nodes.Scan):
+            assert isinstance(inner.origin, ScanTable), "it is a table"
+            table = inner.origin.copy()
+            table.set("counts_late", None)  # the stage does
+            rows = self.stages.table(table, self._tables[inner.index], None)
+        else:
+            found = self.query(inner)
+            if isinstance(found, Refusal):
+                return found
+            rows = found
+        varying = refuse_nondeterministic(block.select)
+        return varying or plan_windows(core, rows, relation.alias, windows, self.stages)
 
     def _listed(
         self, block: QueryBlock, found: Listed, window: OverWindow | None
@@ -481,6 +474,12 @@ class _StagePlanner:
                 return rows if isinstance(rows, Refusal) else varying or rows
             case _ if varying is not None:
                 return varying
+            case nodes.Aggregate() if (
+                self._by_panes
+                and isinstance(source, ChangelogSource)
+                and is_of_closed_windows(core)
+            ):
+                return plan_closed_windows(core, values, source, self.stages)
             case nodes.Aggregate():
                 waits = isinstance(source, ChangelogSource) and (
                     source.rows.inserts or source.rows.windowed

@@ -32,6 +32,8 @@ from penstock.sql.incremental.stages import (
     BATCH_TIME,
     COUNT,
     INGESTION_ORDER,
+    PANE,
+    PANE_ROWS,
     VALID_FROM,
     VALID_TO,
     AccumulatorFunction,
@@ -40,6 +42,7 @@ from penstock.sql.incremental.stages import (
     ChangelogNormalize,
     IncrementalQuery,
     OverAggregate,
+    PaneAggregate,
     RecomputeOperator,
     Stage,
     StageInput,
@@ -47,6 +50,7 @@ from penstock.sql.incremental.stages import (
     WindowAggregate,
 )
 from penstock.sql.plan.logical.facts import Item
+from penstock.sql.plan.rules.aggregate import without_filter
 from penstock.sql.syntax.nodes import ScanTable
 
 OPEN = pa.null()
@@ -142,10 +146,31 @@ def _result(stage: Stage, found: Mapping[str, pa.Schema]) -> pa.Schema:
                 stage.rows: (*_listed(rows), (INGESTION_ORDER, pa.int64()), *_totals(stage, rows))
             }
             return _of_query(stage.query, tables, (INGESTION_ORDER,), arrival=len(rows))
+        case PaneAggregate():
+            return _of_panes(stage, found[stage.input])
         case WindowAggregate():
-            return _of_query(stage.query, {stage.rows: _listed(found[stage.rows])}, ())
+            rows = found[stage.rows]
+            bounds = (
+                [] if stage.panes is None else [(n, rows.field(PANE).type) for n in WINDOW_COLUMNS]
+            )
+            return _of_query(stage.query, {stage.rows: (*_listed(rows), *bounds)}, ())
         case _:
             assert_never(stage)
+
+
+def _of_panes(stage: PaneAggregate, rows: pa.Schema) -> pa.Schema:
+    kinds = {name: rows.field(name).type for name in stage.keys}
+    kinds[PANE] = rows.field(stage.time).type
+    for part in stage.parts:
+        call, _ = without_filter(part.call)
+        match call:
+            case exp.Count():
+                kinds[part.name] = pa.int64()
+            case exp.Sum():
+                kinds[part.name] = _summed(call.this, rows)
+            case _:
+                kinds[part.name] = _type_over(call.this, rows)
+    return _schema([*kinds.items(), (PANE_ROWS, pa.int64())])
 
 
 def _seen(one: StageInput, schema: pa.Schema) -> Columns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from sqlglot import exp
@@ -23,7 +23,13 @@ from penstock.sql.incremental.planning.stage_list import (
     union_of,
     with_rows,
 )
-from penstock.sql.incremental.stages import INPUT_INDEX, StreamInput
+from penstock.sql.incremental.stages import (
+    INPUT_INDEX,
+    PaneAggregate,
+    Stage,
+    StreamInput,
+    inputs_of,
+)
 from penstock.sql.plan.clauses.joins import find_column
 from penstock.sql.plan.logical.facts import own_names
 from penstock.sql.syntax.nodes import ScanTable
@@ -45,6 +51,22 @@ class ScanQuery:
     def condition(self) -> exp.Expr:
         """The conditions as one."""
         return exp.and_(*(one.copy() for one in self.conditions)) if self.conditions else exp.true()
+
+    def is_part_of(self, other: ScanQuery) -> bool:
+        """Return whether another query has the same rows, and among its columns those of this one."""
+        if self.scan.scan != other.scan.scan or _texts(self.conditions) != _texts(other.conditions):
+            return False
+        shown = dict(zip(other.values, _texts(other.values.values()), strict=True))
+        own = zip(self.values, _texts(self.values.values()), strict=True)
+        return all(shown.get(name) == text for name, text in own)
+
+
+def _texts(values: Iterable[exp.Expr]) -> list[str]:
+    """Write values, whether their names are quoted or not."""
+    copies = [value.copy() for value in values]
+    for identifier in (one for copied in copies for one in copied.find_all(exp.Identifier)):
+        identifier.set("quoted", True)
+    return [to_text(copied) for copied in copies]
 
 
 def combine_inputs(queries: Sequence[exp.Query], feeds: Sequence[StreamInput]) -> exp.Query:
@@ -69,6 +91,56 @@ def combine_inputs(queries: Sequence[exp.Query], feeds: Sequence[StreamInput]) -
         elif index == min(together):
             parts.append(_combined(together, feeds))
     return union_of(parts)
+
+
+def share_inputs(
+    queries: Sequence[exp.Query], feeds: Sequence[StreamInput], stages: Sequence[Stage]
+) -> tuple[list[exp.Query], list[StreamInput], list[Stage]]:
+    """Let panes be grouped from the rows of another input, where that has the same rows, and their columns.
+
+    Inputs that no stage reads then are gone.
+    """
+    scanned = [
+        read_scan_query(query) if feed.changes is ChangelogMode.INSERT_ONLY else None
+        for query, feed in zip(queries, feeds, strict=True)
+    ]
+    found: dict[str, str] = {}
+    for one, feed in zip(scanned, feeds, strict=True):
+        wider = (
+            other.name
+            for two, other in zip(scanned, feeds, strict=True)
+            if one is not None
+            and two is not None
+            and other is not feed
+            and other.name not in found
+            and one.is_part_of(two)
+        )
+        if (name := next(wider, None)) is not None:
+            found[feed.name] = name
+    shared = [
+        replace(stage, input=found.get(stage.input, stage.input))
+        if isinstance(stage, PaneAggregate)
+        else stage
+        for stage in stages
+    ]
+    read = {name for stage in shared for name in inputs_of(stage)}
+    remaining = [n for n, feed in enumerate(feeds) if feed.name in read or feed.name not in found]
+    return [queries[n] for n in remaining], [feeds[n] for n in remaining], shared
+
+
+def scan_conditions(
+    queries: Sequence[exp.Query], feeds: Sequence[StreamInput]
+) -> Mapping[int, tuple[tuple[exp.Expr, ...], ...]]:
+    """Return the conditions of each input over a table, by the scan, where all of its inputs only select rows of it."""
+    found: dict[int, list[tuple[exp.Expr, ...]]] = defaultdict(list)
+    others: set[int] = set()
+    for query, feed in zip(queries, feeds, strict=True):
+        scanned = read_scan_query(query) if feed.changes is ChangelogMode.INSERT_ONLY else None
+        if scanned is not None:
+            found[scanned.scan.scan].append(scanned.conditions)
+        else:
+            others |= {node.scan for node in query.find_all(ScanTable)}
+    return {scan: tuple(every) for scan, every in found.items() if scan not in others}
 
 
 def read_scan_query(query: exp.Expr) -> ScanQuery | None:

@@ -27,6 +27,7 @@ from penstock.sql.incremental.stages import (
     Calc,
     ChangelogNormalize,
     JoinTimes,
+    PaneAggregate,
     RecomputeOperator,
     Stage,
     StageInput,
@@ -108,15 +109,34 @@ class StageList:
         return self.calc(query, (rows.name,), rows)
 
     def calc(
-        self, query: exp.Query, inputs: Sequence[str], rows: ChangelogRelation
+        self,
+        query: exp.Query,
+        inputs: Sequence[str],
+        rows: ChangelogRelation,
+        *,
+        of_windows: bool = False,
     ) -> ChangelogRelation:
-        """Add SQL over changes, equal SQL only once; it gives `rows`, under a name of its own."""
+        """Add SQL over changes, equal SQL only once; it gives `rows`, under a name of its own.
+
+        `of_windows`: it groups the rows of closed windows.
+        """
         text = to_text(query)
         if text not in self._known:
             name = self.name("rows")
-            self.stages.append(Calc(name=name, inputs=tuple(inputs), query=query))
+            stage = Calc(name=name, inputs=tuple(inputs), query=query, of_windows=of_windows)
+            self.stages.append(stage)
             self._known[text] = replace(rows, name=name)
         return self._known[text]
+
+    def panes(self, groups: PaneAggregate) -> str:
+        """Add groups of panes, equal ones only once; returns the name of the stage."""
+        text = f"PANES {replace(groups, name='')}"
+        if text not in self._known:
+            self.stages.append(groups)
+            self._known[text] = ChangelogRelation(
+                name=groups.name, columns=groups.columns, inserts=True
+            )
+        return self._known[text].name
 
     def recompute(
         self,
@@ -209,15 +229,21 @@ class StageList:
     def waiting(
         self, stage: TemporalJoin | WindowAggregate, *, columns: tuple[str, ...]
     ) -> ChangelogRelation:
-        """Add a stage whose rows wait for the watermark, and are then append-only."""
-        self.stages.append(stage)
-        return ChangelogRelation(
+        """Add a stage whose rows wait for the watermark, and are then append-only; equal ones of panes only once."""
+        rows = ChangelogRelation(
             name=stage.name,
             columns=columns,
             key=stage.key,
             inserts=True,
             mechanism=stage.mechanism,
         )
+        if isinstance(stage, WindowAggregate) and stage.panes is not None:
+            text = f"WINDOWS {stage.rows}: {to_text(stage.query)} {stage.panes} {stage.waits_for}"
+            if text in self._known:
+                return self._known[text]
+            self._known[text] = rows
+        self.stages.append(stage)
+        return rows
 
     def _changes(self, query: exp.Query, table: ScanFlow, node: exp.Table) -> ChangelogRelation:
         upserts = table.changes is ChangelogMode.UPSERT

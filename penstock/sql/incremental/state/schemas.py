@@ -17,10 +17,12 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.identifier import quote
 from penstock.connector.changelog import ROW_KIND
 from penstock.sql.dialect import to_spark_query
+from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
 from penstock.sql.incremental.stages import (
     BATCH_TIME,
     COUNT,
     INGESTION_ORDER,
+    PANE,
     VALID_FROM,
     VALID_TO,
     AccumulatorFunction,
@@ -30,6 +32,7 @@ from penstock.sql.incremental.stages import (
     IncrementalQuery,
     Measure,
     OverAggregate,
+    PaneAggregate,
     RecomputeOperator,
     StageInput,
     TemporalJoin,
@@ -38,6 +41,7 @@ from penstock.sql.incremental.stages import (
 )
 from penstock.sql.incremental.state.batch import over_tables
 from penstock.sql.incremental.state.changed_keys import SIGN
+from penstock.sql.incremental.state.panes import grouped_by_pane
 from penstock.sql.incremental.state.state_table import StateLayout, columns_of
 
 if TYPE_CHECKING:
@@ -102,13 +106,25 @@ def schemas_of(
                 found[stage.name] = _joined(spark, stage, found)
             case OverAggregate():
                 found[stage.name] = _over(spark, stage, found)
+            case PaneAggregate():
+                _check(found[stage.input])
+                groups = grouped_by_pane(stage, empty(spark, found[stage.input]))
+                found[stage.name] = _of(groups.schema.fields)
             case WindowAggregate():
                 _check(found[stage.rows])
-                rows = {stage.rows: empty(spark, found[stage.rows])}
+                seen = found[stage.rows].fields
+                if stage.panes is not None:
+                    seen = [*seen, *_bounds(found[stage.rows][PANE].dataType)]
+                rows = {stage.rows: empty(spark, _of(seen))}
                 found[stage.name] = _of(over_tables(spark, stage.query, rows).schema.fields)
             case _:
                 assert_never(stage)
     return found
+
+
+def _bounds(time: s.DataType) -> list[s.StructField]:
+    """Return the columns that a windowing function adds to rows with a time."""
+    return [s.StructField(name, time) for name in WINDOW_COLUMNS]
 
 
 def empty(spark: SparkSession, schema: s.StructType, *, changes: bool = False) -> DataFrame:

@@ -49,7 +49,7 @@ class _Side:
         for window in facts.windows:
             if name in window.ends | window.times and self.closed != bool(window.sources):
                 return window.sources
-        return None
+        return frozenset() if self.closed and _is_end(self.relation, name) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,13 +138,18 @@ def _ending(
 def _comparisons(test: exp.Expr, side: _Side, other: _Side, scope: Scope) -> Iterator[_Comparison]:
     for one, two in compared(test.unnest()):
         later, earlier = _moved(one), _moved(two)
-        if later is None or earlier is None or later[0].type != earlier[0].type:
+        if later is None or earlier is None or _kind(later[0]) != _kind(earlier[0]):
             continue
         owners = [scope.column_ref(column) for column, _ in (later, earlier)]
         if owners != [(side.alias, later[0].name), (other.alias, earlier[0].name)]:
             continue
         if other.sources(earlier[0].name) is not None:
             yield _Comparison(later=later[0], earlier=earlier[0], micros=later[1] - earlier[1])
+
+
+def _kind(value: exp.Expr) -> exp.DType | None:
+    """Return whether a time is an instant or a local time, whatever its precision."""
+    return None if value.type is None else value.type.this
 
 
 def _moved(value: exp.Expr) -> tuple[exp.Column, int] | None:
@@ -179,6 +184,30 @@ def _side(relation: nodes.SubqueryAlias) -> _Side | None:
         for part in parts
     )
     return _Side(relation=relation, closed=closed) if allowed and all(map(_comes, parts)) else None
+
+
+def _is_end(node: nodes.Node, name: str) -> bool:
+    """Return whether a column is the end or the time of aggregated windows, whose start need not be selected."""
+    match node:
+        case nodes.SubqueryAlias(input=below, names=()):
+            return _is_end(below, name)
+        case nodes.Filter(input=below):
+            return _is_end(below, name)
+        case nodes.Project(input=below, items=items):
+            found = [value for own, value in items if own == name]
+            return (
+                len(found) == 1
+                and isinstance(found[0], exp.Column)
+                and _is_end(below, found[0].name)
+            )
+        case nodes.Aggregate(input=below, items=items, windowed=True):
+            found = [value for own, value in items if own == name]
+            if len(found) != 1 or not isinstance(found[0], exp.Column):
+                return False
+            windows = below.facts.windows
+            return any(found[0].name in window.ends | window.times for window in windows)
+        case _:
+            return False
 
 
 def _is_windowed(node: nodes.Node) -> bool:

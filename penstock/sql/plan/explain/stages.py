@@ -17,6 +17,7 @@ from penstock.sql.incremental.stages import (
     IncrementalQuery,
     JoinTimes,
     OverAggregate,
+    PaneAggregate,
     RangeState,
     RecomputeOperator,
     Stage,
@@ -116,6 +117,10 @@ class StageNames:
                 return base, (self._before_over(stage),)
             case nodes.Aggregate() if isinstance(stage, WindowAggregate):
                 return base, (stage.rows,)
+            case nodes.Aggregate() if isinstance(stage, Calc):
+                return base, stage.inputs
+            case nodes.WindowAssign() if isinstance(stage, PaneAggregate):
+                return base, (stage.input,)
             case _ if isinstance(stage, RecomputeOperator) and _is_of(stage, logical):
                 return base, tuple(stage_input.name for stage_input in stage.inputs)
             case _:
@@ -140,7 +145,7 @@ class StageNames:
     def _computed_from(self, name: str) -> str:
         """Return what gives the rows that stages without state compute one by one."""
         stage = self.stages.get(name)
-        while isinstance(stage, Calc) and len(stage.inputs) == 1:
+        while isinstance(stage, Calc) and len(stage.inputs) == 1 and not stage.of_windows:
             name = stage.inputs[0]
             stage = self.stages.get(name)
         return name
@@ -197,7 +202,7 @@ def state_of_stages(stages: Sequence[Stage], state_ttl_ms: int) -> OperatorState
 
 def _of_stage(stage: Stage, state_ttl_ms: int) -> OperatorState | None:
     match stage:
-        case Calc():
+        case Calc() | PaneAggregate():
             return None
         case ChangelogNormalize(key=key):
             bound = _time_to_live(state_ttl_ms)

@@ -66,6 +66,8 @@ class IncrementalPlan:
 
     `combined` gives the same rows, and reads a table once for several inputs; checkpoints are compared by `query`.
 
+    `inputs` are the queries of the inputs, in order.
+
     `waiting` are the leaves that wait for their watermark, as an operator of Spark's drops what is late; `timed` those
     for whose watermarks stages wait. `rows` are those of operators on stages, by their identity; None: Spark streams
     them. `streamed` are the SELECTs whose FROM Spark streams, and `stateful` the places of relations of which operators
@@ -75,6 +77,7 @@ class IncrementalPlan:
     maintained: IncrementalQuery
     query: exp.Expr
     combined: exp.Expr
+    inputs: tuple[exp.Query, ...]
     flow: Flow
     waiting: frozenset[int]
     timed: frozenset[int]

@@ -17,7 +17,9 @@ from penstock.sql.incremental.stages import (
     ChangelogNormalize,
     EventTimeStage,
     IncrementalQuery,
+    PaneAggregate,
     RecomputeOperator,
+    WindowAggregate,
 )
 
 _SIMPLE = (
@@ -34,8 +36,11 @@ def runs_keyed(maintained: IncrementalQuery) -> bool:
     """Return whether all stages of a query are ones of keyed operators."""
     for stage in maintained.stages:
         match stage:
-            case Calc() | ChangelogNormalize():
+            case Calc() | PaneAggregate() | ChangelogNormalize():
                 continue
+            case WindowAggregate() if not stage.changes:
+                if not _is_simple(stage.query):
+                    return False
             case RecomputeOperator():
                 if not all(map(_is_simple, _trees(stage))):
                     return False

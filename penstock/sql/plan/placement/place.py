@@ -32,6 +32,7 @@ from penstock.sql.plan.logical.nodes import (
 from penstock.sql.plan.logical.plan import Plan, StateHint, inputs, walk
 from penstock.sql.plan.placement.blocks import IncrementalPlan, query_block, scan_flow
 from penstock.sql.plan.placement.keyed import runs_keyed
+from penstock.sql.plan.placement.panes import has_windows_for_stages
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.flow import Flow
 from penstock.sql.plan.rules.joins import in_processing_time, unequal_joins
@@ -152,9 +153,12 @@ class StagePlanner(Protocol):
     """What plans a query as stages, over what Spark streams by its traits; a refusal for what no stage runs."""
 
     def __call__(
-        self, plan: Plan, spark: SparkTraits, *, joins_in_time: bool
+        self, plan: Plan, spark: SparkTraits, *, joins_in_time: bool, by_panes: bool
     ) -> IncrementalPlan | Refusal:
-        """Plan a query. `joins_in_time`: joins whose rows end with the watermark are stages, too."""
+        """Plan a query. `joins_in_time`: joins whose rows end with the watermark are stages, too.
+
+        `by_panes`: so are aggregations by windows whose rows are grouped by pane.
+        """
         ...
 
 
@@ -165,7 +169,7 @@ class PlacementOptions:
     `at_rest` are the scans that are read as they are, with the reason why their changes cannot be followed; `instants`
     says of scans with a rowtime whether it is an instant (TIMESTAMP_LTZ) or a local time. `temporal`: the query has a
     join as of an event time somewhere. `streams_joins`: Spark runs regular joins of streams, as in earlier versions,
-    and `streams_joins_in_time`: those that end with the watermark.
+    `streams_joins_in_time`: those that end with the watermark, and `streams_windows`: aggregations by windows.
     """
 
     sink: SinkTable | None
@@ -175,6 +179,7 @@ class PlacementOptions:
     temporal: bool = False
     streams_joins: bool = False
     streams_joins_in_time: bool = False
+    streams_windows: bool = False
 
 
 def choose_engines(
@@ -263,10 +268,14 @@ def _with_joins_in_time(
     ends = any(isinstance(node, Join) and node.ends is not None for node in walk(plan.root))
     if options.streams_joins_in_time or not ends:
         return None
-    found = _on_all_stages(plan, spark, options, planner, joins_in_time=True)
-    if isinstance(found, Refusal) or found.stages is None:
-        return None
-    return found if runs_keyed(found.stages.maintained) else None
+    panes = not options.streams_windows and has_windows_for_stages(plan.root)
+    for by_panes in (True, False) if panes else (False,):
+        found = _on_all_stages(plan, spark, options, planner, joins_in_time=True, by_panes=by_panes)
+        stages = None if isinstance(found, Refusal) else found.stages
+        if stages is not None and runs_keyed(stages.maintained):
+            assert isinstance(found, PhysicalPlan), "it has stages"
+            return found
+    return None
 
 
 def plan_on_stages(
@@ -292,12 +301,13 @@ def _on_all_stages(
     planner: StagePlanner,
     *,
     joins_in_time: bool,
+    by_panes: bool = False,
 ) -> PhysicalPlan | Refusal:
     for index in sorted(plan.lookups):
         return _refuse_lookup(plan.scans[index])
     for index in sorted(options.at_rest):
         return options.at_rest[index]
-    stages = planner(plan, spark, joins_in_time=joins_in_time)
+    stages = planner(plan, spark, joins_in_time=joins_in_time, by_panes=by_panes)
     if isinstance(stages, Refusal):
         return stages
     refusal = _refuse_unused(plan.hints, stages) or _refuse_mixed_times(plan, options)

@@ -29,6 +29,7 @@ from penstock.sql.plan.placement.blocks import (
     remembered,
     scan_flow,
 )
+from penstock.sql.plan.placement.panes import runs_by_panes
 from penstock.sql.plan.rules.changelog_mode import (
     FromClause,
     JoinedFlow,
@@ -194,12 +195,16 @@ class SparkTraits:
 class StreamedParts:
     """The parts of one plan that Spark streams by itself, by its traits.
 
-    `joins_in_time`: inner joins whose rows end with the watermark are not left to Spark.
+    `joins_in_time`: inner joins whose rows end with the watermark are not left to Spark. `by_panes`: nor are
+    aggregations by windows that stages run.
     """
 
-    def __init__(self, spark: SparkTraits, *, joins_in_time: bool = False) -> None:
+    def __init__(
+        self, spark: SparkTraits, *, joins_in_time: bool = False, by_panes: bool = False
+    ) -> None:
         self._spark = spark
         self._joins_in_time = joins_in_time
+        self._by_panes = by_panes
         self._regular: dict[int, bool] = {}
 
     def query(self, node: Node) -> tuple[str, ...] | None:
@@ -250,7 +255,7 @@ class StreamedParts:
 
     def _is_regular_block(self, block: QueryBlock, *, of_list: bool) -> bool:
         select = block.select
-        if is_regular_block(block.block):
+        if is_regular_block(block.block) or (of_list and self.runs_by_panes(block)):
             return True
         if self._joins_in_time and any(relation.ends for relation in block.relations):
             return True
@@ -261,6 +266,10 @@ class StreamedParts:
         inner = (query for part in others for query in _queries(select.args.get(part)))
         ons = (q for join in select.args.get("joins") or [] for q in _queries(join.args.get("on")))
         return any(map(is_regular, inner)) or any(map(is_regular, ons))
+
+    def runs_by_panes(self, block: QueryBlock) -> bool:
+        """Return whether a SELECT is an aggregation by windows that is not left to Spark."""
+        return self._by_panes and runs_by_panes(block.core)
 
     def items(self, block: QueryBlock) -> list[exp.Expr] | Refusal:
         """Return the list of a SELECT with its stars written out, over a FROM that Spark streams."""

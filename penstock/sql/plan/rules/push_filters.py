@@ -121,6 +121,49 @@ def find_fragments(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, Fragme
     }
 
 
+def condition_of_any(
+    scan: int, schema: Schema, queries: Sequence[Sequence[exp.Expr]]
+) -> Fragment | None:
+    """Return what tasks check where several queries read the rows of one scan, each under conditions of its own.
+
+    The conditions are over the columns of the table. A row that fails those of all queries is left out; None where a
+    query may read any row.
+    """
+    names = RowNames(rows_of_table(scan, schema), ())
+    found: dict[Expression, exp.Expr] = {}
+    is_open = len(queries) > 1
+    for conditions in queries:
+        parts, rest = _first_parts(conditions, names)
+        is_open |= rest
+        checked = all_of([value for _, value in parts])
+        if checked is None:
+            return None
+        found[checked] = exp.and_(*(part.copy() for part, _ in parts))
+    condition = reduce(_or, found)
+    return Fragment(
+        condition=condition, parts=(exp.or_(*found.values()),), open=is_open, columns=None
+    )
+
+
+def rows_of_table(scan: int, schema: Schema) -> KnownRows:
+    """Return the rows of a table as it is read."""
+    columns = tuple(_columns(schema))
+    return KnownRows(scan=scan, columns=columns, table=columns)
+
+
+def _first_parts(
+    conditions: Sequence[exp.Expr], names: RowNames
+) -> tuple[Sequence[tuple[exp.Expr, Expression]], bool]:
+    """Return the parts of conditions that tasks check, up to the first that Spark alone does; and if there is one."""
+    found: list[tuple[exp.Expr, Expression]] = []
+    for condition in conditions:
+        parts, is_open = checked_parts(condition, names)
+        found += parts
+        if is_open:
+            return found, True
+    return found, False
+
+
 def rows_of_operators(plan: Plan, schemas: Sequence[Schema]) -> Mapping[int, KnownRows]:
     """Return the rows of operators that are those of one table, by the identity of the operator, inputs first."""
     every: dict[int, KnownRows] = {}
@@ -141,13 +184,16 @@ def _and(left: Expression, right: Expression) -> Expression:
     return FunctionCall(function="and", arguments=(left, right), type=BooleanType())
 
 
+def _or(left: Expression, right: Expression) -> Expression:
+    return FunctionCall(function="or", arguments=(left, right), type=BooleanType())
+
+
 def _rows(
     node: nodes.Node, every: Mapping[int, KnownRows], schemas: Sequence[Schema]
 ) -> KnownRows | None:
     match node:
         case nodes.Scan(index=index):
-            columns = tuple(_columns(schemas[index]))
-            return KnownRows(scan=index, columns=columns, table=columns)
+            return rows_of_table(index, schemas[index])
         case nodes.SubqueryAlias(input=below, names=names):
             rows = every.get(id(below))
             if rows is None or not names:

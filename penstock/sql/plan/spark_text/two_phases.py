@@ -48,7 +48,7 @@ from penstock.sql.plan.rules.push_filters import (
 )
 
 _KINDS = (WindowKind.TUMBLE, WindowKind.HOP, WindowKind.CUMULATE)
-_COMPARED = (
+COMPARED = (
     t.BooleanType, *WHOLE, t.FloatType, t.DoubleType, t.DecimalType, t.VarCharType, t.DateType, t.TimestampType,
     t.TimestampLtzType,
 )  # fmt: skip
@@ -267,7 +267,7 @@ def _keys(
         value = names.value(key.value)
         if value is None or isinstance(value, Constant) or not is_sure(value):
             return None
-        if key.determined or key.telling_calls or not isinstance(value.type, _COMPARED):
+        if key.determined or key.telling_calls or not isinstance(value.type, COMPARED):
             return None
         found.append((key.value, f"__key_{len(found)}", value))
     return tuple(found)
@@ -283,7 +283,7 @@ def _calls(select: exp.Select, names: RowNames) -> tuple[MergedCall, ...] | None
     for node in own_aggregates(select):
         outer = node.parent if isinstance(node.parent, exp.Filter) else node
         assert outer is not None, "it is in the SELECT"
-        merged = _merged(outer, names)
+        merged = merged_call(outer, names)
         if merged is None:
             return None
         parts = []
@@ -294,7 +294,8 @@ def _calls(select: exp.Select, names: RowNames) -> tuple[MergedCall, ...] | None
     return tuple(found)
 
 
-def _merged(call: exp.Expr, names: RowNames) -> MergedCall | None:
+def merged_call(call: exp.Expr, names: RowNames) -> MergedCall | None:
+    """Return an aggregate as partial results of tasks; None where it has none."""
     node, filtered = without_filter(call)
     condition = None if filtered is None else names.value(filtered)
     if filtered is not None:
@@ -307,7 +308,7 @@ def _merged(call: exp.Expr, names: RowNames) -> MergedCall | None:
     if isinstance(node, exp.Count) and _is_of_rows(node.this):
         return MergedCall(call=call, text=_COUNT, parts=(_part(_Function.COUNT, None, condition),))
     argument = names.value(node.this)
-    if argument is None or not is_sure(argument) or not isinstance(argument.type, _COMPARED):
+    if argument is None or not is_sure(argument) or not isinstance(argument.type, COMPARED):
         return None
     function = _FUNCTIONS.get(type(node))
     found = None if function is None else function(node, argument)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from sqlglot import exp
 
-from penstock.sql.dialect import to_spark_query
+from penstock.sql.dialect import to_spark_query, to_text
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.physical.planner import Planner
 from penstock.sql.plan.rules.field_paths import scan_paths
@@ -74,6 +74,24 @@ def test_a_table_is_read_once(select: str, tables: dict[str, int], tmp_path: Pat
     assert scans(query.combined) == tables
     assert scans(query.query).total() == 2
     assert [leaf.table.identifier.name for leaf in query.leaves] == list(tables)
+
+
+@pytest.mark.parametrize(
+    ("select", "checked"),
+    [
+        (APART, "kind = 0 OR kind = 1 AND id > 0"),
+        (JOIN.format("b.name", "events AS b"), None),
+        (JOIN.format("b.name", "(SELECT id, name FROM events WHERE RAND() < 1) AS b"), None),
+    ],
+)
+def test_tasks_that_read_check_what_all_inputs_ask(
+    select: str, checked: str | None, tmp_path: Path
+) -> None:
+    """A row that is of no input stays in its task; where one takes any row, all come."""
+    leaf = analysed(select, tmp_path).leaves[0]
+
+    parts = () if leaf.fragment is None else leaf.fragment.parts
+    assert " ".join(map(to_text, parts)).replace("(", "").replace(")", "") == (checked or "")
 
 
 @pytest.mark.parametrize(

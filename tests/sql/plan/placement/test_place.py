@@ -9,7 +9,7 @@ import pytest
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.incremental.planning.planner import plan_incremental
+from penstock.sql.incremental.planning.incremental_plan import plan_incremental
 from penstock.sql.plan.logical.nodes import Scan, SubqueryAlias
 from penstock.sql.plan.placement.blocks import scan_flow
 from penstock.sql.plan.placement.place import (

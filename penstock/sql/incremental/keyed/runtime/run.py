@@ -22,7 +22,7 @@ from pyspark.sql import types as s
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.catalog.model.identifier import quoted
-from penstock.connector.changelog import ROW_KIND, ChangelogMode
+from penstock.connector.changelog import ROW_KIND
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.internals import observed_metric, unpersist_local_checkpoint
 from penstock.connector.spark.session import configured
@@ -67,13 +67,16 @@ from penstock.sql.incremental.keyed.runtime.task import (
 )
 from penstock.sql.incremental.stages import (
     INPUT_INDEX,
-    Calc,
     IncrementalQuery,
+    PaneAggregate,
     Stage,
+    Stateless,
     input_column,
     inputs_of,
+    without_kinds,
 )
 from penstock.sql.incremental.state.batch import over_tables
+from penstock.sql.incremental.state.panes import grouped_by_pane
 from penstock.sql.incremental.state.schemas import empty, last_relation, plain_columns, schemas_of
 from penstock.sql.incremental.state.state_table import columns_of
 
@@ -263,10 +266,9 @@ class KeyedRun:
         assert job.is_complete(found), "each task of a job has reported"
         # a task that is run again reports again
         tasks = {(report.stage, report.partition): report.late for report in found}
-        late: dict[str, int] = {}
+        self.late = {stage: 0 for stage, _ in tasks}
         for (stage, _), rows in tasks.items():
-            late[stage] = late.get(stage, 0) + rows
-        self.late = late
+            self.late[stage] += rows
         return {bucket: file for report in found for bucket, file in report.files.items()}
 
     def _reports_of(self, batch_id: int) -> list[TaskReport]:
@@ -300,8 +302,8 @@ class _Job:
         found = {feed.name: self._feed(frame, n) for n, feed in enumerate(self.maintained.feeds)}
         for stages in self.plan.steps:
             last = stages[-1]
-            if isinstance(last, Calc):
-                changes = self._calc(last, found)
+            if isinstance(last, Stateless):
+                changes = self._stateless(last, found)
             else:
                 changes = self._keyed(stages, self._received(stages, frame, found))
             found[last.name] = self.hold(changes) if readers[last.name] > 1 else changes
@@ -344,7 +346,7 @@ class _Job:
 
     def _takes_inputs(self, stages: Sequence[Stage]) -> bool:
         """Return whether a task reads nothing but inputs of the query, as they are."""
-        if any(isinstance(one, Calc) or self.plan.computed.get(one.name) for one in stages):
+        if any(isinstance(one, Stateless) or self.plan.computed.get(one.name) for one in stages):
             return False
         return self._feeds.keys() >= {name for _, name in outer_inputs(stages)}
 
@@ -356,15 +358,13 @@ class _Job:
 
     def _changes(self, name: str, found: Mapping[str, DataFrame]) -> DataFrame:
         """Return a relation as a Calc reads it, ROW_KIND last."""
-        if not self._inserts(name):
-            return found[name]
-        return found[name].withColumn(ROW_KIND, F.lit(0).cast("tinyint"))
+        none = name in without_kinds(self.maintained)
+        kind = F.lit(0).cast("tinyint")
+        return found[name].withColumn(ROW_KIND, kind) if none else found[name]
 
-    def _inserts(self, name: str) -> bool:
-        feeds = (feed for feed in self.maintained.feeds if feed.name == name)
-        return any(feed.changes is ChangelogMode.INSERT_ONLY for feed in feeds)
-
-    def _calc(self, stage: Calc, found: Mapping[str, DataFrame]) -> DataFrame:
+    def _stateless(self, stage: Stateless, found: Mapping[str, DataFrame]) -> DataFrame:
+        if isinstance(stage, PaneAggregate):
+            return grouped_by_pane(stage, found[stage.input])
         tables = {name: self._changes(name, found) for name in stage.inputs}
         first = next(iter(found.values()))
         result = over_tables(first.sparkSession, stage.query, tables)
@@ -421,7 +421,7 @@ class _Job:
                 TaskInput(
                     name=name,
                     schema=self._read(stage, name),
-                    inserts=self._inserts(name),
+                    inserts=name in without_kinds(self.maintained),
                     column=columns.get(name),
                 )
                 for name in inputs_of(stage)

@@ -597,6 +597,7 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --             Project auction, price [spark] [I]
 --               Filter price > 100 [spark] [I]
 --                 Scan bid (kafka) [spark] [I]
+--                 - filter: price > 100, by the tasks that read
 --           Scan auction AS a (kafka) [spark, feed_1] [I]
 --   flow: insert-only, columns (a, seller), key unknown, join
 --   reads:

@@ -178,7 +178,9 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --         - bound: none
 --         - run by a keyed operator
 --           Scan auction AS A (kafka) [spark, feed_0] [I]
+--           - filter: category = 10, by the tasks that read
 --           Scan person AS P (kafka) [spark, feed_1] [I]
+--           - filter: (state = 'OR' OR state = 'ID' OR state = 'CA'), by the tasks that read
 --   flow: insert-only, columns (name, city, state, id), key unknown, join
 --   reads:
 --     auction (id, seller, category)
@@ -294,42 +296,52 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       = help: the PRIMARY KEY has to be the columns filled by (category); or choose one row for each (__column1) in the query: ROW_NUMBER() OVER (PARTITION BY __column1 ORDER BY ...) AS n, WHERE n = 1
 -- [13] q5
 --   plan:
---     Project AuctionBids.auction, AuctionBids.num [stage join_0] [I]
---       Join INNER on AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn; bounded by windows [stage join_0] [I]
+--     Project AuctionBids.auction, AuctionBids.num [stage join_6] [I]
+--       Join INNER on AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime AND AuctionBids.num >= MaxBids.maxn; bounded by windows [stage join_6] [I]
 --       - state: the rows of both sides that may still match
 --       - bound: the watermark of its table
---       - run by a keyed operator or by Spark: the start decides, by the type of column maxn
---         SubqueryAlias AuctionBids [spark, feed_0] [I]
---           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--       - run by a keyed operator
+--         SubqueryAlias AuctionBids [stage rows_2] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [stage windows_1] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
---           - bound: the watermark of bid
---             WindowAssign HOP dateTime, size 10 s, slide 2 s [spark] [I]
---               Scan bid (kafka) [spark] [I]
---         SubqueryAlias MaxBids [spark, feed_1] [I]
---           Aggregate by CountBids.starttime, CountBids.endtime: MAX(CountBids.num) [spark] [I]
---           - state: groups of open windows
---           - bound: the watermark of bid
---             SubqueryAlias CountBids [spark] [I]
---               Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--           - bound: the watermark of its table
+--           - run by a keyed operator
+--             WindowAssign HOP dateTime, size 10 s, slide 2 s [stage panes_0] [I]
+--               Scan bid (kafka) [spark, feed_0] [I]
+--         SubqueryAlias MaxBids [stage rows_5] [I]
+--           Aggregate by CountBids.starttime, CountBids.endtime: MAX(CountBids.num) [stage rows_5] [I]
+--             SubqueryAlias CountBids [stage rows_4] [I]
+--               Aggregate by auction, window_start, window_end: COUNT(*) [stage windows_1] [I]
+--               - first phase in the reading tasks
 --               - state: groups of open windows
---               - bound: the watermark of bid
---                 WindowAssign HOP dateTime, size 10 s, slide 2 s [spark] [I]
---                   Scan bid (kafka), as above [spark] [I]
+--               - bound: the watermark of its table
+--               - run by a keyed operator
+--                 WindowAssign HOP dateTime, size 10 s, slide 2 s [stage panes_0] [I]
+--                   Scan bid (kafka), as above [spark, feed_0] [I]
 --   flow: insert-only, columns (auction, num), key unknown, join
 --   reads:
---     bid (auction, dateTime), rowtime dateTime, marked
+--     bid (auction, dateTime), rowtime dateTime
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'num', `num`, 'starttime', `starttime`, 'endtime', `endtime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, COUNT(*) AS `num`, window_start AS `starttime`, window_end AS `endtime` FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('maxn', `maxn`, 'starttime', `starttime`, 'endtime', `endtime`) AS `__feed1` FROM (SELECT MAX(CountBids.num) AS `maxn`, CountBids.starttime AS `starttime`, CountBids.endtime AS `endtime` FROM (SELECT COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS CountBids GROUP BY CountBids.starttime, CountBids.endtime) AS feed_1
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'dateTime', `dateTime`) AS `__feed0` FROM (SELECT auction AS `auction`, `dateTime` AS `dateTime` FROM (SELECT `auction` AS `auction`, `dateTime` AS `dateTime` FROM bid) AS __windowed) AS feed_0
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (starttime, endtime) rows; feed_1 BY (starttime, endtime) rows UNTIL endtime + 0 us, endtime + 0 us AT CLOSED, CLOSED OF (0) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`num` AS `num` FROM feed_0 JOIN feed_1 ON `feed_0`.`starttime` = `feed_1`.`starttime` AND `feed_0`.`endtime` = `feed_1`.`endtime` AND (`feed_0`.`num` >= `feed_1`.`maxn`)
+--     MAINTAINED panes_0 PANES feed_0 AT dateTime BY (auction) OF 2000 ms COMPUTE __part0 = COUNT(*)
+--     MAINTAINED windows_1 CLOSED panes_0 AT __pane IN HOP 10000 ms OF 2000 ms WAITS FOR (0) COMPUTE SELECT `auction` AS `auction`, `window_start` AS `window_start`, `window_end` AS `window_end`, SUM(`__part0`) AS `__call0` FROM panes_0 GROUP BY `auction`, `window_start`, `window_end`
+--     MAINTAINED rows_2 ROWS SELECT `auction` AS `auction`, `__call0` AS `num`, `window_start` AS `starttime`, `window_end` AS `endtime`, `__row_kind` FROM windows_1
+--     MAINTAINED rows_3 ROWS SELECT `__call0` AS `num`, `window_start` AS `starttime`, `window_end` AS `endtime`, `__row_kind` FROM windows_1
+--     MAINTAINED rows_4 ROWS SELECT `rows_3`.`starttime` AS `starttime`, `rows_3`.`endtime` AS `endtime`, `rows_3`.`num` AS `num`, `rows_3`.`__row_kind` FROM rows_3
+--     MAINTAINED rows_5 ROWS SELECT MAX(`num`) AS `maxn`, `starttime` AS `starttime`, `endtime` AS `endtime`, MAX(`__row_kind`) AS `__row_kind` FROM rows_4 GROUP BY `starttime`, `endtime`
+--     MAINTAINED join_6 KEEP rows_2 BY (starttime, endtime) rows; rows_5 BY (starttime, endtime) rows UNTIL endtime + 0 us, endtime + 0 us AT CLOSED, CLOSED AT ONCE OF (0) COMPUTE SELECT `rows_2`.`auction` AS `auction`, `rows_2`.`num` AS `num` FROM rows_2 JOIN rows_5 ON `rows_2`.`starttime` = `rows_5`.`starttime` AND `rows_2`.`endtime` = `rows_5`.`endtime` AND (`rows_2`.`num` >= `rows_5`.`maxn`)
 --   checkpoint: bid
---     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
---     GROUP BY CountBids.starttime, CountBids.endtime COMPUTE COUNT(*), MAX(CountBids.num) FROM (SELECT COUNT(*) AS num, window_start AS starttime, window_end AS endtime FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS CountBids
---     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
---     FEED feed_0 (auction, num, starttime, endtime)
---     FEED feed_1 (maxn, starttime, endtime)
---     MAINTAINED join_0 KEEP feed_0 BY (starttime, endtime) rows; feed_1 BY (starttime, endtime) rows UNTIL endtime + 0 us, endtime + 0 us AT CLOSED, CLOSED OF (0) COMPUTE SELECT `feed_0`.`auction` AS `auction`, `feed_0`.`num` AS `num` FROM feed_0 JOIN feed_1 ON `feed_0`.`starttime` = `feed_1`.`starttime` AND `feed_0`.`endtime` = `feed_1`.`endtime` AND (`feed_0`.`num` >= `feed_1`.`maxn`)
---   digest: fcb76da582b07d4f
+--     FEED feed_0 (auction, dateTime)
+--     MAINTAINED panes_0 PANES feed_0 AT dateTime BY (auction) OF 2000 ms COMPUTE __part0 = COUNT(*)
+--     MAINTAINED windows_1 CLOSED panes_0 AT __pane IN HOP 10000 ms OF 2000 ms WAITS FOR (0) COMPUTE SELECT `auction` AS `auction`, `window_start` AS `window_start`, `window_end` AS `window_end`, SUM(`__part0`) AS `__call0` FROM panes_0 GROUP BY `auction`, `window_start`, `window_end`
+--     MAINTAINED rows_2 ROWS SELECT `auction` AS `auction`, `__call0` AS `num`, `window_start` AS `starttime`, `window_end` AS `endtime`, `__row_kind` FROM windows_1
+--     MAINTAINED rows_3 ROWS SELECT `__call0` AS `num`, `window_start` AS `starttime`, `window_end` AS `endtime`, `__row_kind` FROM windows_1
+--     MAINTAINED rows_4 ROWS SELECT `rows_3`.`starttime` AS `starttime`, `rows_3`.`endtime` AS `endtime`, `rows_3`.`num` AS `num`, `rows_3`.`__row_kind` FROM rows_3
+--     MAINTAINED rows_5 ROWS SELECT MAX(`num`) AS `maxn`, `starttime` AS `starttime`, `endtime` AS `endtime`, MAX(`__row_kind`) AS `__row_kind` FROM rows_4 GROUP BY `starttime`, `endtime`
+--     MAINTAINED join_6 KEEP rows_2 BY (starttime, endtime) rows; rows_5 BY (starttime, endtime) rows UNTIL endtime + 0 us, endtime + 0 us AT CLOSED, CLOSED AT ONCE OF (0) COMPUTE SELECT `rows_2`.`auction` AS `auction`, `rows_2`.`num` AS `num` FROM rows_2 JOIN rows_5 ON `rows_2`.`starttime` = `rows_5`.`starttime` AND `rows_2`.`endtime` = `rows_5`.`endtime` AND (`rows_2`.`num` >= `rows_5`.`maxn`)
+--   digest: 7edb95bbdf18dcdf
 -- [14] sink: append
 --   as [13]
 -- [15] sink: none
@@ -367,27 +379,37 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   digest: 1406891fd746a011
 -- [16] q7
 --   plan:
---     Project B.auction, B.price [spark] [I]
---       Filter B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime [spark] [I]
---         Join INNER on B.price = B1.maxprice; bounded by an interval [spark] [I]
---         - state: rows of both sides that may still match
---         - bound: the watermark of bid
---           Scan bid AS B (kafka) [spark] [I]
---           SubqueryAlias B1 [spark] [I]
---             Aggregate by window_start, window_end: MAX(price) [spark] [I]
+--     Project B.auction, B.price [stage join_3] [I]
+--       Filter B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime [stage join_3] [I]
+--         Join INNER on B.price = B1.maxprice; bounded by an interval [stage join_3] [I]
+--         - state: the rows of both sides that may still match
+--         - bound: the watermark of its table
+--         - run by a keyed operator
+--           Scan bid AS B (kafka) [spark, feed_1] [I]
+--           SubqueryAlias B1 [stage rows_2] [I]
+--             Aggregate by window_start, window_end: MAX(price) [stage windows_1] [I]
 --             - state: groups of open windows
---             - bound: the watermark of bid
---               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
---                 Scan bid (kafka), as above [spark] [I]
---   flow: insert-only, columns (auction, price), key unknown
+--             - bound: the watermark of its table
+--             - run by a keyed operator
+--               WindowAssign TUMBLE dateTime, size 10 s [stage panes_0] [I]
+--                 Scan bid (kafka), as above [spark, feed_1] [I]
+--   flow: insert-only, columns (auction, price), key unknown, join
 --   reads:
---     bid (auction, price, dateTime), rowtime dateTime, marked
+--     bid (auction, price, dateTime), rowtime dateTime
 --   query:
---     SELECT B.auction, B.price FROM bid AS B JOIN (SELECT MAX(price) AS maxprice, window_end AS dateTime FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) AS B1 ON B.price = B1.maxprice WHERE B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'dateTime', `dateTime`) AS `__feed0` FROM (SELECT `auction` AS `auction`, `price` AS `price`, `dateTime` AS `dateTime` FROM bid) AS feed_1
+--   stages:
+--     MAINTAINED panes_0 PANES feed_1 AT dateTime BY () OF 10000 ms COMPUTE __part0 = MAX(`price`)
+--     MAINTAINED windows_1 CLOSED panes_0 AT __pane IN TUMBLE 10000 ms OF 10000 ms WAITS FOR (0) COMPUTE SELECT `window_start` AS `window_start`, `window_end` AS `window_end`, MAX(`__part0`) AS `__call0` FROM panes_0 GROUP BY `window_start`, `window_end`
+--     MAINTAINED rows_2 ROWS SELECT `__call0` AS `maxprice`, `window_end` AS `dateTime`, `__row_kind` FROM windows_1
+--     MAINTAINED join_3 KEEP feed_1 BY (price) rows; rows_2 BY (maxprice) rows UNTIL dateTime + 10000000 us, dateTime + 0 us AT dateTime, CLOSED AT ONCE OF (0) COMPUTE SELECT `feed_1`.`auction` AS `auction`, `feed_1`.`price` AS `price` FROM feed_1 JOIN rows_2 ON `feed_1`.`price` = `rows_2`.`maxprice` AND (`feed_1`.`dateTime` BETWEEN `rows_2`.`dateTime` - INTERVAL '10' SECOND AND `rows_2`.`dateTime`)
 --   checkpoint: bid
---     JOIN (SELECT MAX(price) AS maxprice, window_end AS dateTime FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) AS B1 ON B.price = B1.maxprice
---     GROUP BY window_start, window_end COMPUTE MAX(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
---   digest: f2c2e373418801f2
+--     FEED feed_1 (auction, price, dateTime)
+--     MAINTAINED panes_0 PANES feed_1 AT dateTime BY () OF 10000 ms COMPUTE __part0 = MAX(`price`)
+--     MAINTAINED windows_1 CLOSED panes_0 AT __pane IN TUMBLE 10000 ms OF 10000 ms WAITS FOR (0) COMPUTE SELECT `window_start` AS `window_start`, `window_end` AS `window_end`, MAX(`__part0`) AS `__call0` FROM panes_0 GROUP BY `window_start`, `window_end`
+--     MAINTAINED rows_2 ROWS SELECT `__call0` AS `maxprice`, `window_end` AS `dateTime`, `__row_kind` FROM windows_1
+--     MAINTAINED join_3 KEEP feed_1 BY (price) rows; rows_2 BY (maxprice) rows UNTIL dateTime + 10000000 us, dateTime + 0 us AT dateTime, CLOSED AT ONCE OF (0) COMPUTE SELECT `feed_1`.`auction` AS `auction`, `feed_1`.`price` AS `price` FROM feed_1 JOIN rows_2 ON `feed_1`.`price` = `rows_2`.`maxprice` AND (`feed_1`.`dateTime` BETWEEN `rows_2`.`dateTime` - INTERVAL '10' SECOND AND `rows_2`.`dateTime`)
+--   digest: ebc7f871ce523af2
 -- [17] sink: none
 --   plan:
 --     Project B.auction, B.price [spark] [I]
@@ -989,6 +1011,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --         - run by a keyed operator
 --           Scan bid AS B (kafka) [spark, feed_0] [I]
 --           Scan auction AS A (kafka) [spark, feed_1] [I]
+--           - filter: category = 10, by the tasks that read
 --   flow: insert-only, columns (auction, bidder, price, channel, dateTime, seller, category), key unknown, join
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)

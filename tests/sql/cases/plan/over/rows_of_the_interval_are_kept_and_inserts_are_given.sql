@@ -10,6 +10,7 @@ SELECT id, SUM(amount) OVER (PARTITION BY currency ORDER BY ts RANGE BETWEEN INT
 --     - run by a keyed operator
 --       Filter amount > 1 [spark, feed_0] [I]
 --         Scan orders (kafka) [spark] [I]
+--         - filter: amount > 1, by the tasks that read
 --   flow: insert-only, columns (id, twice), key unknown, OVER aggregation
 --   reads:
 --     orders (id, currency, amount, ts), rowtime ts

@@ -368,6 +368,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --         - run by a keyed operator
 --           Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --           Scan events AS e (kafka) [spark, feed_1] [I]
+--           - filter: x > 2, by the tasks that read
 --   flow: all, columns (id, __column1), key unknown, kinds, join
 --   reads:
 --     cdc (id, amount, __row_kind)

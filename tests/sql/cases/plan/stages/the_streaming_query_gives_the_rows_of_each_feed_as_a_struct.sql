@@ -13,6 +13,7 @@ SELECT e.id FROM events AS e JOIN cdc AS c ON e.id = c.id WHERE e.x > 1
 --         - bound: none
 --         - run by a keyed operator
 --           Scan events AS e (kafka) [spark, feed_1] [I]
+--           - filter: x > 1, by the tasks that read
 --           Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (id), key unknown, kinds, join
 --   reads:

@@ -36,6 +36,7 @@ SELECT o.id, r.rate FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r 
 --         - bound: the lowest watermark of its 2 tables; one version of each key that was ever seen stays
 --         - run by a keyed operator
 --           Scan orders AS o (kafka) [spark, feed_1] [I]
+--           - filter: amount > 1, by the tasks that read
 --           Scan rates AS r (upsert-kafka) [spark, feed_0] [I,UA,D]
 --   flow: insert-only, columns (id, rate), key unknown, temporal join
 --   reads:

@@ -297,27 +297,37 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --   digest: e02b82c67c834bb0
 -- [16] q7
 --   plan:
---     Project B.auction, B.price [spark] [I]
---       Filter B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime [spark] [I]
---         Join INNER on B.price = B1.maxprice; bounded by an interval [spark] [I]
---         - state: rows of both sides that may still match
---         - bound: the watermark of bid
---           Scan bid AS B (kafka) [spark] [I]
---           SubqueryAlias B1 [spark] [I]
---             Aggregate by window_start, window_end: MAX(price) [spark] [I]
+--     Project B.auction, B.price [stage join_3] [I]
+--       Filter B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime [stage join_3] [I]
+--         Join INNER on B.price = B1.maxprice; bounded by an interval [stage join_3] [I]
+--         - state: the rows of both sides that may still match
+--         - bound: the watermark of its table
+--         - run by a keyed operator
+--           Scan bid AS B (kafka) [spark, feed_1] [I]
+--           SubqueryAlias B1 [stage rows_2] [I]
+--             Aggregate by window_start, window_end: MAX(price) [stage windows_1] [I]
 --             - state: groups of open windows
---             - bound: the watermark of bid
---               WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
---                 Scan bid (kafka), as above [spark] [I]
---   flow: insert-only, columns (auction, price), key unknown
+--             - bound: the watermark of its table
+--             - run by a keyed operator
+--               WindowAssign TUMBLE dateTime, size 10 s [stage panes_0] [I]
+--                 Scan bid (kafka), as above [spark, feed_1] [I]
+--   flow: insert-only, columns (auction, price), key unknown, join
 --   reads:
---     bid (auction, price, dateTime), rowtime dateTime, marked
+--     bid (auction, price, dateTime), rowtime dateTime
 --   query:
---     SELECT B.auction, B.price FROM bid AS B JOIN (SELECT MAX(price) AS maxprice, window_end AS dateTime FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) AS B1 ON B.price = B1.maxprice WHERE B.dateTime BETWEEN B1.dateTime - INTERVAL '10' SECOND AND B1.dateTime
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'dateTime', `dateTime`) AS `__feed0` FROM (SELECT `auction` AS `auction`, `price` AS `price`, `dateTime` AS `dateTime` FROM bid) AS feed_1
+--   stages:
+--     MAINTAINED panes_0 PANES feed_1 AT dateTime BY () OF 10000 ms COMPUTE __part0 = MAX(`price`)
+--     MAINTAINED windows_1 CLOSED panes_0 AT __pane IN TUMBLE 10000 ms OF 10000 ms WAITS FOR (0) COMPUTE SELECT `window_start` AS `window_start`, `window_end` AS `window_end`, MAX(`__part0`) AS `__call0` FROM panes_0 GROUP BY `window_start`, `window_end`
+--     MAINTAINED rows_2 ROWS SELECT `__call0` AS `maxprice`, `window_end` AS `dateTime`, `__row_kind` FROM windows_1
+--     MAINTAINED join_3 KEEP feed_1 BY (price) rows; rows_2 BY (maxprice) rows UNTIL dateTime + 10000000 us, dateTime + 0 us AT dateTime, CLOSED AT ONCE OF (0) COMPUTE SELECT `feed_1`.`auction` AS `auction`, `feed_1`.`price` AS `price` FROM feed_1 JOIN rows_2 ON `feed_1`.`price` = `rows_2`.`maxprice` AND (`feed_1`.`dateTime` BETWEEN `rows_2`.`dateTime` - INTERVAL '10' SECOND AND `rows_2`.`dateTime`)
 --   checkpoint: bid
---     JOIN (SELECT MAX(price) AS maxprice, window_end AS dateTime FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY window_start, window_end) AS B1 ON B.price = B1.maxprice
---     GROUP BY window_start, window_end COMPUTE MAX(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
---   digest: f2c2e373418801f2
+--     FEED feed_1 (auction, price, dateTime)
+--     MAINTAINED panes_0 PANES feed_1 AT dateTime BY () OF 10000 ms COMPUTE __part0 = MAX(`price`)
+--     MAINTAINED windows_1 CLOSED panes_0 AT __pane IN TUMBLE 10000 ms OF 10000 ms WAITS FOR (0) COMPUTE SELECT `window_start` AS `window_start`, `window_end` AS `window_end`, MAX(`__part0`) AS `__call0` FROM panes_0 GROUP BY `window_start`, `window_end`
+--     MAINTAINED rows_2 ROWS SELECT `__call0` AS `maxprice`, `window_end` AS `dateTime`, `__row_kind` FROM windows_1
+--     MAINTAINED join_3 KEEP feed_1 BY (price) rows; rows_2 BY (maxprice) rows UNTIL dateTime + 10000000 us, dateTime + 0 us AT dateTime, CLOSED AT ONCE OF (0) COMPUTE SELECT `feed_1`.`auction` AS `auction`, `feed_1`.`price` AS `price` FROM feed_1 JOIN rows_2 ON `feed_1`.`price` = `rows_2`.`maxprice` AND (`feed_1`.`dateTime` BETWEEN `rows_2`.`dateTime` - INTERVAL '10' SECOND AND `rows_2`.`dateTime`)
+--   digest: ebc7f871ce523af2
 -- [17] win sum distinct decimal
 --   plan:
 --     Aggregate by window_start, window_end: SUM(DISTINCT CAST(price AS DECIMAL(10, 2))) [stage group_0] [I,D]

@@ -726,45 +726,59 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --   digest: 2e3fab867882b37c
 -- [29] by both ends they are not followed: Spark ends groups by one column
 --   plan:
---     Aggregate by a.s, a.e, b.e: MAX(b.m) [stage group_1] [I,UB,UA,D]
+--     Aggregate by a.s, a.e, b.e: MAX(b.m) [stage group_7] [I,UB,UA,D]
 --     - key: none
 --     - state: MAX(b.m)
 --     - bound: none
---     - run by a keyed operator, in one task with join_0
---       Join INNER on a.s = b.s AND a.e = b.e; bounded by windows [stage join_0] [I]
+--     - run by a keyed operator, in one task with join_6
+--       Join INNER on a.s = b.s AND a.e = b.e; bounded by windows [stage join_6] [I]
 --       - state: the rows of both sides that may still match
 --       - bound: the lowest watermark of its 2 tables
---       - run by a keyed operator, in one task with group_1
---         SubqueryAlias a [spark, feed_0] [I]
---           Aggregate by auction, window_start, window_end: COUNT(*) [spark] [I]
+--       - run by a keyed operator, in one task with group_7
+--         SubqueryAlias a [stage rows_2] [I]
+--           Aggregate by auction, window_start, window_end: COUNT(*) [stage windows_1] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
---           - bound: the watermark of bid
---             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
---               Scan bid (kafka) [spark] [I]
---         SubqueryAlias b [spark, feed_1] [I]
---           Aggregate by id, window_start, window_end: COUNT(*) [spark] [I]
+--           - bound: the watermark of its table
+--           - run by a keyed operator
+--             WindowAssign TUMBLE dateTime, size 10 s [stage panes_0] [I]
+--               Scan bid (kafka) [spark, feed_0] [I]
+--         SubqueryAlias b [stage rows_5] [I]
+--           Aggregate by id, window_start, window_end: COUNT(*) [stage windows_4] [I]
+--           - first phase in the reading tasks
 --           - state: groups of open windows
---           - bound: the watermark of auction
---             WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
---               Scan auction (kafka) [spark] [I]
+--           - bound: the watermark of its table
+--           - run by a keyed operator
+--             WindowAssign TUMBLE dateTime, size 10 s [stage panes_3] [I]
+--               Scan auction (kafka) [spark, feed_1] [I]
 --   flow: all, columns (s, m), key unknown, kinds, aggregate
 --   reads:
---     bid (auction, dateTime), rowtime dateTime, marked
---     auction (id, dateTime), rowtime dateTime, marked
+--     bid (auction, dateTime), rowtime dateTime
+--     auction (id, dateTime), rowtime dateTime
 --   query:
---     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('s', `s`, 'e', `e`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `s` AS `s`, `e` AS `e` FROM (SELECT auction AS `auction`, COUNT(*) AS `n`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY auction, window_start, window_end) AS __rows) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('m', `m`, 's', `s`, 'e', `e`) AS `__feed1` FROM (SELECT `m` AS `m`, `s` AS `s`, `e` AS `e` FROM (SELECT id AS `id`, COUNT(*) AS `m`, window_start AS `s`, window_end AS `e` FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND)) GROUP BY id, window_start, window_end) AS __rows) AS feed_1
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'dateTime', `dateTime`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT auction AS `auction`, `dateTime` AS `dateTime` FROM (SELECT `auction` AS `auction`, `dateTime` AS `dateTime` FROM bid) AS __windowed) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'dateTime', `dateTime`) AS `__feed1` FROM (SELECT id AS `id`, `dateTime` AS `dateTime` FROM (SELECT `id` AS `id`, `dateTime` AS `dateTime` FROM auction) AS __windowed) AS feed_1
 --   stages:
---     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT CLOSED, CLOSED OF (0, 1) COMPUTE SELECT `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`e` AS `e__2`, `feed_1`.`m` AS `m` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
---     MAINTAINED group_1 KEEP join_0 BY (s, e, e__2) result COMPUTE SELECT `s` AS `s`, MAX(`m`) AS `m`, `e` AS `e`, `e__2` AS `e__2` FROM join_0 GROUP BY `s`, `e`, `e__2`
---     MAINTAINED rows_2 ROWS SELECT `s`, `m`, `__row_kind` FROM group_1
+--     MAINTAINED panes_0 PANES feed_0 AT dateTime BY (auction) OF 10000 ms COMPUTE __part0 = COUNT(*)
+--     MAINTAINED windows_1 CLOSED panes_0 AT __pane IN TUMBLE 10000 ms OF 10000 ms WAITS FOR (0) COMPUTE SELECT `auction` AS `auction`, `window_start` AS `window_start`, `window_end` AS `window_end`, SUM(`__part0`) AS `__call0` FROM panes_0 GROUP BY `auction`, `window_start`, `window_end`
+--     MAINTAINED rows_2 ROWS SELECT `auction` AS `auction`, `__call0` AS `n`, `window_start` AS `s`, `window_end` AS `e`, `__row_kind` FROM windows_1
+--     MAINTAINED panes_3 PANES feed_1 AT dateTime BY (id) OF 10000 ms COMPUTE __part0 = COUNT(*)
+--     MAINTAINED windows_4 CLOSED panes_3 AT __pane IN TUMBLE 10000 ms OF 10000 ms WAITS FOR (1) COMPUTE SELECT `id` AS `id`, `window_start` AS `window_start`, `window_end` AS `window_end`, SUM(`__part0`) AS `__call0` FROM panes_3 GROUP BY `id`, `window_start`, `window_end`
+--     MAINTAINED rows_5 ROWS SELECT `id` AS `id`, `__call0` AS `m`, `window_start` AS `s`, `window_end` AS `e`, `__row_kind` FROM windows_4
+--     MAINTAINED join_6 KEEP rows_2 BY (s, e) rows; rows_5 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT CLOSED, CLOSED AT ONCE OF (0, 1) COMPUTE SELECT `rows_2`.`s` AS `s`, `rows_2`.`e` AS `e`, `rows_5`.`e` AS `e__2`, `rows_5`.`m` AS `m` FROM rows_2 JOIN rows_5 ON `rows_2`.`s` = `rows_5`.`s` AND `rows_2`.`e` = `rows_5`.`e`
+--     MAINTAINED group_7 KEEP join_6 BY (s, e, e__2) result COMPUTE SELECT `s` AS `s`, MAX(`m`) AS `m`, `e` AS `e`, `e__2` AS `e__2` FROM join_6 GROUP BY `s`, `e`, `e__2`
+--     MAINTAINED rows_8 ROWS SELECT `s`, `m`, `__row_kind` FROM group_7
 --   checkpoint: bid, auction
---     GROUP BY auction, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
---     GROUP BY id, window_start, window_end COMPUTE COUNT(*) FROM TABLE(TUMBLE(TABLE auction, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))
---     FEED feed_0 (s, e)
---     FEED feed_1 (m, s, e)
---     MAINTAINED join_0 KEEP feed_0 BY (s, e) rows; feed_1 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT CLOSED, CLOSED OF (0, 1) COMPUTE SELECT `feed_0`.`s` AS `s`, `feed_0`.`e` AS `e`, `feed_1`.`e` AS `e__2`, `feed_1`.`m` AS `m` FROM feed_0 JOIN feed_1 ON `feed_0`.`s` = `feed_1`.`s` AND `feed_0`.`e` = `feed_1`.`e`
---     MAINTAINED group_1 KEEP join_0 BY (s, e, e__2) result COMPUTE SELECT `s` AS `s`, MAX(`m`) AS `m`, `e` AS `e`, `e__2` AS `e__2` FROM join_0 GROUP BY `s`, `e`, `e__2`
---   digest: 0441f4157f80d1e2
+--     FEED feed_0 (auction, dateTime)
+--     FEED feed_1 (id, dateTime)
+--     MAINTAINED panes_0 PANES feed_0 AT dateTime BY (auction) OF 10000 ms COMPUTE __part0 = COUNT(*)
+--     MAINTAINED windows_1 CLOSED panes_0 AT __pane IN TUMBLE 10000 ms OF 10000 ms WAITS FOR (0) COMPUTE SELECT `auction` AS `auction`, `window_start` AS `window_start`, `window_end` AS `window_end`, SUM(`__part0`) AS `__call0` FROM panes_0 GROUP BY `auction`, `window_start`, `window_end`
+--     MAINTAINED rows_2 ROWS SELECT `auction` AS `auction`, `__call0` AS `n`, `window_start` AS `s`, `window_end` AS `e`, `__row_kind` FROM windows_1
+--     MAINTAINED panes_3 PANES feed_1 AT dateTime BY (id) OF 10000 ms COMPUTE __part0 = COUNT(*)
+--     MAINTAINED windows_4 CLOSED panes_3 AT __pane IN TUMBLE 10000 ms OF 10000 ms WAITS FOR (1) COMPUTE SELECT `id` AS `id`, `window_start` AS `window_start`, `window_end` AS `window_end`, SUM(`__part0`) AS `__call0` FROM panes_3 GROUP BY `id`, `window_start`, `window_end`
+--     MAINTAINED rows_5 ROWS SELECT `id` AS `id`, `__call0` AS `m`, `window_start` AS `s`, `window_end` AS `e`, `__row_kind` FROM windows_4
+--     MAINTAINED join_6 KEEP rows_2 BY (s, e) rows; rows_5 BY (s, e) rows UNTIL e + 0 us, e + 0 us AT CLOSED, CLOSED AT ONCE OF (0, 1) COMPUTE SELECT `rows_2`.`s` AS `s`, `rows_2`.`e` AS `e`, `rows_5`.`e` AS `e__2`, `rows_5`.`m` AS `m` FROM rows_2 JOIN rows_5 ON `rows_2`.`s` = `rows_5`.`s` AND `rows_2`.`e` = `rows_5`.`e`
+--     MAINTAINED group_7 KEEP join_6 BY (s, e, e__2) result COMPUTE SELECT `s` AS `s`, MAX(`m`) AS `m`, `e` AS `e`, `e__2` AS `e__2` FROM join_6 GROUP BY `s`, `e`, `e__2`
+--   digest: bdbcc7f9dd5af524
 -- [30] those of an outer join may be NULL
 --   plan:
 --     Aggregate by b.s, b.e: MAX(b.m) [stage group_0] [I,D]
