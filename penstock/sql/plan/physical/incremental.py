@@ -36,6 +36,7 @@ from penstock.sql.incremental.operators.query import IncrementalRun
 from penstock.sql.incremental.stages import (
     EventTimeStage,
     IncrementalQuery,
+    PaneAggregate,
     RecomputeOperator,
     Stage,
     sources_of,
@@ -199,7 +200,7 @@ class IncrementalInsert:
         """Return the run by keyed operators, or what computes changed keys anew where a stage has none.
 
         Also where the checkpoint is of that one. Raises StateMismatchError where it needs an operator that this plan
-        does not have.
+        does not have; UnsupportedError where Spark cannot run the stages.
         """
         spark = frame.sparkSession
         recomputed, keyed = f"{self.checkpoint}/{FOLDER}", f"{self.checkpoint}/{KEYED}"
@@ -219,6 +220,7 @@ class IncrementalInsert:
                     f"an outer join within a time cannot run here, as Spark would have to compute {plan.reason}",
                     hint=plan.hint or "join the tables in a query of its own, into a table",
                 )
+            refuse_panes(self.maintained, plan)
             instead = "" if plan.hint is None else f"; instead: {plan.hint}"
             log.info(
                 "%s: several jobs a batch, as Spark computes %s%s", self.sink, plan.reason, instead
@@ -270,10 +272,22 @@ class IncrementalInsert:
         return rows
 
 
+def refuse_panes(maintained: IncrementalQuery, plan: RunBySpark) -> None:
+    """Refuse windows that are aggregated by panes where a start finds that no keyed operators run the query.
+
+    Planning gives them to Spark where it knows that before the start. Raises UnsupportedError.
+    """
+    if any(isinstance(stage, PaneAggregate) for stage in maintained.stages):
+        raise UnsupportedError(
+            f"windows below a join cannot be aggregated here, as Spark would have to compute {plan.reason}",
+            hint=plan.hint or "aggregate the windows in a query of its own, into a table",
+        )
+
+
 def run_bounded(maintained: IncrementalQuery, frame: DataFrame, workdir: Path) -> DataFrame:
     """Run the stages once, from nothing, over all rows of a bounded query; `frame` is that of its inputs.
 
-    The result is kept in `workdir`, with ROW_KIND as last column.
+    The result is kept in `workdir`, with ROW_KIND as last column. Raises UnsupportedError where Spark cannot run them.
     """
     folder = tempfile.mkdtemp(dir=workdir)
     result = f"file:{folder}/result"
@@ -288,6 +302,7 @@ def _bounded_batch(
 ) -> AbstractContextManager[DataFrame]:
     plan = keyed_plan(frame.sparkSession, maintained, frame.schema, 0)
     if isinstance(plan, RunBySpark):
+        refuse_panes(maintained, plan)
         return IncrementalRun(maintained, f"{folder}/{FOLDER}").batch(frame, 0)
     # without a time to live nothing depends on the time
     run = KeyedRun(maintained, plan, f"{folder}/{KEYED}", bounded=True)
