@@ -607,11 +607,10 @@ def test_a_log_with_checkpoints_is_begun_with(orders: Upserted) -> None:
 
 
 def optimized(orders: Upserted) -> int:
-    """How many times files were put together."""
+    """How many times files were put together beside batches, not by an OPTIMIZE of others."""
     history = DeltaTable.forPath(orders.spark, str(orders.path)).history().collect()
     compacted = [row for row in history if row["operation"] == "OPTIMIZE"]
-    assert all(row["operationParameters"]["auto"] == "true" for row in compacted)
-    return len(compacted)
+    return sum(row["operationParameters"]["auto"] == "true" for row in compacted)
 
 
 def test_small_files_are_put_together_beside_batches(
