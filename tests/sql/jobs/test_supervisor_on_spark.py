@@ -13,7 +13,7 @@ from penstock.sql.clock import SystemClock
 from penstock.sql.errors.spark import is_permanent
 from penstock.sql.jobs.supervisor import Supervisor, SupervisorSettings
 from penstock.sql.observation.batch_metrics import BatchMetrics, read_batch_metrics
-from penstock.sql.observation.pipeline import JobStatus
+from penstock.sql.observation.pipeline import JobStatus, PipelineTraits
 from penstock.sql.settings import DEFAULT_RESTART
 
 END_S = 90
@@ -29,6 +29,8 @@ class FrameInsert:
     sink: str = "copy"
     pipeline: str = "test/copy"
     is_stream: bool = True
+    leaves: tuple[Any, ...] = ()
+    traits: PipelineTraits = field(default_factory=PipelineTraits)
     queries: list[Any] = field(default_factory=list)
 
     def outage(self) -> None:

@@ -141,8 +141,7 @@ def test_a_planned_insert_gives_its_lease_to_what_it_writes_into(replaces: bool)
             asked.append(("overwritten", whole))
 
     planned = SimpleNamespace(
-        _built=lambda _: SimpleNamespace(frame=None),
-        _result_of=lambda frame: frame,
+        _built=lambda _: SimpleNamespace(result=object()),
         editor=Target() if replaces else None,
         target=Target(),
         partition=(),

@@ -163,6 +163,7 @@ def test_pages_are_dark_where_the_system_is(browser: Browser, page: str) -> None
 
 def test_a_button_reads_the_first_rows(browser: Browser, page: str) -> None:
     """A browser says that this page asks; by keyboard, too."""
+    browser.complaints()  # those of pages of other tests
     browser.open(f"{page}tables/default_catalog.default_database.numbers")
     browser.driver.find_element(By.CSS_SELECTOR, "form button").send_keys(Keys.ENTER)
 

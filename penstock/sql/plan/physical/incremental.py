@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
-from typing import TypeGuard, assert_never
+from typing import assert_never
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -106,7 +106,7 @@ def state_metrics(
 
     Where stages compute changed keys anew, the rows of their files are not counted: only that there are none.
     """
-    waiting = {(stage.name, stage.rows) for stage in maintained.stages if _waits(stage)}
+    waiting = {(stage.name, name) for stage in maintained.stages for name in _waiting(stage)}
     counted: list[tuple[str, str, int | None, int]]
     match run:
         case KeyedRun():
@@ -129,9 +129,15 @@ def state_metrics(
     )
 
 
-def _waits(stage: Stage) -> TypeGuard[EventTimeStage]:
-    """Return whether rows of a stage come out once the watermark has passed them."""
-    return isinstance(stage, EventTimeStage) and bool(stage.waits_for)
+def _waiting(stage: Stage) -> Iterator[str]:
+    """Iterate over the inputs of a stage whose rows come out once the watermark has passed them."""
+    if isinstance(stage, EventTimeStage):
+        if stage.waits_for:
+            yield stage.rows
+    elif isinstance(stage, RecomputeOperator) and stage.is_padded:
+        left, right = (one.name for one in stage.inputs)
+        padded = {"LEFT": (left,), "RIGHT": (right,)}
+        yield from padded.get(stage.query.args["joins"][0].side, (left, right))
 
 
 @dataclass(slots=True, kw_only=True)
