@@ -142,18 +142,15 @@ def read_form(folder: Folder) -> LogForm | None:
         return LogForm(metadata=metadata, protocol=found["protocol"])
 
 
+_READ_FAILURES = (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException)
+"""What reading a log or a file raises that is damaged, of another form, or cannot be reached."""
+
+
 @contextmanager
 def _readable(folder: Folder) -> Iterator[None]:
     try:
         yield
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        pa.ArrowException,
-    ) as error:
+    except _READ_FAILURES as error:
         raise _unreadable(folder, f"{type(error).__name__}: {error}") from error
 
 
@@ -296,7 +293,7 @@ def read_rows(folder: Folder, columns: Sequence[str]) -> pa.Table | None:
         if not tables:
             return pa.table({name: pa.nulls(0) for name in columns})
         found = pa.concat_tables(tables, promote_options="permissive")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+    except _READ_FAILURES as error:
         raise NotReadableHereError(f"{type(error).__name__}: {error}") from error
     if set(found.column_names) != set(columns):
         raise NotReadableHereError("a file lacks columns")
@@ -388,15 +385,7 @@ def read_first_rows(folder: Folder, columns: pa.Schema, limit: int) -> pa.Table:
             found.append(_first_of_file(folder, add, wanted, limit - rows))
             rows += found[-1].num_rows
         return pa.concat_tables(found)
-    except (
-        DamagedVectorError,
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        pa.ArrowException,
-    ) as error:
+    except (DamagedVectorError, *_READ_FAILURES) as error:
         raise NotReadableHereError(f"{type(error).__name__}: {error}") from error
 
 
