@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.catalog.errors import StateMismatchError, UnknownObjectError, UnsupportedError
+from penstock.catalog.errors import UnknownObjectError, UnsupportedError
 from penstock.catalog.model.identifier import quoted
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import Option, PrefixOption, Resolved
@@ -270,17 +270,12 @@ class DeltaTaskWriter(TaskWriter):
             return WrittenByEngine(reason="rows are replaced by the PRIMARY KEY")
         if self.sink.upkeep.target_file_bytes is not None:
             return WrittenByEngine(reason="'sink.target-file-size' gathers small files")
-        if is_remote(target.location):
-            return WrittenByEngine(reason="tasks write into folders of this machine alone")
         # PyArrow, only where it is used
-        from penstock.connector.delta.log import read_form
-        from penstock.connector.delta.task_output import task_output
-        from penstock.connector.storage import open_folder
+        from penstock.connector.delta.task_output import read_stored, task_output
 
-        try:
-            stored = read_form(open_folder(target.location, shown=target.shown))
-        except StateMismatchError as error:
-            return WrittenByEngine(reason=error.message)  # what is wrong with it is Spark's to say
+        stored = read_stored(target)
+        if isinstance(stored, WrittenByEngine):
+            return stored
         found = task_output(target, stored, filled)
         if spark is None or isinstance(found, WrittenByEngine):
             return found

@@ -204,13 +204,21 @@ def decide_new(target: DeltaTarget) -> bool:
 
 def upserts_by(target: DeltaTarget) -> FileOutput | WrittenByEngine:
     """Decide as `upsert_output` by the log of a table, or by its definition where there is none. No engine."""
+    stored = read_stored(target)
+    return stored if isinstance(stored, WrittenByEngine) else upsert_output(target, stored)
+
+
+def read_stored(target: DeltaTarget) -> LogForm | WrittenByEngine | None:
+    """Read what a table's log says of it; None where there is no table. No engine.
+
+    Where its log cannot be read here the engine writes the table.
+    """
     if is_remote(target.location):
         return WrittenByEngine(reason="tasks write into folders of this machine alone")
     try:
-        stored = read_form(open_folder(target.location, shown=target.shown))
+        return read_form(open_folder(target.location, shown=target.shown))
     except StateMismatchError as error:
         return WrittenByEngine(reason=error.message)  # what is wrong with it is Spark's to say
-    return upsert_output(target, stored)
 
 
 def _merge_reasons(form: _Form, target: DeltaTarget, keys: Sequence[str]) -> Iterator[str]:
