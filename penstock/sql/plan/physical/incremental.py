@@ -218,14 +218,7 @@ class IncrementalInsert:
                     f"run by them because of {plan.reason}",
                     hint="; or ".join(START_OVER_HINTS),
                 )
-            if any(
-                isinstance(one, RecomputeOperator) and one.is_padded
-                for one in self.maintained.stages
-            ):
-                raise UnsupportedError(
-                    f"an outer join within a time cannot run here, as Spark would have to compute {plan.reason}",
-                    hint=plan.hint or "join the tables in a query of its own, into a table",
-                )
+            refuse_outer_joins(self.maintained, plan)
             refuse_panes(self.maintained, plan)
             instead = "" if plan.hint is None else f"; instead: {plan.hint}"
             log.info(
@@ -276,6 +269,18 @@ class IncrementalInsert:
         if self.analysed.flow.key is None and self.target_key:
             rows = by_key(rows, self.target_key)
         return rows
+
+
+def refuse_outer_joins(maintained: IncrementalQuery, plan: RunBySpark) -> None:
+    """Refuse outer joins within a time where a start finds that no keyed operators run the query.
+
+    Planning gives them to Spark where it knows that before the start. Raises UnsupportedError.
+    """
+    if any(isinstance(one, RecomputeOperator) and one.is_padded for one in maintained.stages):
+        raise UnsupportedError(
+            f"an outer join within a time cannot run here, as Spark would have to compute {plan.reason}",
+            hint=plan.hint or "join the tables in a query of its own, into a table",
+        )
 
 
 def refuse_panes(maintained: IncrementalQuery, plan: RunBySpark) -> None:

@@ -6,7 +6,12 @@ import pytest
 
 from penstock.catalog.errors import UnsupportedError
 from penstock.sql.incremental.keyed.operator import RunBySpark
-from penstock.sql.plan.physical.incremental import MAX_BATCHES, SinkCounts, refuse_panes
+from penstock.sql.plan.physical.incremental import (
+    MAX_BATCHES,
+    SinkCounts,
+    refuse_outer_joins,
+    refuse_panes,
+)
 from tests.sql.maintain.temporal_tables import planned
 
 HIGHEST = (
@@ -56,3 +61,33 @@ def test_windows_by_panes_are_refused_where_spark_would_run_them() -> None:
         refuse_panes(windows.maintained, spark)
 
     assert told.value.hint == "aggregate the windows in a query of its own, into a table"
+
+
+@pytest.mark.parametrize("side", ["LEFT", "RIGHT", "FULL"])
+def test_outer_joins_within_a_time_are_refused_where_spark_would_run_them(side: str) -> None:
+    """A start says why, and what to write instead where that is known; inner ones, and others, run by Spark."""
+    within = (
+        "SELECT o.id, q.rate FROM orders AS o {} JOIN quotes AS q ON o.currency = q.currency "
+        "AND q.since BETWEEN o.ts AND o.ts + INTERVAL '5' SECOND"
+    )
+    without = (
+        f"SELECT o.id, u.rate FROM orders AS o {side} JOIN untimed AS u ON o.currency = u.currency"
+    )
+    outer, *others = (
+        planned(sql).maintained for sql in (within.format(side), within.format("INNER"), without)
+    )
+    assert outer is not None
+    spark = RunBySpark(reason="a value of type MAP")
+    hinted = RunBySpark(reason="a value of type MAP", hint="leave it out")
+
+    for other in filter(None, others):
+        refuse_outer_joins(other, spark)
+    for plan, hint in (
+        (spark, "join the tables in a query of its own, into a table"),
+        (hinted, "leave it out"),
+    ):
+        with pytest.raises(UnsupportedError, match="outer join within a time cannot run") as told:
+            refuse_outer_joins(outer, plan)
+
+        assert "Spark would have to compute a value of type MAP" in str(told.value)
+        assert told.value.hint == hint
