@@ -16,6 +16,7 @@ from penstock.sql.incremental.keyed.tables import (
     cast_text,
     is_nested,
     normalized,
+    text_literal,
     type_name,
 )
 from penstock.sql.incremental.keyed.values import MOST_DIGITS, SqlValue
@@ -134,7 +135,71 @@ AGGREGATES: dict[type[exp.Expr], Callable[[AggregateCall], SqlValue]] = {
 """Each writes a call of one argument."""
 
 
-# --- frames ---
+def separator_text(call: exp.GroupConcat) -> str:
+    """Write what LISTAGG puts between texts."""
+    separator = call.args.get("separator")
+    if separator is not None and not separator.is_string:
+        raise unknown(call)
+    return text_literal("," if separator is None else separator.name)
+
+
+_OF_DISTINCT = ("size", "aggregate")
+
+
+def is_of_distinct(node: exp.Expr) -> bool:
+    """Return whether a stage's query computes it of the distinct values of a window, which it gathers in a set."""
+    if not isinstance(node, exp.Anonymous) or node.name not in _OF_DISTINCT or not node.expressions:
+        return False
+    gathered = node.expressions[0]
+    return isinstance(gathered, exp.Window) and gathered.this.name == "collect_set"
+
+
+# --- windows ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowOrder:
+    """The rows of a window: what it is partitioned by, and what `by` orders them."""
+
+    partition: tuple[str, ...]
+    by: tuple[str, ...]
+
+    def over(self, frame: str = "") -> str:
+        """Write the window of a function, with a frame."""
+        keys = f"PARTITION BY {', '.join(self.partition)} " if self.partition else ""
+        return f" OVER ({keys}ORDER BY {', '.join(self.by)}{frame and ' ' + frame})"
+
+
+def window_order(node: exp.Window, plain: Callable[[exp.Expr], SqlValue]) -> WindowOrder:
+    """Return the partition and the order of a window; `plain` writes an expression without aggregates."""
+    order = node.args.get("order")
+    assert order is not None, "it is checked"
+    return WindowOrder(
+        partition=tuple(plain(part).sql for part in node.args.get("partition_by") or ()),
+        by=tuple(_ordered(part, plain) for part in order.expressions),
+    )
+
+
+def _ordered(part: exp.Ordered, plain: Callable[[exp.Expr], SqlValue]) -> str:
+    value = plain(part.this)
+    if value.type is None or part.args.get("with_fill"):
+        raise unknown(part)
+    desc = bool(part.args.get("desc"))
+    direction = "DESC" if desc else "ASC"
+    nulls = "FIRST" if part.args.get("nulls_first") else "LAST"
+    if not is_nested(value.type):
+        return f"{value.sql} {direction} NULLS {nulls}"
+    if not at.is_struct(value.type) or any(is_nested(of.type) for of in value.type):
+        # of ties all columns of a relation decide
+        hint = "leave out the columns that are not needed, or read their parts as columns below"
+        raise UntranslatableError(f"the order of {to_text(part.this)}, {value.type}", hint)
+    # Spark orders rows by their fields, of which NULL is the least
+    fields = [
+        f"struct_extract({value.sql}, {text_literal(of.name)}) {direction} NULLS {'LAST' if desc else 'FIRST'}"
+        for of in value.type
+    ]
+    whole = f"({value.sql} IS NULL) {'DESC' if nulls == 'FIRST' else 'ASC'}"
+    return ", ".join([whole, *fields])
 
 
 def frame_text(spec: exp.WindowSpec, node: exp.Window) -> str:

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from penstock.sql.dialect import to_text
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
-from penstock.sql.incremental.keyed.aggregates import sum_type
+from penstock.sql.incremental.keyed.aggregates import frame_text, sum_type, window_order
 from penstock.sql.incremental.keyed.append_join import (
     ALL,
     DUE,
@@ -27,7 +27,14 @@ from penstock.sql.incremental.keyed.append_join import (
     PaddedSide,
 )
 from penstock.sql.incremental.keyed.event_time import WaitingRows
-from penstock.sql.incremental.keyed.over import NEEDED, OverFrames, OverTotals, RunningTotal
+from penstock.sql.incremental.keyed.over import (
+    NEEDED,
+    FrameSum,
+    FrameSums,
+    OverFrames,
+    OverTotals,
+    RunningTotal,
+)
 from penstock.sql.incremental.keyed.recompute import KeyedInput, SideQuery
 from penstock.sql.incremental.keyed.statement import (
     TableColumns,
@@ -37,6 +44,7 @@ from penstock.sql.incremental.keyed.statement import (
 )
 from penstock.sql.incremental.keyed.tables import UntranslatableError, check_stored, is_nested
 from penstock.sql.incremental.keyed.temporal_join import VALID, JoinVersions, VersionedTable
+from penstock.sql.incremental.keyed.values import SqlValue
 from penstock.sql.incremental.keyed.windows import AggregatePanes, AggregateWindows
 from penstock.sql.incremental.stages import (
     INGESTION_ORDER,
@@ -86,15 +94,51 @@ def over_operator(
             )
         case RangeState() | RowsState() | UnboundedState():
             ends = isinstance(stage.frame_state, RangeState)
+            sums, query = _with_sums(stage.query, rows)
+            more = () if sums is None else tuple(one.field for one in sums.sums)
             return OverFrames(
                 rows=rows,
                 frame=stage.frame_state,
-                query=_query(stage.query, rows, (), result),
+                sums=sums,
+                query=_query(query, rows, more, result),
                 result=tuple(result),
                 time_to_live_ms=0 if ends else time_to_live_ms,
             )
         case _:
             assert_never(stage.frame_state)
+
+
+def _with_sums(query: exp.Query, rows: WaitingRows) -> tuple[FrameSums | None, exp.Query]:
+    """Return the sums and averages of DOUBLE in the windows of a query, and the query that reads them as columns."""
+    found: dict[str, FrameSum] = {}
+    windows: set[str] = set()
+
+    def plain(node: exp.Expr) -> SqlValue:
+        return translate_over(node, TableColumns(sql=NEEDED, columns=rows.numbered))
+
+    def summed(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Window):
+            return node
+        call = node.this
+        if not isinstance(call, exp.Sum | exp.Avg) or isinstance(call.this, exp.Distinct):
+            return node
+        value = plain(call.this)
+        if value.type != pa.float64():
+            return node
+        name = f"__sum{len(found)}"
+        one = FrameSum(
+            field=pa.field(name, value.type), value=value.sql, averages=isinstance(call, exp.Avg)
+        )
+        one = found.setdefault(to_text(node), one)
+        windows.add(window_order(node, plain).over(frame_text(node.args["spec"], node)))
+        return exp.column(one.field.name, quoted=True)
+
+    replaced = query.transform(summed)
+    if not found:
+        return None, query
+    assert isinstance(replaced, exp.Query), "only its windows are replaced"
+    (window,) = windows
+    return FrameSums(window=window, sums=tuple(found.values())), replaced
 
 
 def temporal_join_operator(
@@ -223,7 +267,7 @@ def _running_total(one: Accumulator, rows: WaitingRows) -> RunningTotal:
     kind = value.type
     match one.total:
         case AccumulatorFunction.SUM:
-            kind = sum_type(kind)
+            kind = kind if pa.types.is_float64(kind) else sum_type(kind)
         case AccumulatorFunction.MIN | AccumulatorFunction.MAX:
             if is_nested(kind):
                 raise UntranslatableError(f"{one.total.upper()} of values of the type {kind}")

@@ -1,7 +1,10 @@
 # ruff: noqa: S608  this module writes SQL of positions and names that it gives
 """The keyed operators of an OverAggregate: over the rows of the frame, or over accumulators of each key.
 
-Both compute the rows that the watermark releases, each once: what a batch returns are inserts.
+Both compute the rows that the watermark releases, each once: what a batch returns are inserts. Sums of DOUBLE are not
+DuckDB's, whose order of addition is open: each is the sum of its frame's values from 0 on, one after the other by their
+time and arrival, as Spark adds them. A frame that moves is added anew for each row, and an accumulator goes on where
+the batch before ended: which batch a row came in changes no digit.
 """
 
 from __future__ import annotations
@@ -9,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+from pyarrow import types as at
 
 from penstock.sql.incremental.keyed.event_time import WaitingRows, with_kind
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout, KeyedState
@@ -33,12 +39,111 @@ FRAME, TOTALS = "frame", "totals"
 """The states beside that of the rows that wait: rows of the frame, accumulators of keys."""
 
 NEEDED = "needed"
-"""The table that the stage's query reads: the columns of `due`, and accumulators."""
+"""The table that the stage's query reads: the columns of `due`, and sums of DOUBLE or accumulators."""
+
+
+# --- sums of DOUBLE ---
+
+Doubles = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.int64]
+
+_CELLS = 1 << 18
+"""Values that are added in one call: two megabytes of them."""
+
+
+def frame_sums(values: Doubles, first: Positions, last: Positions) -> Doubles:
+    """Return the sums of `values[first]` to `values[last]`, each from 0 on, one value after the other.
+
+    Frames that begin together are added once. Others are rows of a matrix, those of similar lengths together.
+    """
+    begins, frame = np.unique(first, return_inverse=True)
+    lengths = np.zeros(len(begins), np.int64)
+    np.maximum.at(lengths, frame, last - first + 1)
+    by_length = np.argsort(lengths, kind="stable")
+    begins, lengths = begins[by_length], lengths[by_length]
+    place = np.empty_like(by_length)
+    place[by_length] = np.arange(len(by_length))
+    frame = place[frame]
+    rows = np.argsort(frame, kind="stable")
+    found = np.empty(len(first), np.float64)
+    start = 0
+    while start < len(begins):
+        sizes = lengths[start:] * np.arange(1, len(begins) - start + 1)
+        end = start + max(1, int(np.searchsorted(sizes, _CELLS, side="right")))
+        cells = begins[start:end, None] + np.arange(lengths[end - 1])
+        # 0 first: a sum of nothing but negative zeros is 0
+        added = values[np.minimum(cells, len(values) - 1)] + 0.0
+        with np.errstate(invalid="ignore", over="ignore"):
+            np.add.accumulate(added, axis=1, out=added)
+        own = rows[slice(*np.searchsorted(frame[rows], (start, end)))]
+        found[own] = added[frame[own] - start, last[own] - first[own]]
+        start = end
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameSum:
+    """A sum of DOUBLE over the frame of each row, or their average: its column, and its value in DuckDB's SQL."""
+
+    field: pa.Field
+    value: str
+    averages: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameSums:
+    """Sums of DOUBLE in one `window`, as DuckDB's SQL behind a function."""
+
+    window: str
+    sums: tuple[FrameSum, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the sums in `joined`."""
+        return [f"d{n}" for n in range(len(self.sums))]
+
+    def joined(self, tables: BucketTables, rows: WaitingRows, table: str, asked: str) -> str:
+        """Write the rows of a table with their sums, d0, d1, ...: of those for which `asked` holds, else NULL."""
+        order = listed(f"{column} ASC NULLS FIRST" for column in (*rows.key_columns, *rows.order))
+        values = listed(f"{one.value} AS x{n}" for n, one in enumerate(self.sums))
+        found = tables.rows(
+            f"SELECT {rows.arrival} AS number, {asked} AS asked, MIN(place){self.window} AS first, "
+            f"MAX(place){self.window} AS last, {listed(f'x{n}' for n in range(len(self.sums)))} FROM "
+            f"(SELECT *, {values}, row_number() OVER (ORDER BY {order}) - 1 AS place FROM {table}) ORDER BY place"
+        )
+        number, asked_for, first, last = (found.column(n) for n in range(4))
+        due = np.asarray(asked_for)
+        frames = (np.asarray(first)[due], np.asarray(last)[due])
+        sums = [self._sum(one, found.column(4 + n), *frames) for n, one in enumerate(self.sums)]
+        tables.give(table + "_sums", pa.table([number.filter(asked_for), *sums], self._columns))
+        named = listed(["c0 AS number", *(f"c{n + 1} AS {d}" for n, d in enumerate(self.names))])
+        return (
+            f"{table} LEFT JOIN (SELECT {named} FROM {table}_sums) AS sums "
+            f"ON sums.number = {table}.{rows.arrival}"
+        )
+
+    @property
+    def _columns(self) -> list[str]:
+        return ["number", *self.names]
+
+    def _sum(
+        self, one: FrameSum, values: pa.ChunkedArray, first: Positions, last: Positions
+    ) -> pa.Array:
+        """Return a sum for each frame: NULL where all its values are NULL, which add nothing to others."""
+        there = np.concatenate([[0], np.cumsum(np.asarray(values.is_valid()))])
+        counts = there[last + 1] - there[first]
+        sums = frame_sums(np.asarray(values.fill_null(0.0)), first, last)
+        if one.averages:
+            sums = sums / np.maximum(counts, 1)
+        return pa.array(sums, pa.float64(), mask=counts == 0)
+
+
+# --- rows of the frame ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverFrames:
-    """Computes rows over those of the frame, which are kept: `query` reads the due rows and them.
+    """Computes rows over those of the frame, which are kept: `query` reads the due rows and them, with `sums`.
 
     `result` are the columns of the result. `time_to_live_ms`: of keys without a new row, where rows do not wait.
     """
@@ -47,6 +152,7 @@ class OverFrames:
     frame: RangeState | RowsState | UnboundedState
     query: SideQuery
     result: tuple[pa.Field, ...]
+    sums: FrameSums | None = None
     time_to_live_ms: int = 0
 
     @property
@@ -102,12 +208,18 @@ class OverFrames:
         else:
             tables.give("kept", layout.schema.empty_table())
         tables.create("stored", folded("kept", layout, batch))
-        if any_due:
-            columns = self._columns
-            tables.create(
-                NEEDED,
-                f"SELECT {columns} FROM stored WHERE alive UNION ALL SELECT {columns} FROM due",
-            )
+        if not any_due:
+            return
+        columns, width = self._columns, len(self.rows.numbered)
+        needed = f"SELECT {columns} FROM stored WHERE alive UNION ALL SELECT {columns} FROM due"
+        if self.sums is None:
+            tables.create(NEEDED, needed)
+            return
+        tables.create("framed", needed)
+        asked = f"{self.rows.arrival} IN (SELECT {self.rows.arrival} FROM due)"
+        joined = self.sums.joined(tables, self.rows, "framed", asked)
+        more = (f"{name} AS c{width + n}" for n, name in enumerate(self.sums.names))
+        tables.create(NEEDED, f"SELECT {listed(['framed.*', *more])} FROM {joined}")
 
     def _keep(
         self, tables: BucketTables, state: KeyedState, batch: KeyedBatch, *, any_due: bool
@@ -170,6 +282,11 @@ class RunningTotal:
     total: AccumulatorFunction
     value: str
     by_row: bool
+
+    @property
+    def adds_doubles(self) -> bool:
+        """Whether it is a sum of DOUBLE."""
+        return self.total is AccumulatorFunction.SUM and bool(at.is_float64(self.field.type))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,31 +375,43 @@ class OverTotals:
             "values_of_rows",
             f"SELECT due.*, {values} FROM due UNION ALL BY NAME SELECT {before} FROM stored WHERE alive",
         )
+        table, texts = "values_of_rows", {}
+        doubles = [n for n, one in enumerate(self.totals) if one.adds_doubles]
+        if doubles:
+            (window,) = {self._window(self.totals[n]) for n in doubles}
+            sums = (FrameSum(field=self.totals[n].field, value=f"v{n}") for n in doubles)
+            frames = FrameSums(window=f" OVER {window}", sums=tuple(sums))
+            texts = dict(zip(doubles, frames.names, strict=True))
+            table = frames.joined(tables, rows, table, f"{rows.arrival} >= 0")
         running = listed(
-            f"{cast_text(self._running(n, one), one.field.type)} AS c{width + n}"
+            f"{cast_text(texts.get(n) or self._running(n, one), one.field.type)} AS c{width + n}"
             for n, one in enumerate(self.totals)
         )
         columns = listed(f"c{n}" for n in range(width))
         tables.create(
             NEEDED,
-            f"SELECT * FROM (SELECT {columns}, {running} FROM values_of_rows) WHERE {rows.arrival} >= 0",
+            f"SELECT * FROM (SELECT {columns}, {running} FROM {table}) WHERE {rows.arrival} >= 0",
         )
 
-    def _running(self, n: int, one: RunningTotal) -> str:
-        """Write a total up to each row, of all of its time unless it is by row."""
+    def _window(self, one: RunningTotal) -> str:
+        """Write the rows up to each one, all of its time unless it is by row."""
         order = [f"{column} ASC NULLS FIRST" for column in self.rows.order]
         by, kind = (order, "ROWS") if one.by_row else (order[:1], "RANGE")
         keys = self.rows.key_columns
         partition = f"PARTITION BY {listed(keys)} " if keys else ""
-        window = (
+        return (
             f"({partition}ORDER BY {listed(by)} {kind} BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
         )
+
+    def _running(self, n: int, one: RunningTotal) -> str:
+        """Write a total up to each row."""
+        order = [f"{column} ASC NULLS FIRST" for column in self.rows.order]
         match one.total:
             case AccumulatorFunction.FIRST | AccumulatorFunction.LAST:
                 call = f"{one.total}_value(v{n} ORDER BY {listed(order)} IGNORE NULLS)"
             case _:
                 call = f"{one.total}(v{n})"
-        return f"{call} OVER {window}"
+        return f"{call} OVER {self._window(one)}"
 
     def _newest(self) -> str:
         """Write the accumulators of each key's last row."""

@@ -18,14 +18,16 @@ from penstock.sql.incremental.keyed.aggregates import (
     AGGREGATES,
     AggregateCall,
     frame_text,
+    is_of_distinct,
+    separator_text,
+    sum_type,
     unknown,
+    window_order,
 )
 from penstock.sql.incremental.keyed.tables import (
     UntranslatableError,
     cast_text,
-    is_nested,
     normalized,
-    text_literal,
     type_name,
 )
 from penstock.sql.incremental.keyed.values import SqlValue, translate, unified
@@ -258,7 +260,8 @@ class _Block:
         calls: dict[str, SqlValue] = {}
 
         def named(inner: exp.Expr) -> exp.Expr:
-            if isinstance(inner, exp.Window | exp.Filter | exp.WithinGroup | exp.AggFunc):
+            calls_one = isinstance(inner, exp.Window | exp.Filter | exp.WithinGroup | exp.AggFunc)
+            if calls_one or is_of_distinct(inner):
                 name = f"__call{len(calls)}"
                 calls[name] = self._call(inner)
                 column = exp.column(name, quoted=True)
@@ -274,6 +277,8 @@ class _Block:
         return translate(tree, find)
 
     def _call(self, node: exp.Expr) -> SqlValue:
+        if isinstance(node, exp.Anonymous):
+            return self._distinct_over(node)
         if isinstance(node, exp.Window):
             return self._rank(node) if type(node.this) in _RANKS else self._over(node)
         condition = ""
@@ -341,16 +346,13 @@ class _Block:
             raise unknown(node)
         distinct = isinstance(call.this, exp.Distinct)
         argument = call.this.expressions[0] if distinct else call.this
-        separator = call.args.get("separator")
         (ordered, *more) = order.expressions
         if more or ordered.this != argument or ordered.args.get("desc"):
-            raise unknown(node)
-        if separator is not None and not separator.is_string:
             raise unknown(node)
         value = self._plain(argument)
         if value.type != pa.string():
             raise unknown(node)
-        between = text_literal("," if separator is None else separator.name)
+        between = separator_text(call)
         word = "DISTINCT " if distinct else ""
         text = f"string_agg({word}{value.sql}, {between} ORDER BY {value.sql} NULLS FIRST)"
         return SqlValue(f"{text}{condition}", pa.string())
@@ -362,47 +364,46 @@ class _Block:
         bare = name is not None and not node.this.args.get("expressions") and not node.this.this
         if not bare or order is None or any(node.args.get(part) for part in others):
             raise unknown(node)
-        parts = [self._plain(part).sql for part in node.args.get("partition_by") or ()]
-        by = [self._ordered(part) for part in order.expressions]
-        partition = f"PARTITION BY {', '.join(parts)} " if parts else ""
-        text = f"{name}() OVER ({partition}ORDER BY {', '.join(by)})"
+        text = f"{name}(){window_order(node, self._plain).over()}"
         return SqlValue(cast_text(text, pa.int32()), pa.int32())
 
     # --- windows ---
 
     def _over(self, node: exp.Window) -> SqlValue:
-        """A function of the rows of a window, each of which has a number; sums of DOUBLE are none."""
-        order, spec = node.args.get("order"), node.args.get("spec")
-        arrival = self._arrivals[0]
-        if order is None or len(self._arrivals) != 1 or arrival is None:
+        """A function of the rows of a window, each of which has a number; sums of DOUBLE are columns there."""
+        spec, arrival = node.args.get("spec"), self._arrivals[0]
+        if node.args.get("order") is None or len(self._arrivals) != 1 or arrival is None:
             raise unknown(node)
         if any(node.args.get(part) for part in ("first", "alias")):
             raise unknown(node)
-        parts = [self._plain(part).sql for part in node.args.get("partition_by") or ()]
-        by = [self._ordered(part) for part in order.expressions]
-        partition = f"PARTITION BY {', '.join(parts)} " if parts else ""
+        rows = window_order(node, self._plain)
         function, all_nulls = node.this, False
         if isinstance(function, exp.RespectNulls | exp.IgnoreNulls):
             all_nulls, function = isinstance(function, exp.RespectNulls), function.this
         if isinstance(function, exp.Lag):
-            return self._lag(function, f" OVER ({partition}ORDER BY {', '.join(by)})", node)
+            return self._lag(function, rows.over(), node)
         if spec is None:
             raise unknown(node)
-        window = f" OVER ({partition}ORDER BY {', '.join(by)} {frame_text(spec, node)})"
+        window = rows.over(frame_text(spec, node))
+        # the order of the window leaves that of its peers open
+        order = f"ORDER BY {', '.join([*rows.by, arrival])}"
         if isinstance(function, exp.FirstValue | exp.LastValue):
             value = self._plain(function.this)
             if value.type is None:
                 raise unknown(node)
             name = "first_value" if isinstance(function, exp.FirstValue) else "last_value"
             nulls = "RESPECT" if all_nulls else "IGNORE"
-            # the order of the window leaves that of its peers open
-            ordered = f"{value.sql} ORDER BY {', '.join([*by, arrival])} {nulls} NULLS"
-            return SqlValue(f"{name}({ordered}){window}", value.type)
+            return SqlValue(f"{name}({value.sql} {order} {nulls} NULLS){window}", value.type)
         if isinstance(function, exp.Count):
             if isinstance(function.this, exp.Distinct):
                 raise unknown(node)
             arguments = [function.this] if function.this else []
             return self._count(function, arguments, window, distinct=False)
+        if isinstance(function, exp.GroupConcat):
+            value, between = self._plain(function.this), separator_text(function)
+            if value.type != pa.string():
+                raise unknown(node)
+            return SqlValue(f"string_agg({value.sql}, {between} {order}){window}", pa.string())
         write = AGGREGATES.get(type(function))
         if write is None or isinstance(function.this, exp.Distinct):
             raise unknown(node)
@@ -414,6 +415,25 @@ class _Block:
             node=function, argument=function.this, value=value, word="", condition=window, order=""
         )
         return write(call)
+
+    def _distinct_over(self, node: exp.Anonymous) -> SqlValue:
+        """COUNT or SUM of the distinct values of a window, which the stage's query gathers in a set."""
+        gathered = node.expressions[0]
+        spec, (argument,) = gathered.args.get("spec"), gathered.this.expressions
+        value = self._plain(argument)
+        if spec is None or None in self._arrivals:
+            raise unknown(node)
+        _check_counted(value, node)
+        window = window_order(gathered, self._plain).over(frame_text(spec, gathered))
+        if node.name == "size":
+            text = f"COUNT(DISTINCT {value.sql}){window}"
+            return SqlValue(cast_text(text, pa.int32()), pa.int32())
+        kind = self._plain(node.expressions[1]).type
+        if kind is None or value.type is None or (at.is_floating(kind)):
+            # a set has no order in which they could be added
+            raise UntranslatableError(f"a sum of DISTINCT values of the type {kind}")
+        sum_type(value.type)
+        return SqlValue(cast_text(f"SUM(DISTINCT {value.sql}){window}", kind), kind)
 
     def _lag(self, function: exp.Lag, window: str, node: exp.Window) -> SqlValue:
         value = self._plain(function.this)
@@ -428,27 +448,6 @@ class _Block:
         back = "1" if offset is None else offset.name
         arguments = ", ".join([texts[0], back, *texts[1:]])
         return SqlValue(f"lag({arguments}){window}", kind)
-
-    def _ordered(self, part: exp.Ordered) -> str:
-        value = self._plain(part.this)
-        if value.type is None or part.args.get("with_fill"):
-            raise unknown(part)
-        desc = bool(part.args.get("desc"))
-        direction = "DESC" if desc else "ASC"
-        nulls = "FIRST" if part.args.get("nulls_first") else "LAST"
-        if not is_nested(value.type):
-            return f"{value.sql} {direction} NULLS {nulls}"
-        if not at.is_struct(value.type) or any(is_nested(of.type) for of in value.type):
-            # of ties all columns of a relation decide
-            hint = "leave out the columns that are not needed, or read their parts as columns below"
-            raise UntranslatableError(f"the order of {to_text(part.this)}, {value.type}", hint)
-        # Spark orders rows by their fields, of which NULL is the least
-        fields = [
-            f"struct_extract({value.sql}, {text_literal(of.name)}) {direction} NULLS {'LAST' if desc else 'FIRST'}"
-            for of in value.type
-        ]
-        whole = f"({value.sql} IS NULL) {'DESC' if nulls == 'FIRST' else 'ASC'}"
-        return ", ".join([whole, *fields])
 
 
 def _computed_rows(inner: Statement) -> TableColumns:

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.sql.incremental.keyed.over import FRAME, TOTALS
+from penstock.sql.incremental.keyed.over import FRAME, TOTALS, frame_sums
 from penstock.sql.incremental.stages import OverAggregate
 from tests.sql.incremental.keyed.event_time_bucket import (
     INSERT,
@@ -37,7 +38,7 @@ LONG = pa.int64()
 
 @dataclass(frozen=True, kw_only=True)
 class OverCase:
-    """Aggregates over one frame: in Flink's SQL, their types, and in DuckDB's where it is another."""
+    """Aggregates over one frame: in Flink's SQL, their types, and in DuckDB's, with `{w}` or before it, if another."""
 
     calls: Sequence[str]
     types: Sequence[pa.DataType]
@@ -51,7 +52,9 @@ class OverCase:
 
     def written(self, calls: Sequence[str], frame: str) -> str:
         """Write the calls with their window."""
-        return ", ".join(f"{call} OVER ({WINDOW}{frame})" for call in calls)
+        window = f"OVER ({WINDOW}{frame})"
+        placed = (call if "{w}" in call else call + " {w}" for call in calls)
+        return ", ".join(call.replace("{w}", window) for call in placed)
 
     def opened(self, ttl_ms: int = 0) -> EventTimeBucket:
         """Return the operator over an empty state."""
@@ -70,6 +73,34 @@ OF_ROWS = (
     "LAST_VALUE(amount ORDER BY ts, n IGNORE NULLS)",
 )
 TYPES = [LONG, LONG, pa.int32(), pa.int32()]
+DOUBLE = "CASE WHEN amount = 5 THEN 1e16 ELSE amount * 1e-1 END"
+"""Values of which a sum has other digits in another order."""
+DOUBLES = (f"SUM({DOUBLE})", f"AVG({DOUBLE})", f"SUM({DOUBLE}) FILTER (WHERE amount > 0)")
+FOLDED = "list_reduce(list({0} ORDER BY ts, n) FILTER (WHERE ({0}) IS NOT NULL{1}) {{w}}, lambda a, b: a + b, 0::DOUBLE)"
+ADDED = (
+    FOLDED.format(DOUBLE, ""),
+    f"{FOLDED.format(DOUBLE, '')} / nullif(COUNT(amount) {{w}}, 0)",
+    FOLDED.format(DOUBLE, " AND amount > 0"),
+)
+OF_DOUBLES = {"calls": DOUBLES, "types": [pa.float64()] * 3, "sql": ADDED}
+TEXT = "CASE amount WHEN 1 THEN 'one' WHEN 5 THEN 'five' WHEN 9 THEN '' END"
+SETS = (
+    "COUNT(DISTINCT amount)",
+    "SUM(DISTINCT amount)",
+    "COUNT(DISTINCT amount) FILTER (WHERE amount > 0)",
+    f"LISTAGG({TEXT}, '-')",
+    f"LISTAGG({TEXT}) FILTER (WHERE amount < 9)",
+)
+IN_ORDER = "STRING_AGG({0}, '{1}' ORDER BY ts, n){2}"
+OF_SETS = {
+    "calls": SETS,
+    "types": [LONG, LONG, LONG, pa.string(), pa.string()],
+    "sql": (
+        *SETS[:3],
+        IN_ORDER.format(TEXT, "-", ""),
+        IN_ORDER.format(TEXT, ",", " FILTER (WHERE amount < 9)"),
+    ),
+}
 SECONDS = " RANGE BETWEEN INTERVAL '{}' SECOND PRECEDING AND CURRENT ROW"
 ROWS = " ROWS BETWEEN 3 PRECEDING AND CURRENT ROW"
 CASES = {
@@ -80,6 +111,14 @@ CASES = {
     "rows": OverCase(calls=TOTAL, types=TYPES, frame=ROWS),
     "the row before": OverCase(calls=("LAG(amount, 2)",), types=[pa.int32()]),
     "numbers": OverCase(calls=("ROW_NUMBER()",), types=[LONG]),
+    "totals of doubles": OverCase(**OF_DOUBLES),
+    "totals of doubles by row": OverCase(**OF_DOUBLES, frame=" ROWS UNBOUNDED PRECEDING"),
+    "an interval of doubles": OverCase(**OF_DOUBLES, frame=SECONDS.format(7)),
+    "rows of doubles": OverCase(**OF_DOUBLES, frame=ROWS),
+    "sets": OverCase(**OF_SETS),
+    "sets by row": OverCase(**OF_SETS, frame=" ROWS UNBOUNDED PRECEDING"),
+    "an interval of sets": OverCase(**OF_SETS, frame=SECONDS.format(7)),
+    "rows of sets": OverCase(**OF_SETS, frame=ROWS),
 }
 
 
@@ -177,3 +216,64 @@ def test_the_last_rows_and_one_row_of_totals_are_kept_of_a_key() -> None:
         kept[name] = bucket.kept()[state].total()
 
     assert kept == {"rows": 3, "totals": 1, "numbers": 1}
+
+
+def _one_after_the_other(values: Sequence[float], first: int, last: int) -> str:
+    found = 0.0
+    for value in values[first : last + 1]:
+        found += value
+    return found.hex()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_values_of_a_frame_are_added_one_after_the_other(seed: int) -> None:
+    """To the last bit, in frames that move, grow, or are longer than what is added in one call."""
+    draw = random.Random(seed)
+    small = [draw.uniform(-1, 1) * 10 ** draw.randint(-9, 20) for _ in range(400)]
+    values = [*small, float("inf"), -0.0, -0.0, *small]
+    ends = sorted(draw.randrange(len(values)) for _ in range(300))
+    frames = {
+        "moving": [(max(0, end - draw.randint(0, 40)), end) for end in ends],
+        "growing": [(0, end) for end in ends],
+        "of zeros": [(401, 402), (401, 401), (402, 402)],
+        "none": [],
+    }
+    for given in frames.values():
+        first, last = (np.array([one[n] for one in given], np.int64) for n in (0, 1))
+        found = frame_sums(np.array(values), first, last)
+
+        assert [x.hex() for x in found.tolist()] == [
+            _one_after_the_other(values, *one) for one in given
+        ]
+
+
+def test_a_frame_that_is_longer_than_one_call_is_added_in_one_order() -> None:
+    """Beside many short ones."""
+    values = 1 / (np.arange(300_000) % 977 + 3.0)
+    ends = np.arange(250_000, 300_000, 10_000)
+    first = np.concatenate([np.zeros(len(ends), np.int64), np.arange(2_000)])
+    last = np.concatenate([ends, np.arange(2_000) + 300])
+    found = frame_sums(values, first, last)
+    given = values.tolist()
+    some = [0, len(ends) - 1, len(ends), len(found) - 1]
+
+    assert [found[n].hex() for n in some] == [
+        _one_after_the_other(given, int(first[n]), int(last[n])) for n in some
+    ]
+
+
+@pytest.mark.parametrize("name", ["totals of doubles by row", "rows of doubles"])
+def test_sums_of_doubles_do_not_depend_on_batches(name: str) -> None:
+    """The rows are the same in one batch and in many, to the last digit."""
+    rows = [
+        ("EUR", at(second), amount, second, INSERT)
+        for second, amount in enumerate([5, 1, 9, -3, 5, 1, 1, 9] * 4, start=1)
+    ]
+    whole, parts = CASES[name].opened(), CASES[name].opened()
+    at_once = whole.give(40, feed_0=rows)
+    found: list[Row] = []
+    for n in range(0, len(rows), 3):
+        found += parts.give(n + 3, feed_0=rows[n : n + 3])
+
+    assert found == at_once
+    assert len(found) == len(rows)

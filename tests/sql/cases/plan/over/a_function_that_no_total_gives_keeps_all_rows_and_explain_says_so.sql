@@ -7,7 +7,7 @@ SELECT COUNT(DISTINCT id) OVER w AS d, SUM(amount) OVER w AS s, LAG(id) OVER w A
 --     Over COUNT(DISTINCT id) OVER w, SUM(amount) OVER w, LAG(id) OVER w [stage over_0] [I]
 --     - state: all rows, which COUNT(DISTINCT id) needs, and rows until the watermark has passed their ts
 --     - bound: the watermark of its table; nothing else: all rows stay
---     - run by Spark, several jobs a batch, as it computes COLLECT_SET(`id`) OVER (PARTITION BY `currency` ORDER BY `ts` RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+--     - run by a keyed operator
 --       Scan orders (kafka) [spark, feed_0] [I]
 --   flow: insert-only, columns (d, s, l), key unknown, OVER aggregation
 --   reads:
