@@ -6,17 +6,21 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import reduce
+from operator import add
 
 import pyarrow as pa
 import pytest
 
 from penstock.connector.failpoints import KILLED
-from tests.faults.faulty import FaultyPipeline
+from tests.faults.faulty import REACHED_S, FaultyPipeline
 from tests.faults.workload import FIRST, UPSERTS, Workload
 from tests.integration.pipeline import delta_rows
 from tests.sql.incremental.keyed.oracle import answer
 
 EACH = 1_500
+BATCH = 1_000
+"""Records of a micro-batch: three for each step that kills, and few for the run to the end."""
 GROUPS = 70
 SIZES = """
 CREATE TABLE IF NOT EXISTS sizes (n BIGINT, members BIGINT, PRIMARY KEY (n) NOT ENFORCED)
@@ -57,10 +61,12 @@ SELECT a.part, a.n, a.s FROM ({WINDOWED}) AS a
 JOIN (SELECT MAX(n) AS m, s, e FROM ({WINDOWED}) AS c GROUP BY s, e) AS b ON a.s = b.s AND a.e = b.e AND a.n >= b.m;
 """
 NUMBERED = """
-CREATE TABLE IF NOT EXISTS numbered (part BIGINT, seq BIGINT, number BIGINT, minute BIGINT, before BIGINT)
-WITH ('connector' = 'delta', 'path' = 'numbered');
+CREATE TABLE IF NOT EXISTS numbered (
+  part BIGINT, seq BIGINT, number BIGINT, minute BIGINT, before BIGINT, total DOUBLE, kinds BIGINT
+) WITH ('connector' = 'delta', 'path' = 'numbered');
 INSERT INTO numbered
-SELECT part, seq, ROW_NUMBER() OVER w, COUNT(*) OVER w, LAG(seq) OVER w FROM events
+SELECT part, seq, ROW_NUMBER() OVER w, COUNT(*) OVER w, LAG(seq) OVER w, SUM(seq * 1e-1) OVER w,
+  COUNT(DISTINCT seq % 70) OVER w FROM events
 WINDOW w AS (PARTITION BY part ORDER BY ts RANGE BETWEEN INTERVAL '59' SECOND PRECEDING AND CURRENT ROW);
 """
 AS_OF = """
@@ -168,7 +174,7 @@ OVER_CHANGES = {
 
 Make = Callable[..., FaultyPipeline]
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.mark.nightly
@@ -259,13 +265,14 @@ def test_windows_over_inserts_die_at_every_step(pipeline: Make, workload: Worklo
 def test_over_aggregates_die_at_every_step(pipeline: Make, workload: Workload) -> None:
     """Each row that the watermark has passed is there once, with what was before it; others wait."""
     job = die_at_every_step(pipeline, workload, NUMBERED, states=1)
-    query = "SELECT part, seq, number, minute, before FROM {table}"
+    query = "SELECT part, seq, number, minute, before, total, kinds FROM {table}"
     found = Counter(map(tuple, delta_rows(job.project / "numbered", query)))
     passed = Counter(part for part, *_ in found)
     rows = Counter(
-        (part, seq, seq + 1, min(seq + 1, 60), seq - 1 if seq else None)
+        (part, seq, seq + 1, length, seq - 1 if seq else None, added(seq - length + 1, seq), length)
         for part, count in passed.items()
         for seq in range(count)
+        for length in (min(seq + 1, 60),)
     )
 
     assert found == rows
@@ -313,6 +320,11 @@ def test_an_operator_over_changes_dies_at_every_step(
     assert list((job.checkpoint("target") / "keyed" / "manifests").glob("*.json"))
 
 
+def added(first: int, last: int) -> float:
+    """Add tenths of numbers one after the other."""
+    return reduce(add, (seq * 1e-1 for seq in range(first, last + 1)), 0.0)
+
+
 def die_at_every_step(
     pipeline: Make, workload: Workload, sql: str, *, states: int
 ) -> FaultyPipeline:
@@ -321,10 +333,10 @@ def die_at_every_step(
     A worker dies when it has written `states` states: the first batch has so many for each.
     """
     workload.write(EACH)
-    job = pipeline(workload.script(sql), *NOW)
+    job = pipeline(workload.script(sql, batch=BATCH), *NOW)
     for name in ("maintained", "state-sent", "written", "committed"):
         job.start_with(f"state-written=kill@{states};{name}=kill@2")
-        status, _ = job.end()
+        status, _ = job.end(REACHED_S)
 
         assert status in (KILLED, -9), job.log[-4000:]
         assert {mark.name for mark in job.taken.iterdir()} == {"state-written", name}
