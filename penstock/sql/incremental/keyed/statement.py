@@ -429,9 +429,10 @@ class _Block:
             text = f"COUNT(DISTINCT {value.sql}){window}"
             return SqlValue(cast_text(text, pa.int32()), pa.int32())
         kind = self._plain(node.expressions[1]).type
-        if kind is None or value.type is None or (at.is_floating(kind)):
+        if kind is None or value.type is None or at.is_floating(kind):
             # a set has no order in which they could be added
-            raise UntranslatableError(f"a sum of DISTINCT values of the type {kind}")
+            what = f"a sum of DISTINCT values of the type {kind}"
+            raise UntranslatableError(what, "CAST the summed value to a DECIMAL")
         sum_type(value.type)
         return SqlValue(cast_text(f"SUM(DISTINCT {value.sql}){window}", kind), kind)
 
