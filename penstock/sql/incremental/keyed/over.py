@@ -61,9 +61,9 @@ def frame_sums(values: Doubles, first: Positions, last: Positions) -> Doubles:
     np.maximum.at(lengths, frame, last - first + 1)
     by_length = np.argsort(lengths, kind="stable")
     begins, lengths = begins[by_length], lengths[by_length]
-    place = np.empty_like(by_length)
-    place[by_length] = np.arange(len(by_length))
-    frame = place[frame]
+    position = np.empty_like(by_length)
+    position[by_length] = np.arange(len(by_length))
+    frame = position[frame]
     rows = np.argsort(frame, kind="stable")
     found = np.empty(len(first), np.float64)
     start = 0
@@ -107,9 +107,9 @@ class FrameSums:
         order = listed(f"{column} ASC NULLS FIRST" for column in (*rows.key_columns, *rows.order))
         values = listed(f"{one.value} AS x{n}" for n, one in enumerate(self.sums))
         found = tables.rows(
-            f"SELECT {rows.arrival} AS number, {asked} AS asked, MIN(place){self.window} AS first, "
-            f"MAX(place){self.window} AS last, {listed(f'x{n}' for n in range(len(self.sums)))} FROM "
-            f"(SELECT *, {values}, row_number() OVER (ORDER BY {order}) - 1 AS place FROM {table}) ORDER BY place"
+            f"SELECT {rows.arrival} AS number, {asked} AS asked, MIN(position){self.window} AS first, "
+            f"MAX(position){self.window} AS last, {listed(f'x{n}' for n in range(len(self.sums)))} FROM "
+            f"(SELECT *, {values}, row_number() OVER (ORDER BY {order}) - 1 AS position FROM {table}) ORDER BY position"
         )
         number, asked_for, first, last = (found.column(n) for n in range(4))
         due = np.asarray(asked_for)
