@@ -144,7 +144,7 @@ def _ready(insert: AnalysedInsert, overlay: CheckOverlay) -> AnalysedInsert:
 
     Raises UnknownObjectError, ConfigError.
     """
-    if insert.earlier and insert.location is not None:
+    if insert.earlier_forms is not None and insert.location is not None:
         insert = as_checkpointed(insert, read_shape(_open(insert.location.checkpoint)))
     secrets = overlay.context.namespace.secrets
     leaves = tuple(

@@ -6,7 +6,7 @@ changed form of another only where that leaves no choice; else the run is refuse
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.catalog.errors import Span, StateMismatchError
@@ -43,8 +43,8 @@ class WantedQuery:
     """A query that is to run. `base` is its target's name, `table` its full name, `span` where it stands.
 
     `keeps`: it has a checkpoint of its own; INSERT .. VALUES has none, nor an INSERT of a set that reads once.
-    `fixed`: it has its name whatever its statement is, as what fills a materialized table. `earlier_shapes` are
-    those of the forms in which earlier versions ran it, where they differ.
+    `fixed`: it has its name whatever its statement is, as what fills a materialized table. `earlier_shapes` gives
+    those of the forms in which earlier versions ran it, where they differ; each is a plan of its own.
     """
 
     base: str
@@ -54,11 +54,11 @@ class WantedQuery:
     shape: QueryFingerprint | None = None
     keeps: bool = True
     fixed: bool = False
-    earlier_shapes: tuple[QueryFingerprint, ...] = ()
+    earlier_shapes: Callable[[], Sequence[QueryFingerprint]] = field(default=tuple, compare=False)
 
     def fits(self, known: KnownCheckpoint) -> bool:
         """Return whether a checkpoint has the shape of this query."""
-        return known.shape in (self.shape, *self.earlier_shapes)
+        return known.shape == self.shape or known.shape in self.earlier_shapes()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -192,23 +192,30 @@ class AnalysedQuery:
 class AnalysedInsert:
     """An INSERT that passed every check that needs no JVM.
 
-    `earlier` are the forms in which earlier versions ran the query, where their checkpoints do not fit `query`: they
-    resume with those. `pipeline` and `base` are the settings that name its pipeline and the folder of checkpoints,
-    `run_for` is the project's target (`TARGET`), `state_ttl_ms` is how long state is kept without use (0: unlimited);
-    `location` is its query's name and checkpoint once they are chosen.
+    `earlier_forms` analyses the forms in which earlier versions ran the query, where their checkpoints do not fit
+    `query`: they resume with those; None where there is none. `pipeline` and `base` are the settings that name its
+    pipeline and the folder of checkpoints, `run_for` is the project's target (`TARGET`), `state_ttl_ms` is how long
+    state is kept without use (0: unlimited); `location` is its query's name and checkpoint once they are chosen.
     """
 
     statement: InsertInto
     target: Table
     query: AnalysedQuery
     sink: Sink
-    earlier: tuple[AnalysedQuery, ...] = ()
+    earlier_forms: Callable[[], tuple[AnalysedQuery, ...]] | None = field(
+        default=None, compare=False, repr=False
+    )
     editor: TableEditor | None = None
     pipeline: str = ""
     base: str = ""
     run_for: str | None = None
     state_ttl_ms: int = 0
     location: QueryLocation | None = None
+
+    @property
+    def earlier(self) -> tuple[AnalysedQuery, ...]:
+        """The forms of earlier versions; each is analysed when this is first asked."""
+        return () if self.earlier_forms is None else self.earlier_forms()
 
     @property
     def is_stream(self) -> bool:

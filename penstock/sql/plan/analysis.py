@@ -140,12 +140,17 @@ def analyse_or_refuse(
     sink: SinkTable | None = None,
     state_ttl_ms: int = 0,
     form: PlanForm = PlanForm.CURRENT,
+    shown: Namespace | None = None,
 ) -> AnalysedQuery | Refusal:
     """Analyse a query as `analyse` does; a refusal for what no engine runs, or the sink does not take.
 
+    `shown` has what tables of `information_schema` show; None is `namespace`.
+
     Raises InputError subclasses for what is wrong however the query runs.
     """
-    context = SyntaxContext(namespace=namespace, project=project, appends=appends, form=form)
+    context = SyntaxContext(
+        namespace=namespace, project=project, appends=appends, form=form, shown=shown
+    )
     read, target = read_query(query, context), (sink or _APPENDS) if appends else None
     follows = form not in (PlanForm.TIES_OPEN, PlanForm.TIES_BROKEN)
     plan = build(read.query, read.tables, read.lookups, follows_windows=follows)
@@ -181,6 +186,7 @@ def analyse_or_refuse(
             sink=sink,
             state_ttl_ms=state_ttl_ms,
             form=other,
+            shown=shown,
         )
 
     if found.aggregates_panes and not is_run_keyed(found, state_ttl_ms):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,16 +17,9 @@ from penstock.connector.changelog import ChangelogMode
 from penstock.connector.contract import Connector, Sink
 from penstock.connector.registry import connector_of
 from penstock.sql.plan.analysed import AnalysedInsert, AnalysedQuery
-from penstock.sql.plan.analysis import analyse, analyse_or_refuse
-from penstock.sql.plan.rules.sink_changelog import (
-    SinkTable,
-    conflict_refusal,
-    has_several_rows_of_a_key,
-    keeps_first,
-    one_of_each_key,
-    sink_refusal,
-)
-from penstock.sql.plan.syntax_rules import PlanForm
+from penstock.sql.plan.analysis import analyse
+from penstock.sql.plan.insert_forms import FormsOfInsert, InsertForms
+from penstock.sql.plan.rules.sink_changelog import SinkTable
 from penstock.sql.settings import (
     CHECKPOINT_DIR,
     CHECKPOINT_INTERVAL,
@@ -96,18 +89,19 @@ class Analyzer:
         connector = connector_of(target, project=self.project)
         connector.check(target)
         sink = connector.sink(target)
-        editor, earlier = None, list[AnalysedQuery]()
+        editor, earlier = None, None
         if statement.overwrite:  # its query runs once, over all rows
             query = analyse(statement.query, self.namespace, self.project, appends=False)
             editor = overwriting(statement, target, query, connector)
         else:
-            query, *earlier = self._analyse_forms(statement, target, sink)
+            found = self._analyse_forms(statement, target, sink)
+            query, earlier = found.current, found.earlier
         return AnalysedInsert(
             statement=statement,
             target=target,
             query=query,
             sink=sink,
-            earlier=tuple(earlier),
+            earlier_forms=earlier,
             editor=editor,
             pipeline=self.pipeline,
             base=self.checkpoint_base,
@@ -115,10 +109,8 @@ class Analyzer:
             state_ttl_ms=self.state_ttl_ms,
         )
 
-    def _analyse_forms(
-        self, statement: InsertInto, target: Table, sink: Sink
-    ) -> tuple[AnalysedQuery, ...]:
-        """Analyse the query of an INSERT; the forms of earlier versions come behind it. Raises InputError."""
+    def _analyse_forms(self, statement: InsertInto, target: Table, sink: Sink) -> FormsOfInsert:
+        """Analyse the query of an INSERT; its earlier forms are analysed when they are asked for. Raises InputError."""
         key = target.schema.primary_key
         into = SinkTable(
             name=str(target.identifier),
@@ -127,87 +119,24 @@ class Analyzer:
             key=key.columns if key is not None else (),
             wants_rows_before=sink.capabilities.needs_update_before,
         )
-        found = self._one_row_of_each_key(statement, into, PlanForm.CURRENT)
+        forms = InsertForms(
+            statement=statement,
+            into=into,
+            names=self.namespace.overlay(),
+            shown=self.namespace,
+            project=self.project,
+            state_ttl_ms=self.state_ttl_ms,
+        )
+        found = forms.analyse()
         if isinstance(found, Refusal):
             raise found.error()
-        if found[0].followed and sink.capabilities.bounded_only:
+        if found.current.followed and sink.capabilities.bounded_only:
             raise UnsupportedError(
                 f"{target.identifier} takes no stream: a batch that is written again would be in it twice",
                 hint="make it a Delta table: those remember their batches",
                 span=statement.span,
             )
-        current, *earlier = found
-        if any(query.aggregates_panes for query in found):
-            windows = self._one_row_of_each_key(statement, into, PlanForm.TIME_JOINS)
-            earlier += [] if isinstance(windows, Refusal) else windows
-        if any(query.joins_in_time for query in found):
-            regular = self._one_row_of_each_key(statement, into, PlanForm.REGULAR_JOINS)
-            earlier += [] if isinstance(regular, Refusal) else regular
-        if any(query.joins_regularly for query in found):
-            streamed = self._one_row_of_each_key(statement, into, PlanForm.WINDOWS_FOLLOWED)
-            earlier += [] if isinstance(streamed, Refusal) else _of_spark(streamed)
-        if any(query.follows_windows for query in found):
-            named = self._one_row_of_each_key(statement, into, PlanForm.TIES_BROKEN)
-            earlier += () if isinstance(named, Refusal) else named
-        return current, *current.in_other_phases(), *(query.in_one_phase() for query in earlier)
-
-    def _one_row_of_each_key(
-        self, statement: InsertInto, into: SinkTable, form: PlanForm
-    ) -> tuple[AnalysedQuery, ...] | Refusal:
-        """Analyse the query of an INSERT so that the sink keeps Flink's row of each key.
-
-        The forms in which versions left more to the sink, or ties open, come behind it. Raises InputError.
-        """
-        asked, conflict = statement.query, statement.conflict
-        query = self._analyse_into(asked, into, form)
-        refusal = query if isinstance(query, Refusal) else None
-        if refusal is not None and into.key:
-            # by whatever key; what else is wrong is wrong here, too
-            query = self._analyse_into(asked, replace(into, key=()), form)
-        if isinstance(query, Refusal):
-            return query
-        if conflict is not None:
-            wrong = conflict_refusal(conflict, query.flow, into, followed=bool(query.followed))
-            if wrong is not None:
-                return wrong
-            if keeps_first(conflict, query.flow, into):
-                asked, refusal = one_of_each_key(asked, into, last=False), None
-                query = self._analyse_into(asked, into, form)
-                if isinstance(query, Refusal):
-                    return query
-        if refusal is None:
-            return query, *self._with_open_ties(asked, into, query)
-        if not has_several_rows_of_a_key(query.flow, into):
-            return refusal
-        materialized = self._analyse_into(one_of_each_key(asked, into, last=True), into, form)
-        if isinstance(materialized, Refusal):
-            return sink_refusal(query.flow, into) or refusal
-        if query.flow.key is not None:
-            return (materialized,)  # it was refused
-        # the changes went into the sink as they came
-        return materialized, query, *self._with_open_ties(asked, replace(into, key=()), query)
-
-    def _with_open_ties(
-        self, asked: exp.Expr, into: SinkTable, query: AnalysedQuery
-    ) -> tuple[AnalysedQuery, ...]:
-        """Return the form with open ties, in which the bounds of windows are known by their names."""
-        if not query.breaks_ties or query.follows_windows:
-            return ()
-        found = self._analyse_into(asked, into, PlanForm.TIES_OPEN)
-        return () if isinstance(found, Refusal) else (found,)
-
-    def _analyse_into(
-        self, query: exp.Expr, sink: SinkTable, form: PlanForm
-    ) -> AnalysedQuery | Refusal:
-        return analyse_or_refuse(
-            query,
-            self.namespace,
-            self.project,
-            appends=True,
-            sink=sink,
-            state_ttl_ms=self.state_ttl_ms,
-            form=form,
-        )
+        return found
 
     @property
     def pipeline(self) -> str:
@@ -271,8 +200,3 @@ def analyse_unbounded(query: exp.Expr, analyzer: Analyzer) -> AnalysedQuery | No
         sink=_SCREEN,
         state_ttl_ms=analyzer.state_ttl_ms,
     )
-
-
-def _of_spark(queries: Sequence[AnalysedQuery]) -> list[AnalysedQuery]:
-    """Return the queries that Spark streams by itself."""
-    return [query for query in queries if query.maintained is None]

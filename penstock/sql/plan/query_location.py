@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from penstock.catalog.model.table import Table
@@ -153,7 +154,7 @@ def as_checkpointed(insert: AnalysedInsert, known: QueryFingerprint | None) -> A
         return insert
     for query, shape in zip(insert.earlier, _earlier_shapes(insert), strict=True):
         if shape == known:
-            return replace(insert, query=query, earlier=())
+            return replace(insert, query=query, earlier_forms=None)
     return insert
 
 
@@ -190,7 +191,7 @@ def _entries(units: Sequence[Unit], project: Path) -> Iterator[_UnlocatedQuery]:
                     text=statement_text(insert.statement),
                     span=insert.statement.span,
                     shape=insert_fingerprint(insert) if keeps else None,
-                    earlier_shapes=_earlier_shapes(insert) if keeps else (),
+                    earlier_shapes=partial(_earlier_shapes, insert) if keeps else tuple,
                     keeps=keeps,
                     fixed=insert.target.materialization is not None,
                 ),

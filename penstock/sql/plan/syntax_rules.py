@@ -67,13 +67,14 @@ class PlanForm(StrEnum):
 class SyntaxContext:
     """What a query is read for.
 
-    `appends`: it feeds a sink.
+    `appends`: it feeds a sink. `shown` has what tables of `information_schema` show; None is `namespace`.
     """
 
     namespace: Namespace
     project: Path
     appends: bool
     form: PlanForm = PlanForm.CURRENT
+    shown: Namespace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,9 +223,8 @@ def _unnamed_columns(
 
 def _source(leaf: TableReference, context: SyntaxContext) -> Source:
     if is_information(leaf.table.identifier):
-        return InformationSource(
-            table=leaf.table, namespace=context.namespace, project=context.project
-        )
+        shown = context.shown or context.namespace
+        return InformationSource(table=leaf.table, namespace=shown, project=context.project)
     connector = connector_of(leaf.table, project=context.project)
     try:
         connector.check(leaf.table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -143,7 +144,9 @@ def test_old_checkpoints_of_several_inserts_are_told_apart_by_their_earlier_shap
     now = [QueryFingerprint(sources=("s",), sink="t", state=(f"now {n}",)) for n in (1, 2)]
     then = [QueryFingerprint(sources=("s",), sink="t", state=(f"then {n}",)) for n in (1, 2)]
     wanted = [
-        WantedQuery(base="t", table="t", text=str(n), shape=shape, earlier_shapes=(before,))
+        WantedQuery(
+            base="t", table="t", text=str(n), shape=shape, earlier_shapes=partial(tuple, [before])
+        )
         for n, (shape, before) in enumerate(zip(now, then, strict=True))
     ]
     known = [

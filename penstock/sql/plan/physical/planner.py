@@ -58,7 +58,7 @@ class Planner(Analyzer):
     def plan_insert(self, analysed: AnalysedInsert, spark: SparkSession) -> PlannedInsert:
         """Plan an analysed INSERT in Spark and check it as a whole. Raises InputError; nothing is started."""
         location = analysed.location or self.locate(Unit(inserts=(analysed,)), spark).locations[0]
-        if analysed.earlier and not self.from_scratch:
+        if analysed.earlier_forms is not None and not self.from_scratch:
             analysed = _going_on(analysed, location, spark)
         analysed = self._ready_insert(analysed)
         columns, query = _target_columns(analysed.statement, analysed.target), analysed.query
