@@ -13,7 +13,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,9 @@ TIMEOUT_S = 30
 
 LONGEST_ERROR = 1_000
 """Characters of an answer."""
+
+REST = "rest"
+"""In place of a sink, for one that is observed: look at a pipeline that waits."""
 
 SPARK_CONF = {
     "spark.driver.memory": "4g",
@@ -273,19 +276,51 @@ class Penstock(Contestant):
 
 
 class Observed(Penstock):
-    """Penstock while its metrics and its status page are asked by another process, which counts as part of it."""
+    """Penstock while its metrics and its status page are looked at by another process, which does not count."""
 
     sinks = ("tasks", "window")
 
     def __init__(self, place: Place) -> None:
-        """Start a session, the two servers and who asks them, which end with this process."""
+        """Start a session, the two servers and who looks at them, which end with this process."""
         super().__init__(place)
         from contextlib import ExitStack
 
-        from benchmarks.observed import observing
+        from benchmarks.observers import observing
 
-        self.observing = ExitStack()
-        self.observing.enter_context(observing(self.session, self.jobs, place.folder))
+        self.looked: dict[str, Any] = {}
+        self.looking = ExitStack()
+        self.observers = self.looking.enter_context(
+            observing(self.session, self.jobs, place.folder)
+        )
+
+    def run(self, sink: str, target: str) -> int:
+        """As of Penstock; `looked` is what the observers did meanwhile. Raises LostWorkerError where they failed."""
+        from benchmarks.cpu import spent
+        from benchmarks.observers import asked_between
+
+        before, began_s = self.observers.asked(), spent(self.observers.pid).total_s
+        rows = super().run(sink, target)
+        asked = asked_between(before, self.observers.asked())
+        self.looked = {
+            "asked": asdict(asked),
+            "aside_s": spent(self.observers.pid).total_s - began_s,
+        }
+        return rows
+
+    def rest(self) -> dict[str, Any]:
+        """Look at a pipeline that waits, alone and observed. The last order: nobody looks afterwards."""
+        from benchmarks.observed import look_at_rest
+        from penstock.sql.jobs.job import Job
+
+        self.looking.close()
+        self.session.sql(f"CREATE TABLE nowhere ({COLUMNS}) WITH ('connector' = 'blackhole')")
+        self.session.sql("SET 'pipeline.name' = 'rest'")
+        job = self.session.sql("INSERT INTO nowhere SELECT * FROM bids")
+        assert isinstance(job, Job), "an INSERT is one job"
+        try:
+            return asdict(look_at_rest(self.session, job, self.place.folder))
+        finally:
+            job.stop()
 
 
 def windowed_count(table: str, seconds: int) -> str:
@@ -328,14 +363,18 @@ def main() -> None:
         sink, target = line.split()
         start = time.perf_counter()
         try:
-            rows = contestant.run(sink, f"{sink}_{target}")
-            found: dict[str, Any] = {"rows": rows, "seconds": time.perf_counter() - start}
+            if sink == REST and isinstance(contestant, Observed):
+                found: dict[str, Any] = contestant.rest()
+            else:
+                rows = contestant.run(sink, f"{sink}_{target}")
+                found = {"rows": rows, "seconds": time.perf_counter() - start}
+                found |= contestant.looked if isinstance(contestant, Observed) else {}
         except Exception as error:  # noqa: BLE001  what goes wrong with one sink must not cost the others
             found = {"error": str(error)[:LONGEST_ERROR]}
         answer.write(json.dumps(found) + "\n")
         answer.flush()
     if isinstance(contestant, Observed):
-        contestant.observing.close()
+        contestant.looking.close()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 One broker, one topic; everyone reads all of it in turn, a warm-up and then the rounds that count, so that a slow
 minute of the machine hits all alike. CPU time is that of a contestant's processes, all that it started included; the
-broker's is counted apart. Medians go to `results/source.md`, every run to `results/source.json`.
+broker's is counted apart. Medians go to `results/source.md`, every run to `results/source.json`; those of a run about
+what metrics and the status page cost (`observed.py`) to `observed.md` and `observed.json`.
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from benchmarks.bids import PARTITIONS, write_bids
-from benchmarks.contestants import SPARK_CONF, TUNED_CONF, TUNED_SOURCE
+from benchmarks.contestants import REST, SPARK_CONF, TUNED_CONF, TUNED_SOURCE
 from benchmarks.cpu import CpuTime, spent
 from benchmarks.flink_environment import REQUIREMENT, flink_command, unusable
 from benchmarks.flink_sql import CONF as FLINK_CONF
 from benchmarks.flink_sql import HEAP as FLINK_HEAP
 from benchmarks.flink_sql import SOURCE_CONF as FLINK_SOURCE
 from benchmarks.machine import describe_machine, machine
+from benchmarks.observed import GOAL as OBSERVED_GOAL
+from benchmarks.observed import Rest, is_about_observing, looked, rest_text
+from benchmarks.observers import Asked
 from benchmarks.workers import LostWorkerError, Worker, running
 from penstock.connector.kafka.broker.broker import EmbeddedBroker
 from penstock.connector.kafka.client.native import SWITCH, find_native
@@ -94,7 +98,7 @@ ENTRIES = {
 }
 NEED_NATIVE = ("drain", "native")
 NAMED = ("observed",)
-"""Who takes part only where it is named: Penstock while metrics and status page are asked every two seconds."""
+"""Who takes part only where it is named: Penstock while metrics and status page are looked at."""
 
 COMPARED = {
     "bytes": "bytes",
@@ -131,6 +135,8 @@ class Measured:
     rows: int
     turns: dict[Key, list[Turn]] = field(default_factory=dict)
     lost: dict[Key, str] = field(default_factory=dict)
+    asked: Asked = field(default_factory=Asked)
+    rest: Rest | None = None
 
     def rate(self, key: Key) -> float:
         """Median rows a second."""
@@ -180,8 +186,9 @@ def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
     text = report(measured, arguments.rounds)
     arguments.results.mkdir(parents=True, exist_ok=True)
-    (arguments.results / "source.md").write_text(text, encoding="utf-8")
-    (arguments.results / "source.json").write_text(as_json(measured), encoding="utf-8")
+    stem = "observed" if is_about_observing(names) else "source"
+    (arguments.results / f"{stem}.md").write_text(text, encoding="utf-8")
+    (arguments.results / f"{stem}.json").write_text(as_json(measured), encoding="utf-8")
     print(text)
     return 0 if reaches_goal(measured) and not measured.lost else 1
 
@@ -230,7 +237,19 @@ def measure(folder: Path, names: Sequence[str], arguments: argparse.Namespace) -
                     with reporting_loss(measured, (runner.name, sink)):
                         take_turn(runner, sink, number, measured, broker.pid)
                     shutil.rmtree(runner.folder / f"{sink}_{number}", ignore_errors=True)
+        for runner in (each for each in runners if each.name == "observed"):
+            with reporting_loss(measured, (runner.name, REST)):
+                progress("a pipeline that waits, alone and observed")
+                measured.rest = at_rest(runner)
     return measured
+
+
+def at_rest(runner: Runner) -> Rest:
+    """Look at a pipeline that waits. Raises LostWorkerError."""
+    found = runner.worker.ask(f"{REST} 0")
+    if "error" in found:
+        raise LostWorkerError(found["error"])
+    return Rest(alone=tuple(found["alone"]), observed=tuple(found["observed"]))
 
 
 @contextmanager
@@ -251,7 +270,7 @@ def take_turn(runner: Runner, sink: str, number: int, measured: Measured, broker
         raise LostWorkerError(result["error"])
     turn = Turn(
         seconds=result["seconds"],
-        cpu=spent(runner.worker.process.pid) - cpu,
+        cpu=spent(runner.worker.process.pid) - cpu - CpuTime(other_s=result.get("aside_s", 0.0)),
         broker=spent(broker_pid) - broker,
     )
     if result["rows"] != measured.rows:
@@ -262,6 +281,8 @@ def take_turn(runner: Runner, sink: str, number: int, measured: Measured, broker
     )
     if number > 0:
         measured.turns.setdefault((runner.name, sink), []).append(turn)
+        if "asked" in result:
+            measured.asked += Asked(**result["asked"])
 
 
 @contextmanager
@@ -284,17 +305,34 @@ def started(
 
 
 def reaches_goal(measured: Measured) -> bool:
-    """Whether what was measured of Penstock without penstock-native is as fast as it has to be."""
+    """Whether Penstock without penstock-native is as fast as it has to be, and being observed costs as little."""
     ratios = [
         measured.ratio(("penstock", sink), ("spark", COMPARED[sink])) for sink in ("noop", "tasks")
     ]
-    return all(ratio is None or ratio >= GOAL for ratio in ratios)
+    part = observed_part(measured)
+    fast = all(ratio is None or ratio >= GOAL for ratio in ratios)
+    return fast and (part is None or part <= OBSERVED_GOAL)
+
+
+def observed_part(measured: Measured) -> float | None:
+    """Return what being observed costs a pipeline that waits, as a part of the CPU time of one that reads."""
+    run_cpu = cpu_of_a_run(measured)
+    return None if measured.rest is None or run_cpu is None else measured.rest.cost / run_cpu
+
+
+def cpu_of_a_run(measured: Measured) -> float | None:
+    """Return the CPU time a second of a run that is not observed; None where there was none."""
+    for (name, _), turns in measured.turns.items():
+        if name == "penstock":
+            return statistics.median(turn.cpu.total_s / turn.seconds for turn in turns)
+    return None
 
 
 def report(measured: Measured, rounds: int) -> str:
     """The result as a page."""
+    about = is_about_observing([name for name, _ in measured.turns])
     lines = [
-        "# Reading Kafka",
+        "# What metrics and the status page cost" if about else "# Reading Kafka",
         "",
         (
             f"{measured.rows:,} JSON bids of 184 bytes in {PARTITIONS} partitions, broker on the same machine; median "
@@ -313,8 +351,7 @@ def report(measured: Measured, rounds: int) -> str:
         "",
         *ratio_table(measured),
         *observed_text(measured),
-        "The windowed count is one by channel in windows of ten seconds, with a watermark ten seconds behind.",
-        "",
+        *windowed_text(measured),
         *settings_text(measured),
         *(
             f"Failed, and left out from then on: {name} {sink}: {why.splitlines()[0]}\n"
@@ -370,8 +407,24 @@ def observed_text(measured: Measured) -> list[str]:
             found.append(f"{title}: {cpu[0] / cpu[1] - 1:+.1%} CPU time a row, {rate:+.1%} rows/s.")
     if not found:
         return []
-    how = "Observed: metrics, the list of pipelines and its JSON are asked every two seconds. Against Penstock alone:"
-    return [how, "", *(f"- {line}" for line in found), ""]
+    lines = [
+        looked(measured.asked),
+        "",
+        "Against Penstock alone, in turns with it, which also differ by themselves:",
+    ]
+    lines += ["", *(f"- {line}" for line in found), ""]
+    run_cpu = cpu_of_a_run(measured)
+    if measured.rest is not None and run_cpu is not None:
+        lines += [rest_text(measured.rest, run_cpu), ""]
+    return lines
+
+
+def windowed_text(measured: Measured) -> list[str]:
+    """What is counted, where it was."""
+    if not any(sink == "window" for _, sink in measured.turns):
+        return []
+    text = "The windowed count is one by channel in windows of ten seconds, with a watermark ten seconds behind."
+    return [text, ""]
 
 
 def settings_text(measured: Measured) -> list[str]:
@@ -424,6 +477,10 @@ def as_json(measured: Measured) -> str:
         if (kind, sink) in measured.turns
     }
     document = {"machine": machine(), "rows": measured.rows, "runs": runs, "over_spark": ratios}
+    if measured.asked.events:
+        document["asked"] = asdict(measured.asked)
+    if measured.rest is not None:
+        document["rest_cpu_s_a_second"] = asdict(measured.rest)
     return json.dumps(document, indent=2) + "\n"
 
 
