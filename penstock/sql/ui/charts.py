@@ -40,13 +40,25 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A drawing of this size. `left_out` counts what it does not show."""
+    """A drawing of this size. `left_out` counts what it does not show.
+
+    `first` and `last` are what stands at its left and right end: times, or batches. `kinds` are those of its bars, and
+    `longest_ms` is what its height is.
+    """
 
     height: int
     bars: tuple[Bar, ...]
+    first: str
+    last: str
     rules: tuple[Rule, ...] = ()
     left_out: int = 0
+    longest_ms: int = 0
     width: int = WIDTH
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of its bars, each once."""
+        return tuple(sorted({bar.kind for bar in self.bars}))
 
 
 def watermark_chart(table: Document) -> Chart | None:
@@ -57,9 +69,11 @@ def watermark_chart(table: Document) -> Chart | None:
     splits.sort(key=lambda split: str(split["watermark"]))
     shown = splits[:MOST_BARS]
     marks = [(kind, table[kind]) for kind in ("watermark", "limit") if kind in table]
-    times = [_seconds(split["watermark"]) for split in shown] + [_seconds(at) for _, at in marks]
-    first, last = min(times), max(times)
-    span = max(last - first, 1.0)
+    times = sorted(
+        [*(str(split["watermark"]) for split in shown), *(at for _, at in marks)], key=_seconds
+    )
+    first = _seconds(times[0])
+    span = max(_seconds(times[-1]) - first, 1.0)
 
     def at(time: str) -> float:
         # a bar of the lowest split is seen, too
@@ -78,7 +92,12 @@ def watermark_chart(table: Document) -> Chart | None:
     )
     rules = tuple(Rule(x=at(time), kind=kind, title=f"{kind} {time}") for kind, time in marks)
     return Chart(
-        height=len(shown) * BAR_HEIGHT, bars=bars, rules=rules, left_out=len(splits) - len(shown)
+        height=len(shown) * BAR_HEIGHT,
+        bars=bars,
+        first=times[0],
+        last=times[-1],
+        rules=rules,
+        left_out=len(splits) - len(shown),
     )
 
 
@@ -106,7 +125,13 @@ def batch_chart(batches: Sequence[Document]) -> Chart | None:
             )
             if height:
                 bars.append(bar)
-    return Chart(height=BATCH_HEIGHT, bars=tuple(bars))
+    return Chart(
+        height=BATCH_HEIGHT,
+        bars=tuple(bars),
+        first=str(batches[0]["id"]),
+        last=str(batches[-1]["id"]),
+        longest_ms=longest,
+    )
 
 
 def _seconds(text: str) -> float:

@@ -172,6 +172,39 @@ def test_a_button_reads_the_first_rows(browser: Browser, page: str) -> None:
     assert browser.complaints() == []
 
 
+def test_a_page_says_that_its_server_is_gone_and_goes_on_with_the_next(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """What is shown then is old, and looks like new; at the same address the page goes on by itself."""
+    stored = StoredPipelines(
+        namespace=Namespace(SqlCatalog(f"sqlite:///{tmp_path}/catalog.db")), project=tmp_path
+    )
+    said = "return document.querySelector('#connection').textContent"
+
+    def shown(number: int) -> StatusView:
+        return StatusView(jobs=lambda: [job(read_batch(number, source_of(*SPLITS)))], stored=stored)
+
+    with serving_pages(shown(7), port=0) as url:
+        browser.open(f"{url}pipelines/shop/totals")
+        assert browser.run(said) == ""
+    eventually(browser, f"{said}.startsWith('The server has not answered since 20')")
+    with serving_pages(shown(8), port=int(url.rsplit(":", 1)[1].strip("/"))):
+        eventually(browser, f"{said} === ''")
+        eventually(browser, "return document.querySelector('dl').textContent.includes('8')")
+    browser.complaints()
+
+
+def test_ages_go_on_while_nothing_happens(browser: Browser, page: str) -> None:
+    """By the server's clock, whatever this machine's is."""
+    browser.open(f"{page}pipelines/shop/totals")
+    age = "document.querySelector('time.age')"
+    browser.run(f"{age}.dateTime = new Date(Date.now() - 5000).toISOString();")
+
+    eventually(browser, f"return {age}.textContent === '7 s ago'")
+    hour = "document.querySelector('main').dataset.now = String(Date.now() + 3600000); setClock(); ages();"
+    assert browser.run(f"{hour} return {age}.textContent").startswith("1 h")
+
+
 def test_pages_fit_a_phone(browser: Browser, page: str) -> None:
     """The page never scrolls sideways; wide tables do so in themselves."""
     browser.phone()

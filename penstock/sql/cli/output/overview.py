@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -29,6 +30,9 @@ LOG_INTERVAL_MS = 5_000
 UNCHANGED_INTERVAL_MS = 60_000
 """A pipeline of which nothing changed has a line again after so long: a silent log could be a dead process."""
 
+FIGURES_MS = 1_000
+"""A log has one line of changed figures in this time at most, on average: of 30 pipelines one each in 30 s."""
+
 JSON_INTERVAL_MS = 1_000
 
 _COLORS = {"failed": "red", "restarting": "yellow", "starting": "yellow", "running": "green"}
@@ -51,24 +55,40 @@ def showing_overview(
             yield
     else:
         log = OverviewLog(
-            lambda lines: say(*lines), _timed_line, unchanged_ms=UNCHANGED_INTERVAL_MS
+            lambda lines: say(*lines),
+            _timed_line,
+            unchanged_ms=UNCHANGED_INTERVAL_MS,
+            figures_ms=FIGURES_MS,
         )
         with _repeating(processes, log, clock, LOG_INTERVAL_MS):
             yield
 
 
-def overview_table(pipelines: Sequence[Document]) -> Table:
-    """Draw one line a pipeline."""
+_LOOKED_AT_FIRST = ("failed", "restarting", "starting", "running", "waiting")
+"""The states of those that are shown first where there is no room for all; others have ended."""
+
+
+def overview_table(pipelines: Sequence[Document], height: int | None = None) -> Table:
+    """Draw one line a pipeline. What is more than `height` lines with their head is counted, by state, in the last one.
+
+    Where each has one line, sentences are cut at the edge of the screen.
+    """
     from rich.table import Table
     from rich.text import Text  # names and messages may hold brackets, which are not markup
 
-    table = Table(box=None, pad_edge=False, header_style="dim", expand=False)
+    shown, left = _fitting(pipelines, height)
+    is_tight = height is not None and 2 * len(pipelines) + 1 > height
+    table = Table(box=None, pad_edge=False, header_style="dim", expand=is_tight)
     table.add_column("pipeline", no_wrap=True, overflow="ellipsis", min_width=8)
     table.add_column("state", no_wrap=True)
     for header in ("rows/s", "behind", "restarts"):
         table.add_column(header, justify="right", no_wrap=True)
-    table.add_column("", style="dim", overflow="fold")
-    for each in pipelines:
+    if is_tight:
+        # the others have the width that they need
+        table.add_column("", style="dim", overflow="ellipsis", no_wrap=True, ratio=1)
+    else:
+        table.add_column("", style="dim", overflow="fold")
+    for each in shown:
         status = str(each["status"])
         table.add_row(
             Text(str(each["name"])),
@@ -76,9 +96,41 @@ def overview_table(pipelines: Sequence[Document]) -> Table:
             _figure(each, "rows_per_second"),
             _figure(each, "lag_records"),
             _figure(each, "restarts"),
-            Text(str(each.get("sentence", ""))),
+            Text(_sentence(each)),
         )
+    if left:
+        table.add_row(Text(f"{len(left)} more", style="dim"), "", "", "", "", Text(_counts(left)))
     return table
+
+
+def _fitting(
+    pipelines: Sequence[Document], height: int | None
+) -> tuple[Sequence[Document], Sequence[Document]]:
+    """Return the pipelines that have a line, in their order, and those that do not."""
+    if height is None or len(pipelines) < height:
+        return pipelines, ()
+    # a line is the head's and one counts the others
+    room = max(height - 2, 1)
+    ranks = {status: rank for rank, status in enumerate(_LOOKED_AT_FIRST)}
+    by_rank = sorted(
+        range(len(pipelines)), key=lambda at: ranks.get(str(pipelines[at]["status"]), len(ranks))
+    )
+    chosen = {*by_rank[:room]}
+    return (
+        [each for at, each in enumerate(pipelines) if at in chosen],
+        [each for at, each in enumerate(pipelines) if at not in chosen],
+    )
+
+
+def _counts(pipelines: Sequence[Document]) -> str:
+    counts = Counter(str(each["status"]) for each in pipelines)
+    return ", ".join(f"{count} {status}" for status, count in counts.most_common())
+
+
+def _sentence(pipeline: Document) -> str:
+    """Return the sentence without the status that it may begin with."""
+    sentence, status = str(pipeline.get("sentence", "")), str(pipeline["status"])
+    return sentence.removeprefix(status).removeprefix(": ")
 
 
 def overview_line(pipeline: Document) -> str:
@@ -90,7 +142,7 @@ def overview_line(pipeline: Document) -> str:
         facts.append(f"{_figure(pipeline, 'lag_records')} behind")
     if restarts := pipeline.get("restarts"):
         facts.append(f"{restarts} restart{'' if restarts == 1 else 's'}")
-    return f"{pipeline['name']}: {', '.join(facts)}: {pipeline.get('sentence', '')}".rstrip(": ")
+    return f"{pipeline['name']}: {', '.join(facts)}: {_sentence(pipeline)}".rstrip(": ")
 
 
 def json_lines(processes: Sequence[ProcessView]) -> list[str]:
@@ -113,7 +165,10 @@ def _timed_line(pipeline: Document, now_ms: int) -> str:
 
 
 class OverviewLog:
-    """Writes a line for each pipeline that changed; for the others once in `unchanged_ms`, or never."""
+    """Writes a line for each pipeline that changed; for the others once in `unchanged_ms`, or never.
+
+    One whose state is the same, and its restarts, has no line again before `figures_ms` for each pipeline have passed.
+    """
 
     def __init__(
         self,
@@ -121,22 +176,27 @@ class OverviewLog:
         line: Callable[[Document, int], str],
         *,
         unchanged_ms: int | None,
+        figures_ms: int = 0,
     ) -> None:
         self._write = write
         self._line = line
         self._unchanged_ms = unchanged_ms
-        self._last: dict[str, tuple[str, int]] = {}
-        """By pipeline: what its last line had without the time, and when it was written."""
+        self._figures_ms = figures_ms
+        self._last: dict[str, tuple[object, str, int]] = {}
+        """By pipeline: its state, what its last line had without the time, and when it was written."""
 
     def write(self, pipelines: Sequence[Document], now_ms: int) -> None:
         """Log the pipelines at this time."""
         lines: list[str] = []
+        pause_ms = self._figures_ms * len(pipelines)
         for each in pipelines:
             name, content = str(each["name"]), self._line(each, 0)
-            before, written_ms = self._last.get(name, ("", 0))
-            due = self._unchanged_ms is not None and now_ms - written_ms >= self._unchanged_ms
-            if content != before or due:
-                self._last[name] = (content, now_ms)
+            state = (each["status"], each.get("restarts"))
+            old_state, old_content, written_ms = self._last.get(name, (None, "", 0))
+            age_ms = now_ms - written_ms
+            is_due = self._unchanged_ms is not None and age_ms >= self._unchanged_ms
+            if state != old_state or (content != old_content and age_ms >= pause_ms) or is_due:
+                self._last[name] = (state, content, now_ms)
                 lines.append(self._line(each, now_ms))
         if lines:
             self._write(lines)
@@ -167,9 +227,12 @@ def _live(processes: Processes, clock: Clock) -> Iterator[None]:
     from rich.console import Console
     from rich.live import Live
 
+    console = Console(stderr=True)
     with Live(
-        console=Console(stderr=True),
-        get_renderable=lambda: overview_table(pipeline_documents(processes(), clock.now_ms())),
+        console=console,
+        get_renderable=lambda: overview_table(
+            pipeline_documents(processes(), clock.now_ms()), console.height
+        ),
         refresh_per_second=REFRESH_PER_SECOND,
         transient=True,
         redirect_stdout=True,

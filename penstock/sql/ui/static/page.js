@@ -2,6 +2,8 @@
 "use strict";
 const order = new Map();
 const value = (row, column) => {
+  const time = row.cells[column].querySelector("time");
+  if (time) return time.dateTime;
   const text = row.cells[column].textContent.trim();
   const number = Number(text.replaceAll(",", ""));
   return text !== "" && !Number.isNaN(number) ? number : text;
@@ -35,13 +37,32 @@ function prepare() {
     if (chosen) sort(table, chosen[0], chosen[1]);
   }
 }
+// How long ago times were: counted from the server's clock, as this machine's may be wrong.
+const UNITS = [[86400, "d", 3600, "h"], [3600, "h", 60, "min"], [60, "min", 1, "s"]];
+let ahead = 0;
+const span = (seconds) => {
+  const unit = UNITS.find((each) => seconds >= each[0]);
+  if (!unit) return `${seconds} s`;
+  const part = Math.floor((seconds % unit[0]) / unit[2]);
+  return `${Math.floor(seconds / unit[0])} ${unit[1]}` + (part ? ` ${part} ${unit[3]}` : "");
+};
+function ages() {
+  for (const time of document.querySelectorAll("time.age")) {
+    const seconds = Math.floor((Date.now() - ahead - Date.parse(time.dateTime)) / 1000);
+    time.textContent = `${span(Math.max(seconds, 0))} ago`;
+  }
+}
+const setClock = () => (ahead = Date.now() - Number(document.querySelector("main").dataset.now));
 const FOCUSABLE = "a, button, pre, [tabindex]";
 async function refresh() {
   const answer = await fetch(location.href);
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   const main = document.querySelector("main");
   const focused = [...main.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
-  main.replaceChildren(...fresh.querySelector("main").childNodes);
+  const shown = fresh.querySelector("main");
+  main.dataset.now = shown.dataset.now;
+  main.replaceChildren(...shown.childNodes);
+  setClock();
   prepare();
   refreshLater();
   if (focused >= 0) main.querySelectorAll(FOCUSABLE)[focused]?.focus();
@@ -50,11 +71,25 @@ function refreshLater() {
   const waiting = document.querySelector("[data-refresh]");
   if (waiting) setTimeout(() => refresh().catch(() => {}), Number(waiting.dataset.refresh));
 }
+const connection = document.querySelector("#connection");
+function lost() {
+  if (connection.textContent) return;
+  const now = new Date(Date.now() - ahead).toISOString().replace("T", " ").split(".")[0];
+  connection.textContent = `The server has not answered since ${now}Z: what is below is of before.`;
+}
+setClock();
 prepare();
 refreshLater();
+setInterval(ages, 1000);
 if (location.pathname === "/" || location.pathname.startsWith("/pipelines")) {
   let first = true;
-  new EventSource("/api/v1/events").addEventListener("pipeline", () => {
+  const events = new EventSource("/api/v1/events");
+  events.addEventListener("error", lost);
+  events.addEventListener("open", () => {
+    first = !connection.textContent; // what the server said meanwhile was missed
+    connection.textContent = "";
+  });
+  events.addEventListener("pipeline", () => {
     if (first) first = false;
     else refresh().catch(() => {});
   });

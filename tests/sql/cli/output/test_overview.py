@@ -31,13 +31,41 @@ def test_a_table_has_a_line_for_each() -> None:
     assert second.split()[:5] == ["shop/b", "failed", "-", "-", "0"]
 
 
+def test_many_pipelines_fit_the_screen_and_none_that_failed_is_left_out() -> None:
+    """Those that are left out are counted by state; each has one line, however long its sentence."""
+    many = [
+        RUNNING | {"name": f"shop/p{number:02}", "sentence": "reads " * 40} for number in range(30)
+    ]
+    many[29] = FAILED
+    many[3] = many[3] | {"status": "finished"}
+    screen = io.StringIO()
+    Console(file=screen, width=100).print(overview_table(many, height=24))
+    lines = screen.getvalue().splitlines()
+
+    assert len(lines) == 24
+    assert [line.split()[0] for line in lines[1:4]] == ["shop/p00", "shop/p01", "shop/p02"]
+    assert "shop/b" in lines[22]
+    assert "shop/p03" not in screen.getvalue()
+    assert lines[23].split() == ["8", "more", "7", "running,", "1", "finished"]
+    assert all(line.rstrip().endswith("…") for line in lines[1:22])
+
+
+def test_few_pipelines_have_their_whole_sentences() -> None:
+    """Which are folded."""
+    screen = io.StringIO()
+    long = RUNNING | {"sentence": "reads " * 40 + "the end"}
+    Console(file=screen, width=100).print(overview_table([long, FAILED], height=24))
+
+    assert "the end" in " ".join(screen.getvalue().split())
+
+
 def test_a_line_says_the_same() -> None:
     """For a log."""
     assert overview_line(RUNNING) == (
         "shop/totals: running, 1,234 rows/s, 5,678 behind, 1 restart: "
         "split [orders-3] holds the watermark"
     )
-    assert overview_line(FAILED) == "shop/b: failed: failed: no such topic"
+    assert overview_line(FAILED) == "shop/b: failed: no such topic"
 
 
 def test_a_log_has_what_changed_and_the_rest_once_in_a_while() -> None:
@@ -52,3 +80,21 @@ def test_a_log_has_what_changed_and_the_rest_once_in_a_while() -> None:
     log.write([FAILED | {"restarts": 2}], 71_000)
 
     assert [line.split()[0] for line in written] == ["1000", "11000", "71000"]
+
+
+def test_a_log_of_many_pipelines_has_their_figures_less_often() -> None:
+    """A second for each, so that 30 write no 30 lines every five seconds; another state is told at once."""
+    written: list[str] = []
+    log = OverviewLog(
+        written.extend,
+        lambda each, now_ms: f"{now_ms} {overview_line(each)}",
+        unchanged_ms=60_000,
+        figures_ms=1_000,
+    )
+    for second in range(0, 35, 5):
+        many = [RUNNING | {"name": f"p{n}", "lag_records": second} for n in range(30)]
+        many[7]["status"] = "failed" if second >= 10 else "running"
+        log.write(many, second * 1_000)
+
+    times = [int(line.split()[0]) for line in written]
+    assert [times.count(at) for at in (0, 5_000, 10_000, 15_000, 30_000)] == [30, 0, 1, 0, 29]
