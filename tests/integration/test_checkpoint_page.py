@@ -24,9 +24,10 @@ CREATE TEMPORARY TABLE clicks (id BIGINT, page STRING) WITH (
   'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
   'scan.startup.mode' = 'earliest-offset', 'scan.max-records-per-batch' = '{batch}', 'format' = 'json'
 );
-CREATE TABLE IF NOT EXISTS counts (page STRING, clicks BIGINT, PRIMARY KEY (page) NOT ENFORCED)
+CREATE TABLE IF NOT EXISTS counts (clicks BIGINT, pages BIGINT, PRIMARY KEY (clicks) NOT ENFORCED)
 WITH ('connector' = 'delta', 'path' = 'counts');
-INSERT INTO counts SELECT page, COUNT(*) FROM clicks GROUP BY page;
+INSERT INTO counts SELECT clicks, COUNT(*) FROM
+(SELECT page, COUNT(*) AS clicks FROM clicks GROUP BY page) GROUP BY clicks;
 """
 ADDRESS = re.compile(r"status page: (http://\S+)")
 
@@ -139,10 +140,7 @@ def test_a_page_follows_a_checkpoint_of_another_process(
         running = shown.document()
         assert running["batch_id"] == 2
         assert shown.position() == 3 * BATCH
-        assert [each["mechanism"] for each in running["operators"]] == [
-            "keyed operator",
-            "reading tasks",
-        ]
+        assert running["operators"][-1]["mechanism"] == "reading tasks"
         assert running["sinks"][0]["name"].endswith("counts")
 
         run.kill()
@@ -164,5 +162,5 @@ def test_a_page_follows_a_checkpoint_of_another_process(
     stopped = shown.document()
     assert stopped["batch_id"] >= ROWS // BATCH - 1
     assert shown.position() == ROWS
-    (operator,) = [each for each in stopped["operators"] if each["mechanism"] == "keyed operator"]
-    assert operator["rows"] == 7
+    keyed = [each for each in stopped["operators"] if each["mechanism"] == "keyed operator"]
+    assert [each["rows"] for each in keyed] == [2, 7], "28 and 29 clicks; seven pages"

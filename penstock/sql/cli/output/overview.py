@@ -130,7 +130,7 @@ def _counts(pipelines: Sequence[Document]) -> str:
 def _sentence(pipeline: Document) -> str:
     """Return the sentence without the status that it may begin with."""
     sentence, status = str(pipeline.get("sentence", "")), str(pipeline["status"])
-    return sentence.removeprefix(status).removeprefix(": ")
+    return sentence.removeprefix(status).lstrip(": ")
 
 
 def overview_line(pipeline: Document) -> str:
