@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,7 +14,8 @@ MOST_BARS = 60
 
 BAR_HEIGHT = 14
 BATCH_HEIGHT = 160
-PHASE_ORDER = ("latest_offset", "planning", "wal_commit", "add_batch", "commit")
+PHASE_ORDER = ("latest_offset", "planning", "wal_commit", "add_batch", "commit", "other")
+"""The phases of a batch from below; `other` is what is in none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,16 +103,17 @@ def watermark_chart(table: Document) -> Chart | None:
 
 
 def batch_chart(batches: Sequence[Document]) -> Chart | None:
-    """Draw the duration of batches stacked by phase; None without batches."""
+    """Draw the duration of batches stacked by phase, the rest of it on top; None without batches."""
     if not batches:
         return None
-    longest = max(*(sum(batch["phases_ms"].values()) for batch in batches), 1)
+    phases = [_with_rest(batch) for batch in batches]
+    longest = max(1, *(sum(each.values()) for each in phases))
     step = WIDTH / max(len(batches), 20)
     bars = []
     for index, batch in enumerate(batches):
         base = float(BATCH_HEIGHT)
         for phase in PHASE_ORDER:
-            took = batch["phases_ms"].get(phase, 0)
+            took = phases[index].get(phase, 0)
             height = round(BATCH_HEIGHT * took / longest, 1)
             base -= height
             title = f"batch {batch['id']}: {phase} {took} ms of {batch['duration_ms']} ms"
@@ -132,6 +134,11 @@ def batch_chart(batches: Sequence[Document]) -> Chart | None:
         last=str(batches[-1]["id"]),
         longest_ms=longest,
     )
+
+
+def _with_rest(batch: Document) -> Mapping[str, int]:
+    phases: Mapping[str, int] = batch["phases_ms"]
+    return {**phases, "other": max(batch["duration_ms"] - sum(phases.values()), 0)}
 
 
 def _seconds(text: str) -> float:

@@ -75,7 +75,9 @@ def test_charts_say_what_their_ends_and_heights_are() -> None:
         "2026-01-01T10:30:00.000Z",
     )
     assert watermarks.kinds == ("holds", "paused")
-    assert (phases.first, phases.last, phases.longest_ms) == ("7", "8", 708)
+    assert {bar.kind for bar in phases.bars} == {"add_batch", "other"}
+    assert [bar.height for bar in phases.bars if bar.kind == "other"] == [34.3, 34.1]
+    assert (phases.first, phases.last, phases.longest_ms) == ("7", "8", 900)
     page = pipeline_page({"name": "p", "tables": [table], "batches_recent": batches})
     assert "<span>2026-01-01 10:30:00Z</span>" in page
-    assert "batch 7 to 8; the longest took 708 ms" in page
+    assert "batch 7 to 8; the longest took 900 ms" in page
