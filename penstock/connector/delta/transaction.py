@@ -32,6 +32,7 @@ from penstock.connector.spark.internals import (
     java_class,
     java_frame,
     java_session,
+    make_active,
     scala_object,
 )
 
@@ -85,7 +86,7 @@ def begin(spark: SparkSession, location: str) -> Any:
     """Begin a transaction of Delta on the newest version of a table; gives Java's OptimisticTransaction."""
     session = java_session(spark)
     # what runs behind a commit takes its settings from there
-    java_class(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session)
+    make_active(spark)
     log = java_class(spark, f"{_DELTA}.DeltaLog").forTable(session, location)
     none = java_class(spark, "scala.Option").empty()
     return log.startTransaction(none, none)

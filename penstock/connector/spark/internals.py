@@ -51,6 +51,15 @@ def java_session(spark: SparkSession) -> Any:
     return spark._jsparkSession  # noqa: SLF001
 
 
+def make_active(spark: SparkSession) -> None:
+    """Make a session the active one of the thread: Java's code takes settings and data sources from there.
+
+    PySpark does so in a few of its functions (`createDataFrame`), and has none for it alone.
+    """
+    name = "org.apache.spark.sql.classic.SparkSession"
+    java_class(spark, name).setActiveSession(java_session(spark))
+
+
 def clone_session(spark: SparkSession) -> SparkSession:
     """Copy a session with its settings, functions, temporary views and data sources, as each streaming query does.
 

@@ -9,10 +9,8 @@ import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -32,6 +30,7 @@ from penstock.connector.event_time.future_timestamps import filters_future_rows
 from penstock.connector.scan import Scan, read_scan
 from penstock.connector.source.state import SourceState
 from penstock.connector.spark.errors import spark_readable
+from penstock.connector.spark.internals import make_active
 from penstock.connector.spark.source.columns import scan_schema
 from penstock.connector.spark.source.offsets import TaskPartition, plan_partitions
 from penstock.connector.spark.source.planning import PlanningExecutor
@@ -221,23 +220,12 @@ def bind_table_source(
     return type("PenstockTables", (TableDataSource,), bound)
 
 
-_REGISTERING = Lock()
-_TRIES = 3
-
-
 def register_data_source(spark: SparkSession, source: type[DataSource]) -> None:
-    """Register a data source with a session, in place of one of the same name.
+    """Register a data source with a session, in place of one of the same name, and make the session the thread's own.
 
-    Spark looks the name up among its classes before, and says that it "already exists" whatever that look-up fails by
-    (`checkDataSourceExists` of DataSourceRegistration): several queries that start at once under `up --shared` met it.
-    So threads take turns, and a name that is refused is tried again. Raises AnalysisException.
+    Spark looks the name up in the thread's active session (`isUserDefinedDataSource` of `DataSource`): where that is
+    another one that has it, as in a process of several files, the source of a registration "already exists"
+    (`DataSourceRegistration`), and a read takes the other's class.
     """
-    with _REGISTERING:
-        for left in reversed(range(_TRIES)):
-            try:
-                spark.dataSource.register(source)
-            except AnalysisException as error:
-                if not left or error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
-                    raise
-            else:
-                return
+    make_active(spark)
+    spark.dataSource.register(source)

@@ -1,60 +1,42 @@
-"""A data source is registered also where Spark's look-up of its name fails for once."""
+"""Data sources of one name in several sessions of a process: each session has its own."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
-import pytest
-from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
-from penstock.connector.spark.source.data_source import ScanDataSource, register_data_source
+from penstock.connector.spark.source.data_source import register_data_source
 
-TAKEN = "DATA_SOURCE_ALREADY_EXISTS"
-
-
-class RefusedError(AnalysisException):
-    """What Spark's Java says, whose condition has no template in Python."""
-
-    def __init__(self, condition: str) -> None:
-        super().__init__(condition)
-        self.condition = condition
-
-    def getCondition(self) -> str:  # noqa: N802
-        return self.condition
+NAME = "penstock_of_test_register"
 
 
-class Registration:
-    """Spark's registration, which refuses as it is told to."""
+def source_of(column: str) -> type[DataSource]:
+    """A data source whose only column tells it from others of its name."""
 
-    def __init__(self, *refusals: str) -> None:
-        self.refusals = list(refusals)
-        self.registered: list[type[DataSource]] = []
+    class Numbers(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return NAME
 
-    def register(self, source: type[DataSource]) -> None:
-        if self.refusals:
-            raise RefusedError(self.refusals.pop(0))
-        self.registered.append(source)
+        def schema(self) -> str:
+            return f"{column} INT"
 
-
-def session_with(registration: Registration) -> Any:
-    return SimpleNamespace(dataSource=registration)
+    return Numbers
 
 
-@pytest.mark.parametrize("failures", [0, 1, 2])
-def test_a_failed_look_up_is_tried_again(failures: int) -> None:
-    registration = Registration(*[TAKEN] * failures)
-    register_data_source(session_with(registration), ScanDataSource)
-    assert registration.registered == [ScanDataSource]
+def columns(session: SparkSession) -> list[str]:
+    """The columns that the session reads."""
+    return session.read.format(NAME).load().columns
 
 
-@pytest.mark.parametrize(
-    "refusals", [[TAKEN] * 3, ["UNSUPPORTED_FEATURE"]], ids=["lasts", "another"]
-)
-def test_a_refusal_that_lasts_is_raised(refusals: list[str]) -> None:
-    registration = Registration(*refusals)
-    with pytest.raises(AnalysisException):
-        register_data_source(session_with(registration), ScanDataSource)
-    assert registration.registered == []
-    assert registration.refusals == []
+def test_each_session_reads_by_the_source_that_it_registered(spark: SparkSession) -> None:
+    """Whichever was active on the thread: files that share a process plan one after the other, on one thread."""
+    one, two = spark.newSession(), spark.newSession()
+    register_data_source(one, source_of("a"))
+    assert columns(one) == ["a"]
+
+    register_data_source(two, source_of("b"))
+    assert columns(two) == ["b"]
+
+    register_data_source(one, source_of("c"))
+    assert columns(one) == ["c"]
