@@ -54,6 +54,15 @@ def spent(pid: int) -> CpuTime:
     return CpuTime(java_s=java / TICKS_A_SECOND, other_s=other / TICKS_A_SECOND)
 
 
+def spent_by_process(pid: int) -> dict[int, float]:
+    """Return what a process and its descendants have spent themselves so far, in seconds, by their ids.
+
+    For a time in which some of them end, whose sums fall: what is compared are those that are there at its end.
+    """
+    processes = _processes()
+    return {one: processes[one].own_ticks / TICKS_A_SECOND for one in _tree(pid, processes)}
+
+
 def runs_java(pid: int) -> bool:
     """Whether a Java process is among a process and its descendants."""
     processes = _processes()

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.cpu import spent
+from benchmarks.cpu import spent_by_process
 from benchmarks.observers import SCRAPE_INTERVAL_S, Asked, Observers, observing
 
 if TYPE_CHECKING:
@@ -47,14 +48,15 @@ class Rest:
 
     @property
     def cost(self) -> float:
-        """CPU time a second that being observed costs."""
-        return sum(self.observed) / len(self.observed) - sum(self.alone) / len(self.alone)
+        """CPU time a second that being observed costs, by the medians."""
+        return statistics.median(self.observed) - statistics.median(self.alone)
 
 
-def own_cpu_s(observers: Observers | None) -> float:
-    """Return the CPU time of this process and of what it started, but for the observers."""
-    others = 0.0 if observers is None else spent(observers.pid).total_s
-    return spent(os.getpid()).total_s - others
+def own_cpu_s(observers: Observers | None) -> dict[int, float]:
+    """Return the CPU time of this process and of what it started, but for the observers, by process."""
+    own = spent_by_process(os.getpid())
+    others = {} if observers is None else spent_by_process(observers.pid)
+    return {pid: spent_s for pid, spent_s in own.items() if pid not in others}
 
 
 def look_at_rest(session: Session, job: Job, folder: Path) -> Rest:
@@ -70,7 +72,9 @@ def look_at_rest(session: Session, job: Job, folder: Path) -> Rest:
         with watched as observers:
             before, began = own_cpu_s(observers), time.monotonic()
             time.sleep(REST_S)
-            found[observed].append((own_cpu_s(observers) - before) / (time.monotonic() - began))
+            passed_s, after = time.monotonic() - began, own_cpu_s(observers)
+            spent_s = sum(own - before.get(pid, 0.0) for pid, own in after.items())
+            found[observed].append(spent_s / passed_s)
             if observers is not None:
                 observers.asked()  # it has looked all the time
     return Rest(alone=tuple(found[False]), observed=tuple(found[True]))
