@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from threading import Lock
@@ -24,26 +25,32 @@ class SinkCommit:
     """A commit of a sink, or what it did of it. `sink` is empty for the only one of a query.
 
     `took_s` is the time of the commit alone, without the rows; `version` that of the table after it, `files` those that
-    it added. `transactions` were committed, `dead_letters` were kept, by the table read.
+    it added. `transactions` were committed; `failed_transactions` are those of a batch whose write failed: some of them
+    may be committed all the same. `dead_letters` were kept, by the table read.
     """
 
     sink: str = ""
     took_s: float | None = None
     version: int | None = None
     files: int = 0
-    transactions: int = 0
+    transactions: int | None = None
+    failed_transactions: int = 0
     dead_letters: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitTotals:
-    """The sums of one sink's commits. `durations` counts them by bucket of DURATION_BOUNDS_S."""
+    """The sums of one sink's commits. `durations` counts them by bucket of DURATION_BOUNDS_S.
+
+    `transactions` is None of a sink that writes in none.
+    """
 
     durations: tuple[int, ...] = (0,) * (len(DURATION_BOUNDS_S) + 1)
     took_s: float = 0.0
     version: int | None = None
     files: int = 0
-    transactions: int = 0
+    transactions: int | None = None
+    failed_transactions: int = 0
 
     def add(self, commit: SinkCommit) -> CommitTotals:
         """Count a commit."""
@@ -51,13 +58,17 @@ class CommitTotals:
         if commit.took_s is not None:
             bucket = bisect_left(DURATION_BOUNDS_S, commit.took_s)
             durations = tuple(n + (i == bucket) for i, n in enumerate(durations))
+        transactions = self.transactions
+        if commit.transactions is not None:
+            transactions = (transactions or 0) + commit.transactions
         return replace(
             self,
             durations=durations,
             took_s=self.took_s + (commit.took_s or 0.0),
             version=self.version if commit.version is None else commit.version,
             files=self.files + commit.files,
-            transactions=self.transactions + commit.transactions,
+            transactions=transactions,
+            failed_transactions=self.failed_transactions + commit.failed_transactions,
         )
 
 
@@ -77,6 +88,17 @@ class CommitLog:
                 self._sinks[commit.sink] = before.add(commit)
             for table, count in commit.dead_letters.items():
                 self._dead_letters[table] = self._dead_letters.get(table, 0) + count
+
+    @contextmanager
+    def transactions(self, sink: str, count: int) -> Iterator[None]:
+        """Count the transactions that the block commits, or that it fails to; there are 0 before the first."""
+        self.add(SinkCommit(sink=sink, transactions=0))
+        try:
+            yield
+        except BaseException:
+            self.add(SinkCommit(sink=sink, failed_transactions=count))
+            raise
+        self.add(SinkCommit(sink=sink, transactions=count))
 
     def sinks(self) -> Mapping[str, CommitTotals]:
         """Return the sums by sink."""

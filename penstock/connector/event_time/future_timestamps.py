@@ -15,7 +15,7 @@ from typing import assert_never
 import numpy as np
 import pyarrow as pa
 
-from penstock.catalog.errors import BadRecordError
+from penstock.catalog.errors import FutureRecordError
 from penstock.connector.bad_records.collector import BadRecordCollector
 from penstock.connector.bad_records.files import check_directory
 from penstock.connector.event_time.reports import EventTimes, RangeReporter
@@ -116,7 +116,7 @@ class FutureTimestampFilter:
         return (*wanted, *(name for name in inputs if name not in wanted))
 
     def batches(self, records: RecordsWithSplitIds) -> Sequence[tuple[str, pa.RecordBatch]]:
-        """Return the rows of a fetch that are to be delivered. Raises BadRecordError where the table says to fail.
+        """Return the rows of a fetch that are to be delivered. Raises FutureRecordError where the table says to fail.
 
         Raises SinkError when a dead letter cannot be written.
         """
@@ -163,8 +163,8 @@ class FutureTimestampFilter:
         self.left_out += len(rows)
 
 
-def _too_far(where: str, watermark_ms: int, not_after_ms: int) -> BadRecordError:
-    return BadRecordError(
+def _too_far(where: str, watermark_ms: int, not_after_ms: int) -> FutureRecordError:
+    return FutureRecordError(
         f"{where}: the watermark of this record is {instant_text(watermark_ms)}, which is too far in the future: "
         f"records up to {instant_text(not_after_ms)} are accepted, the clock at planning and "
         "'scan.watermark.max-future'. It would make every row behind it late",

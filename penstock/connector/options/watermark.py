@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.catalog.errors import OptionError
 from penstock.catalog.model.table import Table
-from penstock.catalog.options.option import DURATION, STRING, Option, Resolved, enum_type
+from penstock.catalog.options.option import DURATION, STRING, Option, Resolved, enum_type, resolve
 from penstock.connector.options.bad_records import BAD_RECORDS, DEAD_LETTER_PATH, BadRecordPolicy
 from penstock.connector.source.alignment import Alignment
 
@@ -127,9 +127,12 @@ def read_watermark_settings(resolved: Resolved, *, owner: str, connector: str) -
     )
 
 
-def keeps_future_records(table: Table) -> bool:
-    """Return whether a table keeps the records of the future that it leaves out."""
-    return table.option_map.get(ON_FUTURE.key) == OnFuture.DEAD_LETTER.value
+def on_future(table: Table) -> OnFuture:
+    """Return what becomes of the records of the future of a table that its connector has checked."""
+    options = {key: value for key, value in table.options if key == ON_FUTURE.key}
+    return OnFuture(
+        resolve(options, (ON_FUTURE,), owner=f"table {table.identifier}").get(ON_FUTURE)
+    )
 
 
 def _alignment(resolved: Resolved, owner: str, connector: str) -> Alignment | None:

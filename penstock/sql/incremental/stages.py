@@ -110,13 +110,14 @@ class StreamInput:
     """Rows that Spark streams: inserts, without ROW_KIND; or changes, with ROW_KIND last.
 
     `columns` are without ROW_KIND. UPSERT rows have a `key`; a ChangelogNormalize follows them, or the versions of a
-    TemporalJoin.
+    TemporalJoin. `scans` are the numbers of the tables that they are read from.
     """
 
     name: str
     columns: tuple[str, ...]
     changes: ChangelogMode = ChangelogMode.INSERT_ONLY
     key: tuple[str, ...] | None = None
+    scans: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -426,3 +427,11 @@ def inputs_of(stage: Stage) -> tuple[str, ...]:
             return (stage.rows, stage.versions)
         case _:
             assert_never(stage)
+
+
+def scans_below(maintained: IncrementalQuery, relation: str) -> frozenset[int]:
+    """Return the tables, by their numbers, that the rows of a relation are made of."""
+    below: dict[str, frozenset[int]] = {feed.name: feed.scans for feed in maintained.feeds}
+    for stage in maintained.stages:
+        below[stage.name] = frozenset().union(*(below[name] for name in inputs_of(stage)))
+    return below[relation]

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from penstock.connector.commits import CommitTotals, OffsetCommits
+from penstock.connector.options.bad_records import BadRecordPolicy
+from penstock.connector.options.watermark import OnFuture
 from penstock.sql.checkpoint.plan_record import PlanRecord
 from penstock.sql.jobs.batch_history import BatchHistory
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics
@@ -84,12 +86,10 @@ def _sums(before: Mapping[_Key, int], more: Mapping[_Key, int]) -> Mapping[_Key,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutRecords:
-    """What becomes of the bad records of a table: whether those that cannot be decoded, and those of the future, are
-    kept as dead letters.
-    """
+    """What becomes of the bad records of a table: of those that cannot be decoded, and of those of the future."""
 
-    keeps_undecodable: bool = False
-    keeps_future: bool = False
+    undecodable: BadRecordPolicy = BadRecordPolicy.FAIL
+    future: OnFuture = OnFuture.FAIL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

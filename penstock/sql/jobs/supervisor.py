@@ -17,7 +17,7 @@ from penstock.catalog.model.identifier import short_name
 from penstock.connector.contract import Trigger
 from penstock.connector.failpoints import reach
 from penstock.connector.options.bad_records import bad_record_settings
-from penstock.connector.options.watermark import keeps_future_records
+from penstock.connector.options.watermark import on_future
 from penstock.sql.errors.spark import is_permanent, translate
 from penstock.sql.jobs.batch_counters import BatchCounters, JobBatches, LeftOutRecords
 from penstock.sql.jobs.batch_history import BatchHistory
@@ -361,8 +361,7 @@ class Supervisor:
 
 def _left_out(leaf: TableScan) -> LeftOutRecords:
     return LeftOutRecords(
-        keeps_undecodable=bad_record_settings(leaf.table).keeps,
-        keeps_future=keeps_future_records(leaf.table),
+        undecodable=bad_record_settings(leaf.table).policy, future=on_future(leaf.table)
     )
 
 

@@ -19,8 +19,12 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from penstock.catalog.errors import BadRecordError, FutureRecordError, PenstockError, RunError
 from penstock.connector.commits import DURATION_BOUNDS_S as COMMIT_BOUNDS_S
+from penstock.connector.options.bad_records import BadRecordPolicy
+from penstock.connector.options.watermark import OnFuture
 from penstock.connector.source.state import MAX_WATERMARK_MS
+from penstock.sql.errors.codes import ERROR_CODES
 from penstock.sql.jobs.batch_counters import (
     DURATION_BOUNDS_S,
     NO_SOURCE,
@@ -42,7 +46,12 @@ if TYPE_CHECKING:
 
 
 UNKNOWN_TABLE = "unknown"
-"""The label of bad records and late rows that belong to no table that is known."""
+"""The label of records of a query whose tables are not known."""
+
+_RESTART_CODES = sorted(
+    {one.code for one in ERROR_CODES if issubclass(one.kind, RunError) and not one.kind.permanent}
+)
+"""The codes of errors after which a pipeline starts again: their counters begin at 0, as PromQL counts from there."""
 
 PHASES = {
     "latestOffset": "latest_offset",
@@ -76,6 +85,8 @@ class PipelineCollector(Collector):
             if progress.status in {JobStatus.FINISHED, JobStatus.STOPPED}:
                 continue
             _add_status(samples, progress)
+            if batches is not None:
+                _add_failing_records(samples, progress, batches, job.exception)
             if not progress.status.final:
                 _add_progress(samples, progress)
                 _add_time(samples, f.LEASE, progress, job.lease_expires_ms)
@@ -107,9 +118,9 @@ class PipelineCollector(Collector):
                 for result, count in asdict(commits).items():
                     samples.add(f.OFFSET_COMMITS, job.name, count, name, result)
         if (late := counters.rows_late.get(NO_SOURCE)) is not None:
-            samples.add(f.ROWS_LATE, job.name, late, UNKNOWN_TABLE)
+            samples.add(f.ROWS_LATE, job.name, late, ", ".join(names) or UNKNOWN_TABLE)
         if (bad := counters.bad_records.get(NO_SOURCE)) is not None:
-            samples.add(f.BAD_RECORDS, job.name, bad, UNKNOWN_TABLE, "", "")
+            samples.add(f.BAD_RECORDS, job.name, bad, ", ".join(names) or UNKNOWN_TABLE, "", "")
         for number, operator in enumerate(batches.operators):
             label = f"{operator.name} {number}"
             if operator.rows is not None:
@@ -184,8 +195,9 @@ def _add_commits(samples: _Samples, job: JobProgress, batches: JobBatches) -> No
         if commits.version is not None:
             samples.add(f.TABLE_VERSION, job.name, commits.version, table)
             samples.add(f.FILES_ADDED, job.name, commits.files, table)
-        if commits.transactions:
-            samples.add(f.TRANSACTIONS, job.name, commits.transactions, table)
+        if commits.transactions is not None:
+            samples.add(f.TRANSACTIONS, job.name, commits.transactions, table, "ok")
+            samples.add(f.TRANSACTIONS, job.name, commits.failed_transactions, table, "failed")
     for table, count in batches.dead_letters.items():
         samples.add(f.DEAD_LETTERS, job.name, count, table)
 
@@ -197,11 +209,34 @@ def _add_bad_records(
     future = batches.counters.future_records.get(number, 0)
     undecodable = batches.counters.bad_records.get(number, 0) - future
     for kind, count, keeps in (
-        ("undecodable", undecodable, known.keeps_undecodable),
-        ("future", future, known.keeps_future),
+        ("undecodable", undecodable, known.undecodable is BadRecordPolicy.DEAD_LETTER),
+        ("future", future, known.future is OnFuture.DEAD_LETTER),
     ):
         action = "dead_letter" if keeps else "skipped"
         samples.add(f.BAD_RECORDS, job.name, count, table, action, kind)
+
+
+def _add_failing_records(
+    samples: _Samples, job: JobProgress, batches: JobBatches, error: PenstockError | None
+) -> None:
+    """Add the record that failed the pipeline, by kind: 0 while there is none, as the first one is the last."""
+    for kind, fails, failed in (
+        (
+            "undecodable",
+            [each.undecodable is BadRecordPolicy.FAIL for each in batches.left_out],
+            isinstance(error, BadRecordError) and not isinstance(error, FutureRecordError),
+        ),
+        (
+            "future",
+            [each.future is OnFuture.FAIL for each in batches.left_out],
+            isinstance(error, FutureRecordError),
+        ),
+    ):
+        names = batches.source_names()
+        able = [name for name, each in zip(names, fails, strict=False) if each]
+        if able or failed:
+            table = ", ".join(able or names) or UNKNOWN_TABLE
+            samples.add(f.BAD_RECORDS, job.name, int(failed), table, "failed", kind)
 
 
 def _add_alignment(
@@ -235,8 +270,9 @@ def _add_status(samples: _Samples, job: JobProgress) -> None:
 
 def _add_progress(samples: _Samples, job: JobProgress) -> None:
     samples.add(f.STARTED, job.name, job.started_ms / 1000)
-    for code, restarts in sorted(job.restart_reasons.items()):
-        samples.add(f.RESTARTS, job.name, restarts, code)
+    restarts = dict.fromkeys(_RESTART_CODES, 0) | dict(job.restart_reasons)
+    for code, count in sorted(restarts.items()):
+        samples.add(f.RESTARTS, job.name, count, code)
     samples.add(f.WAITING, job.name, int(job.outage is not None))
     samples.add(f.BATCHES, job.name, job.batches)
     _add_time(samples, f.LAST_COMMIT, job, job.last_commit_ms)

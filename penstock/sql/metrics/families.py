@@ -62,7 +62,7 @@ STATUS = _gauge(
 STARTED = _gauge("pipeline_start_timestamp_seconds", "When this process started the pipeline.")
 RESTARTS = _counter(
     "pipeline_restarts",
-    "Restarts after a failure in this process, by the code of its error; absent before the first.",
+    "Restarts after a failure in this process, by the code of its error.",
     "reason",
 )
 WAITING = _gauge(
@@ -85,12 +85,13 @@ ROWS_READ = _counter("rows_read", "Rows read from a table.", "table")
 ROWS_WRITTEN = _counter("rows_written", "Rows passed to the sink.", "table")
 ROWS_LATE = _counter(
     "rows_late",
-    "Rows of a table left out as they were behind the watermark; `unknown`: of one of several.",
+    "Rows of a table left out as they were behind the watermark; of one of several, all are named.",
     "table",
 )
 BAD_RECORDS = _counter(
     "bad_records",
-    "Records left out: `undecodable`, or of a time too far in the `future`; `skipped`, or kept as a `dead_letter`.",
+    "Records left out: `undecodable`, or of a time too far in the `future`; `skipped`, or kept as a `dead_letter`; "
+    "`failed`: 1 of the record that ended the pipeline.",
     "table",
     "action",
     "kind",
@@ -115,7 +116,10 @@ TABLE_VERSION = _gauge(
 )
 FILES_ADDED = _counter("delta_files_added", "Files that commits added to the Delta table.", "table")
 TRANSACTIONS = _counter(
-    "kafka_transactions", "Transactions that were committed to topics.", "table"
+    "kafka_transactions",
+    "Transactions that were committed to topics, and those of batches whose write `failed`.",
+    "table",
+    "result",
 )
 WATERMARK = _gauge(
     "watermark_timestamp_seconds",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from threading import Event
 
+from penstock.catalog.errors import PenstockError
 from penstock.connector.commits import CommitLog, OffsetCommits
 from penstock.connector.source.state import SourceState, SplitState
 from penstock.sql.checkpoint.plan_record import PlanRecord
@@ -79,7 +80,7 @@ class MeteredRunner:
     traits: PipelineTraits = PipelineTraits()  # noqa: RUF009 - frozen
     restart_reasons: dict[str, int] = field(default_factory=dict)
     done: Event = field(default_factory=Event)
-    error: None = None
+    error: PenstockError | None = None
 
     def progress(self) -> JobProgress:
         last = self.done_batches[-1] if self.done_batches else None

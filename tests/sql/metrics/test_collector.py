@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.catalog.errors import BadRecordError, FutureRecordError
 from penstock.connector.commits import CommitLog, OffsetCommits, SinkCommit
+from penstock.connector.options.bad_records import BadRecordPolicy
+from penstock.connector.options.watermark import OnFuture
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.sql.jobs.batch_counters import LeftOutRecords
 from penstock.sql.metrics.collector import PipelineCollector
@@ -49,12 +53,13 @@ def info(each):
 
 
 def test_restarts_are_by_the_code_of_their_error():
-    """A pipeline that never restarted has no series, as its codes are not known before."""
-    found = scraped(job(restart_reasons={"PEN-8003": 1, "PEN-8000": 2}))
+    """Those of errors after which a pipeline starts again are there from 0 on: PromQL counts from the first value."""
+    found = scraped(job(restart_reasons={"PEN-8003": 1, "PEN-4001": 2}))
 
     restarts = {key[1]: value for key, value in found.items() if "restarts" in key[0]}
-    assert restarts == {"PEN-8000": 2, "PEN-8003": 1}
-    assert not [key for key in scraped(job()) if "restarts" in key[0]]
+    before = {key[1]: value for key, value in scraped(job()).items() if "restarts" in key[0]}
+    assert before == {"PEN-6002": 0, "PEN-8000": 0, "PEN-8002": 0, "PEN-8003": 0}
+    assert restarts == before | {"PEN-8003": 1, "PEN-4001": 2}
 
 
 def test_counters_and_lag_are_by_table():
@@ -127,6 +132,35 @@ def test_series_end_with_their_pipeline_but_the_status_of_a_failed_one_stays():
     assert failed["pipeline_status", "failed"] == 1
 
 
+def test_the_record_that_ends_a_pipeline_is_counted_and_is_0_before():
+    """Of the tables that may fail by such a record, as its error names none; those that skip theirs cannot."""
+    batch = read_batch(7, source_of(*SPLITS), source_of(*SPLITS), source_of(*SPLITS))
+    fails, skips = LeftOutRecords(), LeftOutRecords(undecodable=BadRecordPolicy.SKIP)
+    tables: dict[str, object] = {
+        "sources": ("orders", "customers", "items"),
+        "left_out": (fails, skips, fails),
+    }
+    undecodable = failing(job(batch, **tables, status=JobStatus.FAILED, error=BadRecordError("")))
+    future = failing(job(batch, **tables, status=JobStatus.FAILED, error=FutureRecordError("")))
+
+    both, all_three = ("orders, items", "undecodable"), ("orders, customers, items", "future")
+    assert failing(job(batch, **tables)) == {both: 0, all_three: 0}
+    assert undecodable == {both: 1, all_three: 0}
+    assert future == {both: 0, all_three: 1}
+    skipped = {"left_out": (skips,), "status": JobStatus.FAILED, "error": BadRecordError("")}
+    assert failing(job(batch, **skipped))["orders", "undecodable"] == 1  # too many of them
+
+
+def failing(each):
+    """The records that failed a pipeline, by table and kind."""
+    found = scraped(each)
+    return {
+        (key[1], key[3]): value
+        for key, value in found.items()
+        if key[0] == "bad_records_total" and key[2] == "failed"
+    }
+
+
 def test_the_drift_of_a_table_is_how_far_it_is_ahead_of_its_group():
     """The limit is the lowest watermark of the group and what it allows; a table of no group has neither figure."""
     found = scraped(job(read_batch(7, source_of(*SPLITS)), alignments=(("g", 90_000),)))
@@ -160,7 +194,10 @@ def test_commits_are_those_that_sinks_report():
     commits = CommitLog()
     commits.add(SinkCommit(version=4, files=2, took_s=0.07))
     commits.add(SinkCommit(version=5, files=1, took_s=0.2))
-    commits.add(SinkCommit(sink="topic", transactions=3))
+    with commits.transactions("topic", 3):
+        before = scraped(job(read_batch(7, source_of(*SPLITS)), commits=commits))
+    with suppress(OSError), commits.transactions("topic", 2):
+        raise OSError
     commits.add(SinkCommit(dead_letters={"orders": 7}))
     found = scraped(job(read_batch(7, source_of(*SPLITS)), commits=commits))
 
@@ -168,7 +205,11 @@ def test_commits_are_those_that_sinks_report():
     assert found["delta_files_added_total", "totals"] == 3
     assert found["sink_commit_seconds_bucket", "totals", "0.1"] == 1
     assert found["sink_commit_seconds_count", "totals"] == 2
-    assert found["kafka_transactions_total", "topic"] == 3
+    assert before["kafka_transactions_total", "topic", "ok"] == 0
+    assert before["kafka_transactions_total", "topic", "failed"] == 0
+    assert found["kafka_transactions_total", "topic", "ok"] == 3
+    assert found["kafka_transactions_total", "topic", "failed"] == 2
+    assert not [key for key in found if key[:2] == ("kafka_transactions_total", "totals")]
     assert found["dead_letters_total", "orders"] == 7
     assert ("delta_version", "topic") not in found
     assert not [key for key in scraped(job(read_batch(7))) if key[0].startswith("delta_")]
@@ -180,7 +221,7 @@ def test_a_lease_tells_until_when_it_holds():
 
 
 def test_bad_records_are_by_table_and_those_of_no_known_table_are_not_lost():
-    """Three of `orders`, two more that the event gives no table for; late rows, too."""
+    """Three of `orders`, two more that the event gives no table for; of late rows, those that it may be are named."""
     sources = (source_of(*SPLITS, bad_records=3), source_of(*SPLITS))
     batch = read_batch(7, *sources, bad_records=5, rows_dropped=4)
 
@@ -188,14 +229,14 @@ def test_bad_records_are_by_table_and_those_of_no_known_table_are_not_lost():
 
     assert found["bad_records_total", "orders", "skipped", "undecodable"] == 3
     assert found["bad_records_total", "customers", "skipped", "undecodable"] == 0
-    assert found["bad_records_total", "unknown", "", ""] == 2
-    assert found["rows_late_total", "unknown"] == 4
+    assert found["bad_records_total", "orders, customers", "", ""] == 2
+    assert found["rows_late_total", "orders, customers"] == 4
 
 
 def test_records_of_the_future_are_apart_and_what_becomes_of_both_is_told():
     """By the options of the table: these are kept, those that cannot be decoded are not."""
     source = replace(source_of(*SPLITS, bad_records=5), future_records=2)
-    kept = LeftOutRecords(keeps_future=True)
+    kept = LeftOutRecords(undecodable=BadRecordPolicy.SKIP, future=OnFuture.DEAD_LETTER)
 
     found = scraped(job(read_batch(7, source), left_out=(kept,)))
 

@@ -15,7 +15,7 @@ from penstock.sql.metrics.collector import PipelineCollector
 from penstock.sql.observation.pipeline import ResultMode
 from tests.integration.pipeline import wait_until
 from tests.kafka_server import KafkaServer
-from tests.sql.observation.kafka_pipeline import COUNT, TIMED, Pipeline, running_pipeline
+from tests.sql.observation.kafka_pipeline import COUNT, PLAIN, TIMED, Pipeline, running_pipeline
 
 
 @pytest.fixture
@@ -105,6 +105,70 @@ def test_late_rows_of_stages_are_those_of_the_table_that_the_stage_waits_for(
 
     wait_until(lambda: job.progress.rows_dropped >= 1, seconds=60, what="the late row")
     assert scraped(job, "penstock_rows_late_total") == {("events",): 1, ("others",): 0}
+
+
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN"])
+def test_late_rows_of_a_join_are_those_of_the_side_that_they_came_on(
+    pipeline: Pipeline, kind: str
+) -> None:
+    """Both sides are two minutes behind the watermark of neither, and rows of an hour before come on one."""
+    topics = [pipeline.table("events", TIMED), pipeline.table("others", TIMED)]
+    for topic in topics:
+        pipeline.write(topic, ["12:00:00"])
+    within = "BETWEEN b.ts - INTERVAL '1' MINUTE AND b.ts + INTERVAL '1' MINUTE"
+    job = in_batches(
+        pipeline.start(
+            f"INSERT INTO nowhere SELECT a.id FROM events AS a {kind} others AS b "
+            f"ON a.id = b.id AND a.ts {within}"
+        ),
+        1,
+    )
+    pipeline.write(topics[1], ["11:00:00", "11:00:01", "11:00:02"])
+    pipeline.write(topics[0], ["11:00:00"])
+
+    wait_until(lambda: job.progress.rows_dropped >= 4, seconds=60, what="the late rows")
+    assert scraped(job, "penstock_rows_late_total") == {("events",): 1, ("others",): 3}
+
+
+def test_the_record_that_fails_a_pipeline_is_counted(pipeline: Pipeline) -> None:
+    """The pipeline is over by then, and its series is still there."""
+    topic = pipeline.table("events", TIMED)
+    pipeline.write(topic, ["12:00:00"])
+    job = in_batches(pipeline.start(COUNT), 1)
+    name = "penstock_bad_records_total"
+    before = scraped(job, name)
+    pipeline.kafka.produce(topic, [b"no json"])
+
+    assert job.wait(60)
+    failed = {("failed", "undecodable", "events"): 1, ("failed", "future", "events"): 0}
+    assert {key: value for key, value in before.items() if key[0] == "failed"} == dict.fromkeys(
+        failed, 0
+    )
+    assert scraped(job, name) == failed
+
+
+def test_transactions_are_counted_and_those_of_a_batch_that_fails_apart(
+    pipeline: Pipeline,
+) -> None:
+    """A record that cannot be decoded ends the second batch, whose transactions are open by then."""
+    topic = pipeline.table("events", PLAIN)
+    pipeline.table(
+        "sent",
+        PLAIN,
+        sink_delivery__guarantee="exactly-once",
+        sink_transactional__id__prefix="counted",
+        sink_parallelism="2",
+    )
+    pipeline.kafka.produce_json(topic, [{"id": 1}])
+    job = in_batches(pipeline.start("INSERT INTO sent SELECT id FROM events"), 1)
+    before = scraped(job, "penstock_kafka_transactions_total")
+    pipeline.kafka.produce(topic, [b"no json"])
+
+    assert job.wait(60)
+    assert before == {("ok", "sent"): 2, ("failed", "sent"): 0}
+    assert job.batches is not None
+    (commits,) = job.batches.commits.values()
+    assert (commits.transactions, commits.failed_transactions) == (2, 2)
 
 
 def test_bad_records_are_by_kind_and_by_what_becomes_of_them(pipeline: Pipeline) -> None:

@@ -19,7 +19,6 @@ from pyspark.sql.types import StructType
 from penstock.catalog.errors import SinkError, UnsupportedError
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ROW_KIND, ChangelogMode
-from penstock.connector.commits import SinkCommit
 from penstock.connector.contract import (
     Guarantee,
     MicroBatch,
@@ -279,10 +278,10 @@ class KafkaSink(Sink):
             with job_property(batch.spark, PASSED_OVER, "true"):
                 frame.collect()
         else:
-            with job_property(batch.spark, BATCH_OF_SINK, transactions_text(shared)):
+            counted = batch.commits.transactions(batch.sink, slots)
+            with counted, job_property(batch.spark, BATCH_OF_SINK, transactions_text(shared)):
                 reports = frame.select(FILE).collect()
-            self._check_reported(sorted(int(report[FILE]) for report in reports), slots)
-            batch.commits.add(SinkCommit(sink=batch.sink, transactions=slots))
+                self._check_reported(sorted(int(report[FILE]) for report in reports), slots)
         self._written[shared.names.scope] = batch.batch_id
 
     # --- exactly once ------------------------------------------------------------------------------------
@@ -302,8 +301,8 @@ class KafkaSink(Sink):
             records = records_of(frame, self.table, owner=self.name)
             if stages:
                 records = stage_records(spark, ordered(records), f"{folder}/staged", batch.batch_id)
-            self._write_slots(records, slots, shared)
-            batch.commits.add(SinkCommit(sink=batch.sink, transactions=slots))
+            with batch.commits.transactions(batch.sink, slots):
+                self._write_slots(records, slots, shared)
         self._written[shared.names.scope] = batch.batch_id
 
     def _transactions(

@@ -89,15 +89,15 @@ class AppendJoin:
         more = max(0, other.micros) if any(side.number != n for side in self.padded) else 0
         return watermark_ms * 1000 - own.micros - more
 
-    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> int:
-        """Return the number of rows of a time that the watermark before the batch has passed."""
-        late = 0
+    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> Mapping[str, int]:
+        """Return by input the number of rows of a time that the watermark before the batch has passed."""
+        late: dict[str, int] = {}
         for one, rowtime in zip(self.inputs, self._rowtimes, strict=True):
             rows, before = changes.get(one.name), self._before(batch)
             if rowtime is not None and before is not None and rows is not None:
                 times = rows.column(rowtime)
                 bound = pa.scalar(before, pa.int64()).cast(times.type)
-                late += pc.sum(pc.less_equal(times, bound)).as_py() or 0
+                late[one.name] = pc.sum(pc.less_equal(times, bound)).as_py() or 0
         return late
 
     @property

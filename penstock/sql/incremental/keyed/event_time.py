@@ -77,17 +77,17 @@ class WaitingRows:
         """Return the event time that a batch passes: all of it, where rows do not wait."""
         return batch.span(self.waits_for) if self.waits_for else ALL_READ
 
-    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> int:
-        """Return the number of rows without a time, or of one that the watermark before the batch has passed."""
+    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> Mapping[str, int]:
+        """Return, by its name, the number of rows without a time, or of one that the watermark before has passed."""
         rows = changes.get(self.name)
         if rows is None or not rows.num_rows or not self.waits_for:
-            return 0
+            return {}
         times, before_ms = rows.column(self._time), self.span(batch).before_ms
         late: int = times.null_count
         if before_ms is not None:
             bound = pa.scalar(before_ms * 1000, pa.int64()).cast(times.type)
             late += pc.sum(pc.less_equal(times, bound)).as_py() or 0
-        return late
+        return {self.name: late}
 
     def release(
         self,

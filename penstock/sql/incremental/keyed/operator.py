@@ -130,8 +130,8 @@ class KeyedOperator(Protocol):
 class EventTimeOperator(KeyedOperator, Protocol):
     """A keyed operator that drops rows that are late."""
 
-    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> int:
-        """Return the number of rows that are dropped, as the watermark before the batch has passed them."""
+    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> Mapping[str, int]:
+        """Return by input the number of rows that are dropped, as the watermark before the batch has passed them."""
         ...
 
 

@@ -178,7 +178,7 @@ class OverFrames:
         """The sources whose lowest watermark releases rows."""
         return self.rows.waits_for
 
-    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> int:
+    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> Mapping[str, int]:
         """Return the number of rows that are dropped."""
         return self.rows.late_rows(changes, batch)
 
@@ -325,7 +325,7 @@ class OverTotals:
         """The sources whose lowest watermark releases rows."""
         return self.rows.waits_for
 
-    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> int:
+    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> Mapping[str, int]:
         """Return the number of rows that are dropped."""
         return self.rows.late_rows(changes, batch)
 

@@ -195,7 +195,7 @@ class JoinVersions:
         """The sources whose lowest watermark releases rows."""
         return self.rows.waits_for
 
-    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> int:
+    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> Mapping[str, int]:
         """Return the number of rows that are dropped. A version is never late."""
         return self.rows.late_rows(changes, batch)
 

@@ -66,7 +66,7 @@ class AggregateWindows:
         """The sources whose lowest watermark closes windows."""
         return self.rows.waits_for
 
-    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> int:
+    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> Mapping[str, int]:
         """Return the number of changes of windows that are closed, which are dropped."""
         return self.rows.late_rows(changes, batch)
 
@@ -164,11 +164,11 @@ class AggregatePanes:
         """No input: groups add up in any order."""
         return frozenset()
 
-    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> int:
+    def late_rows(self, changes: Mapping[str, pa.Table], batch: KeyedBatch) -> Mapping[str, int]:
         """Return the number of rows of which all windows are closed, and of those without a time: they are dropped."""
         groups = changes.get(self.name)
         if groups is None or not groups.num_rows:
-            return 0
+            return {}
         rows = np.asarray(groups.column(len(self.columns)))
         panes = groups.column(self._pane)
         late = np.asarray(panes.is_null())
@@ -176,7 +176,7 @@ class AggregatePanes:
         if closed is not None:
             starts = np.asarray(panes.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(0))
             late |= _last_ends(starts, self.panes) <= closed
-        return int(rows[late].sum())
+        return {self.name: int(rows[late].sum())}
 
     def run(
         self,

@@ -40,6 +40,7 @@ from penstock.sql.incremental.stages import (
     TemporalJoin,
     WindowAggregate,
     input_column,
+    inputs_of,
 )
 from penstock.sql.incremental.state.batch import (
     BatchChanges,
@@ -73,8 +74,8 @@ class IncrementalRun:
         self._time_to_live_ms = time_to_live_ms
         self._schemas: Mapping[str, s.StructType] | None = None
         self._states: dict[str, dict[str, StateTable]] = {}
-        self.late: Mapping[str, int] = {}
-        """The late rows of the last batch, which its stages dropped, by stage."""
+        self.late: Mapping[tuple[str, str], int] = {}
+        """The late rows of the last batch, which its stages dropped, by stage and input."""
         self.rows = 0
         """The number of changes of the last batch."""
 
@@ -132,7 +133,12 @@ class IncrementalRun:
                 self._tidy(moment)
             for stage in self._maintained.stages:
                 found[stage.name] = self._run(stage, found, moment)
-            self.late = {name: changes.late for name, changes in found.items()}
+            self.late = {
+                (stage.name, inputs_of(stage)[0]): found[
+                    stage.name
+                ].late  # only their rows are late
+                for stage in self._maintained.stages
+            }
             result = found[last_relation(self._maintained)]
             self.rows = result.rows
             yield result.frame.select(*columns_of((*self._maintained.columns, ROW_KIND)))

@@ -267,7 +267,10 @@ class StageList:
         key: tuple[str, ...] | None = None,
     ) -> str:
         name = f"feed_{len(self.feeds)}"
-        self.feeds.append(StreamInput(name=name, columns=columns, changes=changes, key=key))
+        scans = frozenset(table.scan for table in query.find_all(ScanTable))
+        self.feeds.append(
+            StreamInput(name=name, columns=columns, changes=changes, key=key, scans=scans)
+        )
         self.queries.append(query)
         return name
 

@@ -39,6 +39,7 @@ from penstock.sql.incremental.stages import (
     PaneAggregate,
     RecomputeOperator,
     Stage,
+    scans_below,
     sources_of,
 )
 from penstock.sql.incremental.state.schemas import empty_changes
@@ -250,13 +251,14 @@ class IncrementalInsert:
         sources = len(self.analysed.followed)
         return batch_watermarks(batch.spark, batch.checkpoint, batch.batch_id, sources)
 
-    def _by_source(self, late: Mapping[str, int]) -> Mapping[str, int]:
-        """Return late rows by stage as those by source: the only one that a stage waits for, else OF_SEVERAL."""
+    def _by_source(self, late: Mapping[tuple[str, str], int]) -> Mapping[str, int]:
+        """Return late rows by stage and input as those by source: that of the input, else OF_SEVERAL."""
+        followed = [n for n, leaf in enumerate(self.analysed.leaves) if not leaf.looked_up]
         found: dict[str, int] = {}
-        for stage in self.maintained.stages:
-            if rows := late.get(stage.name, 0):
-                sources = sources_of(stage)
-                key = str(sources[0]) if len(sources) == 1 else OF_SEVERAL
+        for (_, relation), rows in late.items():
+            if rows:
+                scans = [n for n in followed if n in scans_below(self.maintained, relation)]
+                key = str(followed.index(scans[0])) if len(scans) == 1 else OF_SEVERAL
                 found[key] = found.get(key, 0) + rows
         return found
 

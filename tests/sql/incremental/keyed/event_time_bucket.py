@@ -99,7 +99,7 @@ class EventTimeBucket:
         if isinstance(self.operator, EndingOperator):
             for name, until in self.operator.ended(batch).items():
                 self.states[name].drop_ended(until)
-        self.late += self.operator.late_rows(given, batch)
+        self.late += sum(self.operator.late_rows(given, batch).values())
         self.before, self.batches = now, self.batches + 1
         found = [tuple(row.values()) for row in result.to_pylist()]
         assert {row[-1] for row in found} <= {INSERT}

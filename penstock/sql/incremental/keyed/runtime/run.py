@@ -171,8 +171,8 @@ class KeyedRun:
         self._newest: StateManifest | None = None
         self._ended: Mapping[tuple[str, str], int] = {}
         self._compaction: StateCompaction | None = None
-        self.late: Mapping[str, int] = {}
-        """The late rows of the last batch, which its operators dropped, by stage."""
+        self.late: Mapping[tuple[str, str], int] = {}
+        """The late rows of the last batch, which its operators dropped, by stage and input."""
         self.rows = 0
         """The number of changes of the last batch."""
 
@@ -266,9 +266,10 @@ class KeyedRun:
         assert job.is_complete(found), "each task of a job has reported"
         # a task that is run again reports again
         tasks = {(report.stage, report.partition): report.late for report in found}
-        self.late = {stage: 0 for stage, _ in tasks}
-        for (stage, _), rows in tasks.items():
-            self.late[stage] += rows
+        sums = Counter[tuple[str, str]]()
+        for (stage, _), late in tasks.items():
+            sums.update({(stage, name): rows for name, rows in late.items()})
+        self.late = sums
         return {bucket: file for report in found for bucket, file in report.files.items()}
 
     def _reports_of(self, batch_id: int) -> list[TaskReport]:

@@ -43,7 +43,7 @@ def rows_column(index: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """What the task of a partition did for a stage: the files of its states by bucket.
+    """What the task of a partition did for a stage: the files of its states by bucket, late rows by input.
 
     A task that is run again reports again.
     """
@@ -51,7 +51,7 @@ class TaskReport:
     batch_id: int
     stage: str
     partition: int
-    late: int = 0
+    late: Mapping[str, int] = field(default_factory=dict)
     files: Mapping[BucketId, StateFile] = field(default_factory=dict)
 
 
@@ -108,7 +108,7 @@ class StageTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Return the changes of the result of one bucket."""
         files: dict[str, Mapping[BucketId, StateFile]] = {}
-        late: dict[str, int] = {}
+        late: dict[str, Mapping[str, int]] = {}
         bucket, received = self._received(batches)
         if bucket is not None:
             results: dict[str, pa.Table] = {}
@@ -131,7 +131,7 @@ class StageTask:
                 batch_id=self.batch.batch_id,
                 stage=stage.name,
                 partition=context.partitionId(),
-                late=late.get(stage.name, 0),
+                late=late.get(stage.name, {}),
                 files=files.get(stage.name, {}),
             )
             for stage in self.stages
