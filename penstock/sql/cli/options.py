@@ -66,7 +66,7 @@ class ScanStart(StrEnum):
 FilesArgument = Annotated[
     list[Path],
     typer.Argument(
-        metavar="FILE...",
+        metavar="FILE",
         help="SQL files, in order; `-` is standard input. Example: `tables.sql jobs.sql`",
     ),
 ]

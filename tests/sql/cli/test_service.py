@@ -120,3 +120,4 @@ def test_a_project_that_is_there_gets_them_alone_and_once(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deploy", "penstock.toml"]
     assert second.exit_code == 2
     assert "would overwrite" in second.stderr
+    assert "remove or rename them" in second.stderr

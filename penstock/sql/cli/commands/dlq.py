@@ -52,7 +52,7 @@ app = typer.Typer(
 FileArgument = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[FILE]",
+        metavar="FILE",
         help="A SQL file: the dead letters of the pipelines that its INSERTs run in. Example: `orders.sql`",
         show_default=False,
     ),

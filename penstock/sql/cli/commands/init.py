@@ -38,6 +38,7 @@ NEXT = ("penstock test", "penstock run sql/pipeline.sql", "penstock run sql/repo
 """What to type next, in the project's folder."""
 
 NAME_MARK = "@NAME@"
+OTHER_FOLDER = "choose another folder: penstock init DIR"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
@@ -46,7 +47,7 @@ def init(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="[DIR]",
+            metavar="DIR",
             help="Folder of the project, created if it does not exist. Example: `shop`",
         ),
     ] = Path(),
@@ -82,13 +83,14 @@ def init(
         texts = {} if is_there else project_texts(folder, called)
         if service:
             texts |= service_texts(folder, called)
-        write_files(folder, texts)
+        hint = "remove or rename them, and run this again" if is_there else OTHER_FOLDER
+        write_files(folder, texts, hint=hint)
         lines = [f"wrote {path}" for path in texts]
         enter = [] if folder.resolve() == Path.cwd() else [f"  cd {quote(str(folder))}"]
         next_lines = [f"  {command}" for command in (() if is_there else NEXT)]
         if service:
             next_lines += [
-                f"  the first lines of {FOLDER}/{called}.service, or {FOLDER}/Dockerfile"
+                f"  install {FOLDER}/{called}.service or {FOLDER}/Dockerfile, as their first lines say"
             ]
         print_lines([*lines, "", "next:", *enter, *next_lines])
 
@@ -118,13 +120,13 @@ def project_texts(folder: Path, name: str) -> dict[Path, str]:
     return {folder / path: _text(source, name) for source, path in FILES}
 
 
-def write_files(folder: Path, texts: Mapping[Path, str]) -> None:
-    """Write all files. Raises ConfigError, and writes nothing, where one of them is there."""
+def write_files(folder: Path, texts: Mapping[Path, str], *, hint: str = OTHER_FOLDER) -> None:
+    """Write all files. Raises ConfigError, with this hint, and writes nothing, where one of them is there."""
     there = [path for path in texts if path.exists() or path.is_symlink()]
     if there:
         raise ConfigError(
             "nothing was written, as this would overwrite " + ", ".join(map(str, there)),
-            hint="choose another folder: penstock init DIR",
+            hint=hint,
         )
     written: list[Path] = []
     try:

@@ -43,7 +43,7 @@ BootstrapOption = Annotated[
     ),
 ]
 
-NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of the topics.")]
+NamesArgument = Annotated[list[str], typer.Argument(metavar="NAME", help="Names of the topics.")]
 
 ConfigOption = Annotated[
     list[str] | None,

@@ -200,7 +200,7 @@ def up(  # noqa: PLR0917  typer passes options by name
     context: typer.Context,
     folder: Annotated[
         Path,
-        typer.Argument(metavar="[PROJECT]", help="The project's folder. Example: `shop`"),
+        typer.Argument(metavar="PROJECT", help="The project's folder. Example: `shop`"),
     ] = Path(),
     var: VarOption = None,
     vars_file: VarsFileOption = None,

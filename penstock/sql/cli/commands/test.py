@@ -28,7 +28,7 @@ def run_tests(  # noqa: PLR0917  typer passes options by name
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[PATH]...",
+            metavar="PATH",
             help="Test files, or folders that are searched for `*_test.yaml` and `test_*.yaml`; default here. "
             "Example: `tests/orders_test.yaml`",
             show_default=False,

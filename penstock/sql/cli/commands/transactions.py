@@ -158,7 +158,7 @@ def abort_(  # noqa: PLR0917  typer passes options by name
     context: typer.Context,
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Transactional ids, as `ls` shows them."),
+        typer.Argument(metavar="ID", help="Transactional ids, as `ls` shows them."),
     ] = None,
     table: TableOption = None,
     bootstrap: BootstrapOption = None,
