@@ -203,10 +203,6 @@ class BadRecordError(RunError):
     permanent = True
 
 
-class FutureRecordError(BadRecordError):
-    """The time of a record is too far in the future."""
-
-
 class DataLossError(RunError):
     """Records were deleted before they were read."""
 

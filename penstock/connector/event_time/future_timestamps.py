@@ -15,12 +15,11 @@ from typing import assert_never
 import numpy as np
 import pyarrow as pa
 
-from penstock.catalog.errors import FutureRecordError
 from penstock.connector.bad_records.collector import BadRecordCollector
 from penstock.connector.bad_records.files import check_directory
 from penstock.connector.event_time.reports import EventTimes, RangeReporter
 from penstock.connector.event_time.rowtime import count_late, highest_watermark, rows_above
-from penstock.connector.options.watermark import OnFuture, WatermarkSettings
+from penstock.connector.options.watermark import FutureRecordError, OnFuture, WatermarkSettings
 from penstock.connector.scan import Rowtime, Scan
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.state import instant_text

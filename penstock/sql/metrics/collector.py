@@ -19,10 +19,10 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from penstock.catalog.errors import BadRecordError, FutureRecordError, PenstockError, RunError
+from penstock.catalog.errors import BadRecordError, PenstockError, RunError
 from penstock.connector.commits import DURATION_BOUNDS_S as COMMIT_BOUNDS_S
 from penstock.connector.options.bad_records import BadRecordPolicy
-from penstock.connector.options.watermark import OnFuture
+from penstock.connector.options.watermark import FutureRecordError, OnFuture
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.sql.errors.codes import ERROR_CODES
 from penstock.sql.jobs.batch_counters import (
@@ -224,7 +224,7 @@ def _add_failing_records(
         (
             "undecodable",
             [each.undecodable is BadRecordPolicy.FAIL for each in batches.left_out],
-            isinstance(error, BadRecordError) and not isinstance(error, FutureRecordError),
+            isinstance(error, BadRecordError),
         ),
         (
             "future",

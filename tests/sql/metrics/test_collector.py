@@ -9,10 +9,10 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.catalog.errors import BadRecordError, FutureRecordError
+from penstock.catalog.errors import BadRecordError
 from penstock.connector.commits import CommitLog, OffsetCommits, SinkCommit
 from penstock.connector.options.bad_records import BadRecordPolicy
-from penstock.connector.options.watermark import OnFuture
+from penstock.connector.options.watermark import FutureRecordError, OnFuture
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.sql.jobs.batch_counters import LeftOutRecords
 from penstock.sql.metrics.collector import PipelineCollector

@@ -63,6 +63,7 @@ from penstock.sql.incremental.keyed.runtime.task import (
     TaskReport,
     TaskStage,
     each_bucket,
+    late_rows,
     rows_column,
 )
 from penstock.sql.incremental.stages import (
@@ -264,12 +265,7 @@ class KeyedRun:
             discard_batch(result)
         found = self._reports_of(batch_id)
         assert job.is_complete(found), "each task of a job has reported"
-        # a task that is run again reports again
-        tasks = {(report.stage, report.partition): report.late for report in found}
-        sums = Counter[tuple[str, str]]()
-        for (stage, _), late in tasks.items():
-            sums.update({(stage, name): rows for name, rows in late.items()})
-        self.late = sums
+        self.late = late_rows(found)
         return {bucket: file for report in found for bucket, file in report.files.items()}
 
     def _reports_of(self, batch_id: int) -> list[TaskReport]:

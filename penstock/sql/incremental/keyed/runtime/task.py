@@ -6,7 +6,8 @@ from outside of the task, NULL but for its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -56,6 +57,17 @@ class TaskReport:
 
 
 Reports = tuple[TaskReport, ...]
+
+
+def late_rows(reports: Iterable[TaskReport]) -> Mapping[tuple[str, str], int]:
+    """Return the late rows of a batch by stage and input."""
+    # a task that is run again reports again
+    tasks = {(report.stage, report.partition): report.late for report in reports}
+    found = Counter[tuple[str, str]]()
+    for (stage, _), late in tasks.items():
+        found.update({(stage, name): rows for name, rows in late.items()})
+    return found
+
 
 _KIND = pa.field(ROW_KIND, pa.int8())
 
