@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from delta.tables import DeltaTable, IdentityGenerator
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import PenstockError, StateMismatchError
@@ -66,6 +67,21 @@ def test_in_commit_timestamps_keep_positions(orders: Upserted) -> None:
     assert orders.operation == "STREAMING UPDATE"
     assert orders.last("commitInfo")[0]["inCommitTimestamp"] > 0
     orders.check()
+
+
+def test_rows_without_a_key_stay(orders: Upserted) -> None:
+    """Those of others, who let the columns of the key have none."""
+    orders.write((1, "a"))
+    orders.sql("ALTER TABLE {t} ALTER COLUMN id DROP NOT NULL")
+    orders.sql("INSERT INTO {t} VALUES (NULL, 'theirs'), (1, 'theirs'), (0, 'theirs')")
+    orders.model[0] = "theirs"
+    orders.write((1, "mine"))
+    orders.write((1, "again"), (2, "mine"))
+
+    assert orders.operation == "STREAMING UPDATE"
+    found = orders.spark.read.format("delta").load(str(orders.path)).collect()
+    expected = [*orders.model.items(), (None, "theirs")]
+    assert sorted(map(tuple, found), key=str) == sorted(expected, key=str)
 
 
 def test_vectors_of_spark_in_partitions_are_kept(spark: SparkSession, tmp_path: Path) -> None:
@@ -132,3 +148,36 @@ def test_a_column_that_is_renamed_and_back_is_merged(orders: Upserted) -> None:
 
     assert orders.operation == "MERGE"
     orders.check()
+
+
+@pytest.mark.parametrize("filled", ["generated", "identity", "default"])
+def test_columns_that_delta_fills_are_filled(
+    spark: SparkSession, tmp_path: Path, filled: str
+) -> None:
+    """By MERGE, as they are not declared."""
+    made = DeltaTable.create(spark).location(str(tmp_path / "orders"))
+    made = made.addColumn("id", "BIGINT", nullable=False).addColumn("v", "STRING")
+    made = made.property("delta.enableDeletionVectors", "true")
+    match filled:
+        case "generated":
+            made.addColumn("more", "STRING", generatedAlwaysAs="CONCAT(v, '!')").execute()
+        case "identity":
+            made.addColumn("more", "BIGINT", generatedByDefaultAs=IdentityGenerator()).execute()
+        case _:
+            made.property("delta.feature.allowColumnDefaults", "supported").execute()
+            text = f"ALTER TABLE delta.`{tmp_path / 'orders'}`"
+            spark.sql(f"{text} ADD COLUMN more STRING")
+            spark.sql(f"{text} ALTER COLUMN more SET DEFAULT 'none'")
+    orders = Upserted(spark, tmp_path)
+    orders.write((1, "a"), (2, "b"))
+    orders.write((1, "c"), (2, None), (3, "d"))
+
+    assert orders.operation == "MERGE"
+    found = rows(spark, orders.path)
+    assert [row[:2] for row in found] == sorted(orders.model.items())
+    if filled == "generated":
+        assert [row[2] for row in found] == ["c!", "d!"]
+    if filled == "identity":
+        assert len({row[2] for row in found}) == len(found)
+    if filled == "default":
+        assert [row[2] for row in found] == ["none", "none"]
