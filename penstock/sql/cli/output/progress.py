@@ -100,7 +100,7 @@ def showing(
             with _logging(board, clock, interval_ms, ProgressLog(say)):
                 yield
         case ProgressMode.JSON:
-            log = ProgressLog(say, line=json_line)
+            log = ProgressLog(say, line=json_line, ends=frozenset(JobStatus))
             try:
                 with _logging(board, clock, interval_ms, log):
                     yield
@@ -273,19 +273,24 @@ def _log_until(
     board: JobBoard, clock: Clock, end: Event, log: ProgressLog, interval_ms: int
 ) -> None:
     while not clock.wait(end, interval_ms):
-        log.write(board.running(), clock.now_ms())
+        log.write([job.observed for job in board.jobs()], clock.now_ms())
 
 
 class ProgressLog:
-    """Writes a line with the time of day for each query that changed, and for the others once a minute."""
+    """Writes a line with the time of day for each query that changed, and for the others once a minute.
+
+    One that has ended in a status of `ends` has a line more; else the summary at the end of the run tells it.
+    """
 
     def __init__(
         self,
         write: Callable[[str], None],
         *,
         line: Callable[[ObservedJob, int], str] = timed_line,
+        ends: frozenset[JobStatus] = frozenset({JobStatus.FAILED}),
     ) -> None:
         self._write = write
+        self._ends = ends
         self._line = line
         self._last: dict[str, tuple[str, int]] = {}
         """By query: the content of its last line, except for what passing time changes, and when it was written."""
@@ -293,10 +298,13 @@ class ProgressLog:
     def write(self, jobs: list[ObservedJob], now_ms: int) -> None:
         """Log the jobs at this time."""
         for job in jobs:
-            name = job.progress.name
+            name, status = job.progress.name, job.progress.status
+            if status.final and status not in self._ends:
+                continue
             state = _state(job, now_ms)
             before, written_ms = self._last.get(name, ("", 0))
-            if state != before or now_ms - written_ms >= UNCHANGED_INTERVAL_MS:
+            is_due = not status.final and now_ms - written_ms >= UNCHANGED_INTERVAL_MS
+            if state != before or is_due:
                 self._last[name] = (state, now_ms)
                 self._write(self._line(job, now_ms))
 

@@ -128,7 +128,7 @@ def test_a_document_has_the_figures_and_the_sentence():
     """One to a line, as the JSON API has it; the last one says how the job ended."""
     lines = []
     silent = split("pay-1", watermark_ms=None, quiet_since_ms=NOW - 1_200_000)
-    log = ProgressLog(lines.append, line=json_line)
+    log = ProgressLog(lines.append, line=json_line, ends=frozenset(JobStatus))
     log.write([progress(watermark_ms=None, batches_here=reading(silent))], NOW)
     log.write([progress(status=JobStatus.FINISHED, activity="finished")], NOW + 1_000)
     first, last = map(json.loads, lines)
@@ -141,6 +141,19 @@ def test_a_document_has_the_figures_and_the_sentence():
     )
     assert first["sentence"].startswith("waits: split pay-1 had no record with a time")
     assert (last["status"], last["sentence"]) == ("finished", "finished after batch 12 3 s ago")
+
+
+def test_a_query_that_fails_while_others_go_on_is_told_at_once_and_once():
+    """The summary comes when all have ended, which may be never; one that is done waits for it."""
+    lines = []
+    log = ProgressLog(lines.append)
+    failed = progress(status=JobStatus.FAILED, name="a", sink="a", last_error="no such topic")
+    done = progress(status=JobStatus.FINISHED, name="b", sink="b")
+    for minute in range(3):
+        log.write([failed, done, progress()], NOW + minute * 60_000)
+
+    assert [line.split()[2] for line in lines] == ["a:", "revenue:", "revenue:", "revenue:"]
+    assert "failed: no such topic" in lines[0]
 
 
 def test_a_batch_that_begins_to_take_long_is_a_change():
