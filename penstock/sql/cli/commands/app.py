@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
+import os
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -118,6 +121,22 @@ def main() -> None:
     gc.set_threshold(*COLLECTED_AFTER)
     try:
         app()
+    except SystemExit as end:
+        if "penstock.sql.ui.server" in sys.modules and isinstance(end.code, int | None):
+            _leave(end.code or 0)
+        raise
     finally:
         if "duckdb" not in sys.modules:  # which takes what stays for leaks, and says so
             gc.freeze()  # nor once more at the end, when all of it goes with the process
+
+
+def _leave(status: int) -> NoReturn:
+    """End a process that has served the status page, whose threads may be within clients of brokers.
+
+    Python would wait at its end for what these hold: `penstock up` hung there after a table's first rows were read.
+    """
+    atexit._run_exitfuncs()  # noqa: SLF001  as Python does at its end
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # nobody reads it any more
+            stream.flush()
+    os._exit(status)

@@ -16,6 +16,9 @@ from penstock.sql.script.project import find_project
 
 DEFAULT_PORT = 8090
 
+WAKE_S = 0.5
+"""How often it is looked whether a signal came."""
+
 
 def ui(  # noqa: PLR0917  typer passes options by name
     context: typer.Context,
@@ -117,4 +120,6 @@ def ui(  # noqa: PLR0917  typer passes options by name
         ):
             say(f"{announcement(access, url)} (Ctrl-C ends it)")
             with suppress(KeyboardInterrupt):  # raised for SIGTERM, too
-                Event().wait()
+                # a signal that another thread of a library takes wakes nobody who waits for ever
+                while not Event().wait(WAKE_S):
+                    pass
