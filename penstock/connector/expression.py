@@ -1,5 +1,5 @@
-"""Expressions that reading tasks compute, rows that they make of arrays, and groups of rows, as values that travel with
-a scan: planning makes them.
+"""Expressions that reading tasks compute, rows that they make of arrays, groups and buckets of rows, as values that
+travel with a scan: planning makes them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,14 @@ from enum import StrEnum
 from typing import Any, assert_never
 
 from penstock.catalog.model.type_parser import parse_type
-from penstock.catalog.model.types import BigIntType, BooleanType, LogicalType
+from penstock.catalog.model.types import (
+    MAX_LENGTH,
+    BigIntType,
+    BooleanType,
+    IntType,
+    LogicalType,
+    VarBinaryType,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +298,71 @@ def aggregate_from_json(value: dict[str, Any]) -> PartialAggregate:
         condition=_optional_from_json(value["condition"]),
         unnesting=None if value["unnesting"] is None else unnesting_from_json(value["unnesting"]),
     )
+
+
+# --- buckets of rows: what keyed operators get ---
+
+BUCKET = "__bucket"
+"""Name of the column with the number of a bucket."""
+INPUT = "__input"
+"""Name of the column with the number of an input."""
+FIRST = "__first"
+"""Name of the column with the place of the first of these rows among those of its input in a task."""
+ENCODED = "__rows"
+"""Name of the column with rows of an input in a bucket, as a stream of Arrow IPC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketedInput:
+    """Rows of a table in the columns of an input, those for which the `condition` is TRUE.
+
+    `key` are the places of the columns by which they go to buckets; without any all rows are in the first one.
+    """
+
+    columns: tuple[NamedExpression, ...]
+    key: tuple[int, ...]
+    condition: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketedRows:
+    """Rows of a table for keyed operators: a row may be one of several inputs."""
+
+    buckets: int
+    inputs: tuple[BucketedInput, ...]
+
+    def typed_columns(self) -> Iterator[tuple[str, LogicalType]]:
+        """Iterate over names and types of the columns that Spark gets."""
+        yield BUCKET, IntType()
+        yield INPUT, IntType()
+        yield FIRST, BigIntType()
+        yield ENCODED, VarBinaryType(length=MAX_LENGTH)
+
+
+def bucketed_to_json(rows: BucketedRows) -> dict[str, Any]:
+    """Write buckets as JSON values; `bucketed_from_json` is the inverse."""
+    inputs = [
+        {
+            "columns": [_named_to_json(column) for column in one.columns],
+            "key": list(one.key),
+            "condition": _optional_to_json(one.condition),
+        }
+        for one in rows.inputs
+    ]
+    return {"buckets": rows.buckets, "inputs": inputs}
+
+
+def bucketed_from_json(value: dict[str, Any]) -> BucketedRows:
+    """Read what `bucketed_to_json` wrote."""
+    inputs = (
+        BucketedInput(
+            columns=tuple(map(_named_from_json, one["columns"])),
+            key=tuple(one["key"]),
+            condition=_optional_from_json(one["condition"]),
+        )
+        for one in value["inputs"]
+    )
+    return BucketedRows(buckets=value["buckets"], inputs=tuple(inputs))
 
 
 def _named_to_json(column: NamedExpression) -> dict[str, Any]:

@@ -14,11 +14,14 @@ from penstock.catalog.model.types import LogicalType, TinyIntType
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.contract import SourceKind, SplitSource
 from penstock.connector.expression import (
+    BucketedRows,
     Expression,
     PartialAggregate,
     Unnesting,
     aggregate_from_json,
     aggregate_to_json,
+    bucketed_from_json,
+    bucketed_to_json,
     expression_from_json,
     expression_to_json,
     unnesting_from_json,
@@ -101,7 +104,7 @@ class Scan:
     `output` is set where tasks write the rows into the target, and tell Spark only what they wrote. `condition` is
     set where tasks leave out the rows for which it is not TRUE; Spark may do so again. `aggregate` is set where tasks
     group these rows, and give Spark the groups only. `unnesting` is set where rows of arrays are what they write or
-    group.
+    group. `buckets` is set where tasks give Spark rows for keyed operators, encoded by bucket.
     """
 
     table: Table
@@ -120,6 +123,7 @@ class Scan:
     condition: Expression | None = None
     aggregate: PartialAggregate | None = None
     unnesting: Unnesting | None = None
+    buckets: BucketedRows | None = None
 
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
@@ -131,7 +135,9 @@ class Scan:
         return source
 
     def typed_columns(self) -> tuple[tuple[str, LogicalType], ...]:
-        """Return name and type of each column that the rows have: those delivered, or those of groups."""
+        """Return name and type of each column that the rows have: those delivered, of groups, or of buckets."""
+        if self.buckets is not None:
+            return tuple(self.buckets.typed_columns())
         if self.aggregate is not None:
             return tuple(self.aggregate.typed_columns())
         typed: list[tuple[str, LogicalType]] = []
@@ -164,6 +170,7 @@ def write_scan(scan: Scan, path: Path) -> None:
         "condition": None if scan.condition is None else expression_to_json(scan.condition),
         "aggregate": None if scan.aggregate is None else aggregate_to_json(scan.aggregate),
         "unnesting": None if scan.unnesting is None else unnesting_to_json(scan.unnesting),
+        "buckets": None if scan.buckets is None else bucketed_to_json(scan.buckets),
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -175,7 +182,7 @@ def read_scan(path: Path) -> Scan:
     table = table_from_json(value["table"])
     assert isinstance(table, Table), "a scan is of a table"
     rowtime, member, condition = value["rowtime"], value["member"], value["condition"]
-    aggregate, unnesting = value["aggregate"], value["unnesting"]
+    aggregate, unnesting, buckets = value["aggregate"], value["unnesting"], value["buckets"]
     return Scan(
         table=table,
         columns=tuple(value["columns"]),
@@ -193,6 +200,7 @@ def read_scan(path: Path) -> Scan:
         condition=None if condition is None else expression_from_json(condition),
         aggregate=None if aggregate is None else aggregate_from_json(aggregate),
         unnesting=None if unnesting is None else unnesting_from_json(unnesting),
+        buckets=None if buckets is None else bucketed_from_json(buckets),
     )
 
 

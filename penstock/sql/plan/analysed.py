@@ -81,8 +81,9 @@ class AnalysedQuery:
 
     `flow` says how its rows change; `query` is rewritten accordingly, with ROW_KIND as last column if `flow.kinds`.
     For a query that is `maintained` it returns the inputs, and `flow` is that of the last stage; `combined` is what
-    Spark runs in its place. `plan` are its operators, each on its engine, and `scan_order` the numbers that the plan
-    knows the leaves by; empty: in order.
+    Spark runs in its place, and `inputs` are the queries of the inputs, one by one; empty where reading tasks group
+    one of them. `plan` are its operators, each on its engine, and `scan_order` the numbers that the plan knows the
+    leaves by; empty: in order.
     """
 
     query: exp.Expr
@@ -91,6 +92,7 @@ class AnalysedQuery:
     maintained: IncrementalQuery | None = None
     plan: PhysicalPlan | None = field(default=None, compare=False, repr=False)
     combined: exp.Expr | None = field(default=None, compare=False, repr=False)
+    inputs: tuple[exp.Expr, ...] = field(default=(), compare=False, repr=False)
     scan_order: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     @property

@@ -9,7 +9,7 @@
     __row               BOOLEAN             stands in where a query asks for no column at all (COUNT(*))
 
 Heartbeat and marker rows have NULL in all columns of the table, which is why Spark is told that every column
-may be NULL; `frame.py` filters them out and declares NOT NULL again.
+may be NULL; `frame.py` filters them out. Groups and buckets have columns of their own (`typed_columns` of the scan).
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def scan_schema(scan: Scan, *, counts_skipped: bool) -> StructType:
     """Return the schema of the frame that Spark gets from the data source, hidden columns included."""
     markers = [_SKIPPED, _FUTURE] if counts_skipped else []
     markers += [_FILTERED] if scan.condition is not None else []
-    markers += [_MERGED] if scan.aggregate is not None or scan.unnesting is not None else []
+    makes_others = (scan.aggregate, scan.unnesting, scan.buckets)
+    markers += [_MERGED] if any(one is not None for one in makes_others) else []
     if scan.output is not None:
         return StructType([*FILES, *markers])
     fields = [

@@ -56,12 +56,15 @@ def read_scan_frame(
 ) -> ScanFrame:
     """Read a scan, as a stream or once. `computed` has the Spark SQL of the needed computed columns.
 
-    Columns come out in table order, the kinds of changes (ROW_KIND) behind them; those of groups in the order of the
-    scan's aggregate. `view` names the scan in metrics and in its file below `workdir`.
+    Columns come out in table order, the kinds of changes (ROW_KIND) behind them; those of groups and of
+    buckets in the order of the scan's. `view` names the scan in metrics and in its file below `workdir`.
     """
     frame = _loaded(spark, scan, view=view, workdir=workdir, streaming=streaming)
     if scan.rowtime is not None:
         frame = carry_watermark(frame)
+    if scan.buckets is not None:
+        names = [name for name, _ in scan.buckets.typed_columns()]
+        return ScanFrame(frame=frame.select(*names), late_bound=False)
     return ScanFrame(
         frame=_of_groups(frame, scan.aggregate)
         if scan.aggregate is not None

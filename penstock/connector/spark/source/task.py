@@ -32,6 +32,7 @@ from penstock.connector.source.reader.reader import SourceReader
 from penstock.connector.spark.durable_files import sync_below, umask_of_folder
 from penstock.connector.spark.errors import readable_by_spark
 from penstock.connector.spark.files.table_files import TableFiles
+from penstock.connector.spark.source.buckets import RowBuckets
 from penstock.connector.spark.source.columns import Came, RowFramer
 from penstock.connector.spark.source.first_phase import FirstPhase
 from penstock.connector.spark.source.offsets import TaskPartition
@@ -51,16 +52,16 @@ def read_partition(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task's ranges as record batches of `schema`; in split order within each range.
 
-    A scan with an output yields what they were written to instead, one with an aggregate their groups; both may be
-    of the rows that arrays become. Event times are those of all rows that are read, whether the scan's condition holds
-    for them or not.
+    A scan with an output yields what they were written to instead, one with an aggregate their groups, one with buckets
+    what is in these; groups and files may be of the rows that arrays become. Event times are those of all rows that
+    are read, whether the scan's condition holds for them or not.
     """
     framer = RowFramer(schema, partition.watermarks)
     arrivals = None if scan.input is None else _Arrivals(partition, scan, scan.input)
     if partition.heartbeat and scan.output is None:
         yield framer.heartbeat()
     passed = RowFilter(scan.condition)
-    groups = None if scan.aggregate is None else FirstPhase(scan.aggregate)
+    groups = _collector(scan)
     unnester = _unnester(scan)
     with readable_by_spark(), closing(_output(scan, partition)) as output:
         bad = _bad_record_collector(partition, scan, source.watermark)
@@ -139,6 +140,13 @@ def _future_timestamps(
         _reporter(partition),
         late=_late(partition),
     )
+
+
+def _collector(scan: Scan) -> FirstPhase | RowBuckets | None:
+    """Return what makes other rows of those that are read; None where Spark gets these."""
+    if scan.buckets is not None:
+        return RowBuckets(scan.buckets)
+    return None if scan.aggregate is None else FirstPhase(scan.aggregate)
 
 
 def _unnester(scan: Scan) -> RowUnnester:

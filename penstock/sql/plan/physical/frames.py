@@ -21,6 +21,7 @@ from penstock.catalog.model.identifier import quoted
 from penstock.connector.contract import Source, SourceKind
 from penstock.connector.dead_letters.publisher import staging_of
 from penstock.connector.event_time.reports import FOLDER as EVENT_TIMES
+from penstock.connector.expression import BucketedRows
 from penstock.connector.file_output import TaskOutput
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import ARRIVED, GroupMember, Scan
@@ -125,6 +126,28 @@ class FrameBuilder:
                 view=f"penstock_{tag}_0",
                 workdir=self.workdir,
             )
+
+    def build_buckets(self, analysed: AnalysedQuery, buckets: BucketedRows) -> DataFrame:
+        """Return the streaming frame of the inputs of keyed operators over one table, by bucket."""
+        (leaf,) = analysed.leaves
+        tag = uuid4().hex[:8]
+        with configured(self.spark, self.conf):
+            scan = self._scan(
+                leaf,
+                streaming=True,
+                staging=self._staging(0, leaf),
+                outage_file=self._outage_file(0),
+                event_times=self._event_times(0, tag),
+            )
+            return read_scan_frame(
+                self.spark,
+                # inputs have their own conditions
+                replace(scan, buckets=buckets, condition=None),
+                view=f"penstock_{tag}_0",
+                workdir=self.workdir,
+                streaming=True,
+                computed={},
+            ).frame
 
     def _build(
         self, analysed: AnalysedQuery, *, streaming: bool, engine_streaming: bool

@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.catalog.errors import StateMismatchError, UnsupportedError
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.contract import MicroBatch, Sink, SinkSettings
+from penstock.connector.expression import BucketedRows
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.hadoop_files import list_names
 from penstock.connector.spark.sink.micro_batch import micro_batch_query
@@ -46,6 +47,7 @@ from penstock.sql.incremental.state.schemas import empty_changes
 from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics
 from penstock.sql.observation.pipeline import ResultMode
 from penstock.sql.plan.analysed import AnalysedQuery
+from penstock.sql.plan.physical.buckets import bucketed_rows
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +159,8 @@ class IncrementalInsert:
     """An INSERT of an incremental query; its state is in `checkpoint`, with a time to live (0: none).
 
     `shaped` names and types rows as the target's, `target_key` is its PRIMARY KEY. `counts` are the rows sent, `late`
-    those dropped, by the number of their source. `reported` is what the run tells of itself.
+    those dropped, by the number of their source. `reported` is what the run tells of itself. `read_buckets` makes the
+    frame in which reading tasks give the inputs by bucket; None: Spark computes these.
     """
 
     analysed: AnalysedQuery
@@ -171,6 +174,7 @@ class IncrementalInsert:
     counts: SinkCounts = field(compare=False, repr=False)
     late: SinkCounts = field(compare=False, repr=False)
     reported: StagesRun = field(default_factory=StagesRun, compare=False, repr=False)
+    read_buckets: Callable[[BucketedRows], DataFrame] | None = field(default=None, compare=False)
 
     def columns_of(self, frame: DataFrame) -> DataFrame:
         """Return an empty frame with the columns that the sink gets. `frame` is that of the inputs."""
@@ -201,7 +205,18 @@ class IncrementalInsert:
             self.late.add(batch.batch_id, self._by_source(run.late))
             self.reported.operators = state_metrics(self.maintained, run)
 
-        return micro_batch_query(frame, settings, write)
+        return micro_batch_query(self._by_bucket(run, frame), settings, write)
+
+    def _by_bucket(self, run: IncrementalRun | KeyedRun, frame: DataFrame) -> DataFrame:
+        """Return the frame by bucket where reading tasks can give it so; it holds the same rows."""
+        if self.read_buckets is None or not isinstance(run, KeyedRun):
+            return frame
+        layouts = run.feed_layouts
+        if layouts is None:
+            return frame
+        buckets = run.buckets(frame.sparkSession)
+        found = bucketed_rows(self.analysed, layouts, run.schemas, buckets)
+        return frame if found is None else self.read_buckets(found)
 
     def _run(self, frame: DataFrame) -> IncrementalRun | KeyedRun:
         """Return the run by keyed operators, or what computes changed keys anew where a stage has none.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,7 @@ class PlannedInsert(LocatedQuery):
             counts=self.counts,
             late=self.late,
             reported=self.reported,
+            read_buckets=partial(self.builder.build_buckets, self.analysed),
         )
 
     def check(self) -> None:

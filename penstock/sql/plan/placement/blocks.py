@@ -65,7 +65,6 @@ class IncrementalPlan:
     """A query that stages run: `query` is what Spark streams for them, `flow` describes its result.
 
     `combined` gives the same rows, and reads a table once for several inputs; checkpoints are compared by `query`.
-
     `inputs` are the queries of the inputs, in order.
 
     `waiting` are the leaves that wait for their watermark, as an operator of Spark's drops what is late; `timed` those

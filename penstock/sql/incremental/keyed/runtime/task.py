@@ -1,7 +1,8 @@
 """Runs keyed operators in a task of Spark, over the changes of one bucket (`mapInArrow`), and reports their files.
 
 A row of a task has the bucket of its key, its place in the order of the batch, and a STRUCT for each input that comes
-from outside of the task, NULL but for its own.
+from outside of the task, NULL but for its own; or, of inputs that come by bucket, the number of the input and some rows
+of it as Arrow, of which its place is that of the first.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
@@ -18,7 +21,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.connector.expression import BUCKET, ENCODED, INPUT
 from penstock.connector.failpoints import reach
+from penstock.connector.spark.source.buckets import decoded
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import (
@@ -30,8 +35,8 @@ from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, 
 from penstock.sql.incremental.keyed.spooled_rows import SpooledRows, is_large, local_folder
 from penstock.sql.incremental.keyed.tables import in_order
 
-BUCKET, ORDER = "__bucket", "__order"
-"""Columns of a task's rows: INT and BIGINT."""
+ORDER = "__order"
+"""BIGINT column of a task's rows."""
 
 CACHES = "penstock-keyed-state"
 """Folder of the caches, in the first of Spark's local folders of an executor."""
@@ -76,8 +81,8 @@ _KIND = pa.field(ROW_KIND, pa.int8())
 class TaskInput:
     """An input of a stage: the columns of its relation; `inserts`: its rows have no ROW_KIND.
 
-    `column` is the number of its STRUCT among the columns of the task's rows; None: the input is the result of an
-    earlier stage of the task.
+    `column` is the number of its STRUCT among the columns of the task's rows, or the input's own where rows come by
+    bucket; None: the input is the result of an earlier stage of the task.
     """
 
     name: str
@@ -217,7 +222,7 @@ class ReceivedInput:
     def __init__(self, one: TaskInput, *, ordered: bool) -> None:
         assert one.column is not None, "it comes from outside"
         self.name = one.name
-        self._column = rows_column(one.column)
+        self._number, self._column = one.column, rows_column(one.column)
         self._struct = pa.schema([*one.schema, *([] if one.inserts else [_KIND])])
         self._width = len(one.schema) + 1
         self._ordered = ordered
@@ -226,21 +231,38 @@ class ReceivedInput:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add those of the input of a batch."""
+        found = self._pieces(batch) if ENCODED in batch.schema.names else self._structs(batch)
+        for rows in found:
+            for part in rows.to_batches():
+                self._rows.add(part)
+
+    def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
+        """Return the rows of the pieces that came; a row of no input, which makes the task run, has none."""
+        pieces = batch.filter(pc.equal(batch.column(INPUT), self._number))
+        orders = pieces.column(ORDER).to_pylist()
+        for first, rows in zip(orders, decoded(pieces.column(ENCODED)), strict=True):
+            order = pa.array(np.arange(first, first + rows.num_rows)) if self._ordered else None
+            yield self._typed(rows.columns, rows.num_rows, order)
+
+    def _structs(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
         if batch.column(self._column).null_count:
             # a row of another input, or of none: it makes the task run
             batch = batch.filter(pc.is_valid(batch.column(self._column)))
         if not batch.num_rows:
             return
         struct = batch.column(self._column)
-        columns = [pc.struct_field(struct, [n]) for n in range(len(self._struct))]
+        columns = (pc.struct_field(struct, [n]) for n in range(len(self._struct)))
+        yield self._typed(columns, batch.num_rows, batch.column(ORDER) if self._ordered else None)
+
+    def _typed(self, of: Iterable[Any], count: int, order: pa.Array | None) -> pa.Table:
+        """Return rows with their kinds and their order."""
+        columns = list(of)
         if len(columns) < self._width:
-            columns.append(pa.repeat(pa.scalar(int(RowKind.INSERT), _KIND.type), batch.num_rows))
-        if self._ordered:
-            columns.append(batch.column(ORDER))
+            columns.append(pa.repeat(pa.scalar(int(RowKind.INSERT), _KIND.type), count))
+        if order is not None:
+            columns.append(order)
         names = [f"c{n}" for n in range(len(columns))]
-        rows = _in_columns(pa.Table.from_arrays(columns, names=names), self._rows.schema)
-        for part in rows.to_batches():
-            self._rows.add(part)
+        return _in_columns(pa.Table.from_arrays(columns, names=names), self._rows.schema)
 
     def changes(self) -> pa.Table:
         """Return all of them, ROW_KIND last."""

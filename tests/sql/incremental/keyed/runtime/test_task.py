@@ -7,16 +7,29 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from penstock.catalog.model import types as t
 from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.connector.expression import (
+    BUCKET,
+    ENCODED,
+    FIRST,
+    INPUT,
+    BucketedInput,
+    BucketedRows,
+    FieldValue,
+    NamedExpression,
+)
+from penstock.connector.spark.source import buckets
+from penstock.connector.spark.source.buckets import RowBuckets
 from penstock.sql.incremental.keyed import spooled_rows
 from penstock.sql.incremental.keyed.choose import keyed_operator
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedBatch, RunBySpark
 from penstock.sql.incremental.keyed.runtime import task
 from penstock.sql.incremental.keyed.runtime.task import (
-    BUCKET,
     ORDER,
     ReceivedInput,
     StageTask,
@@ -82,6 +95,71 @@ def test_changes_of_an_input_come_from_the_rows_of_all(
         for n, stamp, k in zip(places, stamps, kind, strict=True)
     ]
     assert (found if ordered else sorted(found, key=lambda of: of[2])) == wanted
+
+
+COLUMNS = (("k", t.BigIntType()), ("K", t.VarCharType(length=9)), ("at", t.TimestampLtzType()))
+
+
+def task_pieces() -> list[pa.RecordBatch]:
+    """The rows of both inputs, of three tasks, in pieces of some rows each, in no order; and a row of no input."""
+    names = tuple(NamedExpression(name=n, value=FieldValue(path=(n,), type=k)) for n, k in COLUMNS)
+    of_both = (BucketedInput(columns=names, key=()),) * 2
+    pieces = []
+    for partition in range(3):
+        sorted_rows = RowBuckets(BucketedRows(buckets=1, inputs=of_both))
+        for start in range(partition * 300, partition * 300 + 300, 50):
+            rows = pa.RecordBatch.from_pylist([row(n) for n in range(start, start + 50)], SCHEMA)
+            pieces += [(partition, piece) for piece in sorted_rows.add(rows)]
+        pieces += [(partition, piece) for piece in sorted_rows.finish()]
+    random.Random(4).shuffle(pieces)
+    found = [
+        pa.table(
+            {
+                BUCKET: piece.column(BUCKET),
+                ORDER: pc.add(piece.column(FIRST), partition << 33),
+                INPUT: piece.column(INPUT),
+                ENCODED: piece.column(ENCODED),
+            }
+        )
+        for partition, piece in pieces
+    ]
+    wakes = pa.table(
+        {BUCKET: [0], ORDER: [0], INPUT: [None], ENCODED: [None]}, schema=found[0].schema
+    )
+    table = pa.concat_tables([*found, wakes]).combine_chunks()
+    return table.to_batches(max_chunksize=4)
+
+
+@pytest.mark.parametrize("most", [0, 1 << 20])
+@pytest.mark.parametrize("ordered", [True, False])
+def test_pieces_of_rows_are_the_changes_of_their_input(
+    monkeypatch: pytest.MonkeyPatch, most: int, ordered: bool
+) -> None:
+    """Each row once, in the order of the batch where that matters, in memory and on disk."""
+    monkeypatch.setattr(spooled_rows, "MOST_BYTES", most)
+    monkeypatch.setattr(buckets, "ROWS_AT_ONCE", 150)
+    one = TaskInput(name="a", schema=SCHEMA, inserts=True, column=1)
+    received = ReceivedInput(one, ordered=ordered)
+    batches = task_pieces()
+    assert sum(batch.num_rows for batch in batches) > 10
+    for batch in batches:
+        received.add(batch)
+    changes = received.changes()
+
+    assert changes.schema == CHANGES
+    assert is_large(changes) == (most == 0)
+    wanted = pa.Table.from_pylist([row(n) | {ROW_KIND: 0} for n in range(900)], CHANGES)
+    assert (changes if ordered else changes.sort_by("at")).to_pylist() == wanted.to_pylist()
+
+
+def test_an_input_without_a_piece_has_no_change() -> None:
+    """Its columns are there."""
+    one = TaskInput(name="a", schema=SCHEMA, inserts=True, column=0)
+    received = ReceivedInput(one, ordered=True)
+    for batch in task_pieces():
+        received.add(batch.filter(pc.fill_null(pc.equal(batch.column(INPUT), 1), fill_value=True)))
+
+    assert received.changes().equals(CHANGES.empty_table())
 
 
 def test_a_hot_key_leaves_arrow_little_to_hold(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,341 @@
+"""The job of a batch of keyed operators, as a lazy frame: inputs to tasks by bucket, and what they return.
+
+`run.py` runs it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.accumulators import Accumulator
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as s
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from penstock.catalog.model.identifier import quoted
+from penstock.connector.changelog import ROW_KIND
+from penstock.connector.expression import BUCKET, ENCODED, FIRST, INPUT
+from penstock.connector.spark.internals import unpersist_local_checkpoint
+from penstock.sql.dialect import to_spark_query
+from penstock.sql.incremental.keyed.choose import AddedColumn, AddedColumns, outer_inputs
+from penstock.sql.incremental.keyed.files.manifest import StateManifest
+from penstock.sql.incremental.keyed.files.state_files import StateFiles
+from penstock.sql.incremental.keyed.operator import (
+    KeyedBatch,
+    KeyedLayout,
+    KeyedOperator,
+    WatermarkOperator,
+)
+from penstock.sql.incremental.keyed.runtime.task import (
+    ORDER,
+    Reports,
+    StageTask,
+    TaskInput,
+    TaskReport,
+    TaskStage,
+    each_bucket,
+    rows_column,
+)
+from penstock.sql.incremental.stages import (
+    INPUT_INDEX,
+    IncrementalQuery,
+    PaneAggregate,
+    Stage,
+    Stateless,
+    input_column,
+    inputs_of,
+    without_kinds,
+)
+from penstock.sql.incremental.state.batch import over_tables
+from penstock.sql.incremental.state.panes import grouped_by_pane
+from penstock.sql.incremental.state.schemas import last_relation
+from penstock.sql.incremental.state.state_table import columns_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedPlan:
+    """The operators of a query's stages by name, and the columns of all its relations without ROW_KIND.
+
+    `steps` are the stages in their order: those that run in one task together, at the place of the last of them.
+    `computed` are, by stage, the columns that Spark adds to the changes of its inputs, and `read` the columns of such
+    an input by stage and input.
+    """
+
+    steps: tuple[tuple[Stage, ...], ...]
+    operators: Mapping[str, KeyedOperator]
+    schemas: Mapping[str, s.StructType] = field(repr=False)
+    computed: Mapping[str, AddedColumns]
+    read: Mapping[tuple[str, str], pa.Schema]
+
+    @property
+    def layouts(self) -> Mapping[tuple[str, str], KeyedLayout]:
+        """The layouts of all states, by stage and input."""
+        return {
+            (stage, name): layout
+            for stage, operator in self.operators.items()
+            for name, layout in operator.layouts.items()
+        }
+
+
+def with_columns(rows: DataFrame, columns: Sequence[AddedColumn]) -> DataFrame:
+    """Add columns behind those of a relation, in front of ROW_KIND."""
+    names = [name for name in rows.columns if name != ROW_KIND]
+    kind = [ROW_KIND] if len(names) < len(rows.columns) else []
+    added = [F.expr(to_spark_query(one.value)).alias(one.name) for one in columns]
+    return rows.select(*columns_of(names), *added, *columns_of(kind))
+
+
+def takes_inputs(maintained: IncrementalQuery, plan: KeyedPlan, stages: Sequence[Stage]) -> bool:
+    """Return whether a task reads nothing but inputs of the query, as they are."""
+    if any(isinstance(one, Stateless) or plan.computed.get(one.name) for one in stages):
+        return False
+    return {feed.name for feed in maintained.feeds} >= {name for _, name in outer_inputs(stages)}
+
+
+def feed_layouts(maintained: IncrementalQuery, plan: KeyedPlan) -> Sequence[KeyedLayout] | None:
+    """Return the layouts by whose keys the inputs go to buckets; None where one task does not take all of them once."""
+    feeds = [feed.name for feed in maintained.feeds]
+    reading = [
+        stages for stages in plan.steps if any(name in feeds for _, name in outer_inputs(stages))
+    ]
+    if len(reading) != 1 or not takes_inputs(maintained, plan, reading[0]):
+        return None
+    outer = outer_inputs(reading[0])
+    found = {name: plan.operators[stage.name].layouts[name] for stage, name in outer}
+    return [found[name] for name in feeds] if sorted(feeds) == sorted(n for _, n in outer) else None
+
+
+def _is_by_bucket(rows: DataFrame) -> bool:
+    return ENCODED in rows.columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedJob:
+    """Builds the frame of a batch: nothing is computed."""
+
+    maintained: IncrementalQuery
+    plan: KeyedPlan
+    batch: KeyedBatch
+    before: StateManifest
+    ended: Mapping[tuple[str, str], int]
+    files: StateFiles
+    reports: Accumulator[Reports]
+    writes: bool
+    held: list[DataFrame] = field(default_factory=list)
+
+    def build(self, frame: DataFrame) -> DataFrame:
+        """Return the changes of the query's result, ROW_KIND last."""
+        readers = self._readers()
+        found: dict[str, DataFrame] = {}
+        if not _is_by_bucket(frame):
+            if sum(map(self._readings, self.plan.steps)) > 1:
+                frame = self.hold(frame)
+            found |= {f.name: self._feed(frame, n) for n, f in enumerate(self.maintained.feeds)}
+        for stages in self.plan.steps:
+            last = stages[-1]
+            if isinstance(last, Stateless):
+                changes = self._stateless(last, found)
+            else:
+                changes = self._keyed(stages, self._received(stages, frame, found))
+            found[last.name] = self.hold(changes) if readers[last.name] > 1 else changes
+        result = found[last_relation(self.maintained)]
+        return result.select(*columns_of((*self.maintained.columns, ROW_KIND)))
+
+    def is_complete(self, reports: Sequence[TaskReport]) -> bool:
+        """Return whether every task has reported."""
+        tasks = {(report.stage, report.partition) for report in reports}
+        done = Counter(stage for stage, _ in tasks)
+        return all(
+            done[name] == self._tasks(operator) for name, operator in self.plan.operators.items()
+        )
+
+    def release(self) -> None:
+        """Release what is held."""
+        for frame in self.held:
+            unpersist_local_checkpoint(frame)
+        self.held.clear()
+
+    def _readers(self) -> Counter[str]:
+        """Count the stages that read each relation."""
+        return Counter(name for stage in self.maintained.stages for name in inputs_of(stage))
+
+    def hold(self, frame: DataFrame) -> DataFrame:
+        """Keep the rows of a frame when they are computed first, within the same job."""
+        held = frame.localCheckpoint(eager=False)
+        self.held.append(held)
+        return held
+
+    def _readings(self, stages: Sequence[Stage]) -> int:
+        """Return how often stages read the rows of the batch: once for inputs that a task takes as they are."""
+        names = [name for _, name in outer_inputs(stages) if name in self._feeds]
+        return 1 if names and takes_inputs(self.maintained, self.plan, stages) else len(names)
+
+    @property
+    def _feeds(self) -> Mapping[str, int]:
+        """The inputs of the query by name, with their index."""
+        return {feed.name: index for index, feed in enumerate(self.maintained.feeds)}
+
+    def _feed(self, rows: DataFrame, index: int) -> DataFrame:
+        """Return the rows of an input, with ROW_KIND where it has changes."""
+        if len(self.maintained.feeds) > 1:
+            rows = rows.where(F.col(INPUT_INDEX) == F.lit(index))
+        return rows.select(f"{input_column(index)}.*")
+
+    def _changes(self, name: str, found: Mapping[str, DataFrame]) -> DataFrame:
+        """Return a relation as a Calc reads it, ROW_KIND last."""
+        none = name in without_kinds(self.maintained)
+        kind = F.lit(0).cast("tinyint")
+        return found[name].withColumn(ROW_KIND, kind) if none else found[name]
+
+    def _stateless(self, stage: Stateless, found: Mapping[str, DataFrame]) -> DataFrame:
+        if isinstance(stage, PaneAggregate):
+            return grouped_by_pane(stage, found[stage.input])
+        tables = {name: self._changes(name, found) for name in stage.inputs}
+        first = next(iter(found.values()))
+        result = over_tables(first.sparkSession, stage.query, tables)
+        kind = F.col(ROW_KIND).cast("tinyint").alias(ROW_KIND)
+        return result.select(*columns_of(self.plan.schemas[stage.name].names), kind)
+
+    def _received(
+        self, stages: Sequence[Stage], frame: DataFrame, found: Mapping[str, DataFrame]
+    ) -> DataFrame:
+        """Return the rows of tasks: the changes of their inputs with the buckets of their keys."""
+        outer = outer_inputs(stages)
+        if _is_by_bucket(frame) and not found:
+            return self._pieces(stages, frame)
+        if takes_inputs(self.maintained, self.plan, stages):
+            return self._tagged_at_once(frame, outer)
+        read = {
+            name: with_columns(found[name], self.plan.computed[stage.name].get(name, ()))
+            for stage, name in outer
+        }
+        rows, *others = (self._tagged(n, outer, read) for n in range(len(outer)))
+        for more in others:
+            rows = rows.unionAll(more)
+        return rows
+
+    def _keyed(self, stages: Sequence[Stage], rows: DataFrame) -> DataFrame:
+        """Return the changes of the last of the stages that run in one task."""
+        tasks = self._tasks(self.plan.operators[stages[0].name])
+        columns = {name: n for n, (_, name) in enumerate(outer_inputs(stages))}
+        if _is_by_bucket(rows):
+            columns = dict(self._feeds)
+        task = StageTask(
+            stages=tuple(self._in_task(stage, columns) for stage in stages),
+            batch=self.batch,
+            files=self.files,
+            state_id=self.before.state_id,
+            reports=self.reports,
+            writes=self.writes,
+        )
+        if any(self._releases(stage) for stage in stages):
+            rows = rows.unionAll(each_bucket(rows, tasks))
+        rows = rows.repartitionById(tasks, F.col(BUCKET))
+        return rows.mapInArrow(task, self._result(stages[-1]))
+
+    def _releases(self, stage: Stage) -> bool:
+        """Return whether the watermark may release rows of a stage, in whichever bucket they are."""
+        operator = self.plan.operators[stage.name]
+        if not isinstance(operator, WatermarkOperator) or not operator.waits_for:
+            return False
+        span = self.batch.span(operator.waits_for)
+        stored = any(bucket.stage == stage.name for bucket in self.before.files)
+        return stored and span.now_ms != span.before_ms
+
+    def _in_task(self, stage: Stage, columns: Mapping[str, int]) -> TaskStage:
+        return TaskStage(
+            name=stage.name,
+            operator=self.plan.operators[stage.name],
+            inputs=tuple(
+                TaskInput(
+                    name=name,
+                    schema=self._read(stage, name),
+                    inserts=name in without_kinds(self.maintained),
+                    column=columns.get(name),
+                )
+                for name in inputs_of(stage)
+            ),
+            result=to_arrow_schema(self._result(stage), timezone="UTC"),
+            states={
+                bucket: files
+                for bucket, files in self.before.files.items()
+                if bucket.stage == stage.name
+            },
+            ended={name: until for (own, name), until in self.ended.items() if own == stage.name},
+        )
+
+    def _result(self, stage: Stage) -> s.StructType:
+        kind = s.StructField(ROW_KIND, s.ByteType())
+        return s.StructType([*self.plan.schemas[stage.name].fields, kind])
+
+    def _tagged_at_once(self, frame: DataFrame, outer: Sequence[tuple[Stage, str]]) -> DataFrame:
+        """Return the rows of several inputs of the query, as they are, as the rows of tasks."""
+        feeds = self._feeds
+        numbers = [feeds[name] for _, name in outer]
+        number = F.col(INPUT_INDEX)
+        if len(numbers) < len(feeds):
+            frame = frame.where(number.isin(numbers))
+        bucket, order = F.lit(0), F.lit(0).cast("bigint")
+        for stage, name in outer:
+            operator = self.plan.operators[stage.name]
+            own = self._bucket(operator.layouts[name], f"{input_column(feeds[name])}.")
+            bucket = F.when(number == F.lit(feeds[name]), own).otherwise(bucket)
+            if operator.ordered:
+                order = F.monotonically_increasing_id()
+        rows = (F.col(input_column(of)).alias(rows_column(n)) for n, of in enumerate(numbers))
+        return frame.select(bucket.alias(BUCKET), order.alias(ORDER), *rows)
+
+    def _pieces(self, stages: Sequence[Stage], frame: DataFrame) -> DataFrame:
+        """Return rows of the query's inputs that come by bucket as the rows of tasks."""
+        is_ordered = any(self.plan.operators[stage.name].ordered for stage in stages)
+        # as monotonically_increasing_id has it: the partition, then the row in it
+        place = F.shiftleft(F.spark_partition_id().cast("bigint"), 33) + F.col(FIRST)
+        order = place if is_ordered else F.lit(0).cast("bigint")
+        return frame.select(F.col(BUCKET), order.alias(ORDER), F.col(INPUT), F.col(ENCODED))
+
+    def _tagged(
+        self, index: int, outer: Sequence[tuple[Stage, str]], found: Mapping[str, DataFrame]
+    ) -> DataFrame:
+        """Return the changes of an input as the rows of tasks."""
+        stage, name = outer[index]
+        operator = self.plan.operators[stage.name]
+        rows = found[name]
+        order = (
+            F.monotonically_increasing_id() if name in operator.ordered else F.lit(0).cast("bigint")
+        )
+        structs = [
+            F.struct(*columns_of(rows.columns))
+            if n == index
+            else F.lit(None).cast(s.StructType(found[other].schema.fields))
+            for n, (_, other) in enumerate(outer)
+        ]
+        return rows.select(
+            self._bucket(operator.layouts[name]).alias(BUCKET),
+            order.alias(ORDER),
+            *(struct.alias(rows_column(n)) for n, struct in enumerate(structs)),
+        )
+
+    def _bucket(self, layout: KeyedLayout, prefix: str = "") -> Column:
+        """Return the bucket of a row's key, whose columns are below `prefix`."""
+        if not layout.key:
+            return F.lit(0)
+        columns = (F.col(f"{prefix}{quoted(name)}") for name in layout.key)
+        values = [
+            column.cast("bigint") if pa.types.is_integer(kind) else column
+            for column, kind in zip(columns, layout.key_types, strict=True)
+        ]
+        return F.pmod(F.hash(*values), F.lit(self.before.buckets)).cast("int")
+
+    def _read(self, stage: Stage, name: str) -> pa.Schema:
+        """Return the columns of an input as the tasks of a stage get them, without ROW_KIND."""
+        own = self.plan.read.get((stage.name, name))
+        return to_arrow_schema(self.plan.schemas[name], timezone="UTC") if own is None else own
+
+    def _tasks(self, operator: KeyedOperator) -> int:
+        """Return the number of buckets: one, where everything depends on everything."""
+        keys = [layout.key for layout in operator.layouts.values()]
+        return self.before.buckets if all(keys) else 1
