@@ -317,11 +317,13 @@ class BucketedInput:
     """Rows of a table in the columns of an input, those for which the `condition` is TRUE.
 
     `key` are the places of the columns by which they go to buckets; without any all rows are in the first one.
+    With `groups` they are grouped, and the columns are over those of the groups.
     """
 
     columns: tuple[NamedExpression, ...]
     key: tuple[int, ...]
     condition: Expression | None = None
+    groups: PartialAggregate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,6 +348,7 @@ def bucketed_to_json(rows: BucketedRows) -> dict[str, Any]:
             "columns": [_named_to_json(column) for column in one.columns],
             "key": list(one.key),
             "condition": _optional_to_json(one.condition),
+            "groups": None if one.groups is None else aggregate_to_json(one.groups),
         }
         for one in rows.inputs
     ]
@@ -359,6 +362,7 @@ def bucketed_from_json(value: dict[str, Any]) -> BucketedRows:
             columns=tuple(map(_named_from_json, one["columns"])),
             key=tuple(one["key"]),
             condition=_optional_from_json(one["condition"]),
+            groups=None if one["groups"] is None else aggregate_from_json(one["groups"]),
         )
         for one in value["inputs"]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,14 @@ QUERIES = {
         "owner BIGINT, id BIGINT, total BIGINT",
         "SELECT owner, id, SUM(id) OVER (PARTITION BY owner ORDER BY at ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) "
         "FROM items",
+    ),
+    "windows": (
+        "owner BIGINT, names BIGINT, least BIGINT, n BIGINT",
+        "SELECT i.owner, i.names, i.least, p.n FROM (SELECT owner, window_start, window_end, COUNT(name) AS names, "
+        "MIN(id) AS least FROM TABLE(TUMBLE(TABLE items, DESCRIPTOR(at), INTERVAL '30' SECOND)) "
+        "GROUP BY owner, window_start, window_end) AS i JOIN (SELECT id, window_start, window_end, COUNT(*) AS n "
+        "FROM TABLE(TUMBLE(TABLE people, DESCRIPTOR(at), INTERVAL '30' SECOND)) GROUP BY id, window_start, window_end) "
+        "AS p ON i.owner = p.id AND i.window_start = p.window_start AND i.window_end = p.window_end",
     ),
     "counts": (
         "n BIGINT, owners BIGINT, PRIMARY KEY (n) NOT ENFORCED",
@@ -88,27 +97,44 @@ def test_results_and_counts_do_not_depend_on_who_finds_the_buckets(
         scan.write_scan(one, path)
 
     monkeypatch.setattr(scan_frames, "write_scan", note)
-    by_bucket: list[bool] = []
-    rows_in: list[int] = []
-    for number in range(3):
-        write(project, number)
-        scans.clear()
-        with monkeypatch.context() as patched:
-            if number != 1:
-                patched.setattr(incremental, "bucketed_rows", lambda *_: None)
-            progress = run(spark, project, query)
-        by_bucket.append(any(one.buckets is not None for one in scans))
-        rows_in.append(progress.rows_in)
-        assert progress.bad_records == 1
-    alternating = results(spark, project)
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    monkeypatch.chdir(whole)
-    for number in range(3):
-        write(whole, number)
-    run(spark, whole, query)
 
-    assert by_bucket == [False, True, False]
-    assert rows_in == [60, 60, 60]
-    assert alternating == results(spark, whole)
-    assert len(alternating) > 2
+    def batches(folder: Path, in_tasks: Sequence[bool]) -> list[bool]:
+        """Run a batch for each file; returns whether reading tasks found the buckets."""
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
+        found = []
+        for number, in_task in enumerate(in_tasks):
+            write(folder, number)
+            scans.clear()
+            with monkeypatch.context() as patched:
+                if not in_task:
+                    patched.setattr(incremental, "bucketed_rows", lambda *_: None)
+                progress = run(spark, folder, query)
+            assert (progress.rows_in, progress.bad_records) == (60, 1)
+            found.append(any(one.buckets is not None for one in scans))
+        return found
+
+    by_spark = tmp_path / "by_spark"
+    assert batches(by_spark, [False] * 3) == [False] * 3
+    assert batches(project, [False, True, False]) == [False, True, False]
+
+    assert results(spark, project) == results(spark, by_spark)
+    assert len(results(spark, project)) > 2
+
+
+def test_a_batch_without_a_row_for_its_inputs_changes_nothing(
+    spark: SparkSession, project: Path
+) -> None:
+    """Its rows are counted, and later ones join what came before."""
+    write(project, 0)
+    run(spark, project, "join")
+    before = results(spark, project)
+    others = [json.dumps({"kind": "other", "id": n, "at": "2026-03-02 10:01:00"}) for n in range(9)]
+    (project / "in" / "1.json").write_text("\n".join(others), encoding="utf-8")
+    progress = run(spark, project, "join")
+
+    assert progress.rows_in == 9
+    assert results(spark, project) == before
+    write(project, 2)
+    run(spark, project, "join")
+    assert results(spark, project) > before

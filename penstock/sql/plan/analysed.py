@@ -81,9 +81,9 @@ class AnalysedQuery:
 
     `flow` says how its rows change; `query` is rewritten accordingly, with ROW_KIND as last column if `flow.kinds`.
     For a query that is `maintained` it returns the inputs, and `flow` is that of the last stage; `combined` is what
-    Spark runs in its place, and `inputs` are the queries of the inputs, one by one; empty where reading tasks group
-    one of them. `plan` are its operators, each on its engine, and `scan_order` the numbers that the plan knows the
-    leaves by; empty: in order.
+    Spark runs in its place, and `inputs` are the queries of the inputs, one by one, whatever reading tasks group.
+    `plan` are its operators, each on its engine, and `scan_order` the numbers that the plan knows the leaves by; empty:
+    in order.
     """
 
     query: exp.Expr

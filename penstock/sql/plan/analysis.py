@@ -357,7 +357,7 @@ def _incremental(read: QuerySyntax, placed: PhysicalPlan) -> AnalysedQuery:
     return AnalysedQuery(
         query=order.query(plan.query),
         combined=order.query(plan.combined if grouped is None else grouped.combined),
-        inputs=tuple(map(order.query, plan.inputs if grouped is None else ())),
+        inputs=tuple(map(order.query, plan.inputs)),
         leaves=order.leaves(leaves),
         flow=plan.flow,
         maintained=order.stages(plan.maintained if grouped is None else grouped.maintained),

@@ -26,6 +26,7 @@ from penstock.connector.expression import (
     fields_of,
 )
 from penstock.connector.fragments import evaluate
+from penstock.connector.spark.source.first_phase import FirstPhase
 
 ROWS_AT_ONCE = 131_072
 BYTES_AT_ONCE = 16 << 20
@@ -79,14 +80,21 @@ class _InputRows:
                 for n, column in enumerate(of.columns)
             ]
         )
-        values = [column.value for column in of.columns]
+        self._groups = None if of.groups is None else FirstPhase(of.groups)
+        values = (
+            [column.value for column in of.columns] if of.groups is None else of.groups.inputs()
+        )
         self._read = sorted({field.path[0] for value in values for field in fields_of(value)})
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take those of the rows that read that belong to the input."""
+        """Take those of the rows that are read that belong to the input."""
         rows = self._belonging(batch)
         if not rows.num_rows:
             return
+        for found in [rows] if self._groups is None else self._groups.add(rows):
+            self._wait(found)
+
+    def _wait(self, rows: pa.RecordBatch) -> None:
         columns = [
             _typed(column.value, rows, kind)
             for column, kind in zip(self._of.columns, self._schema.types, strict=True)
@@ -101,6 +109,8 @@ class _InputRows:
 
         Places grow with each row, so that rows of a bucket that are given one from that of their piece stay in order.
         """
+        for found in () if self._groups is None else self._groups.finish():
+            self._wait(found)
         if not self._waiting:
             return
         rows = pa.Table.from_batches(self._waiting).combine_chunks()

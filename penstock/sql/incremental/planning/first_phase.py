@@ -77,7 +77,7 @@ def group_inputs(
         scanned = read_scan_query(queries[index])
         if scanned is None or scans[scan := scanned.scan.scan] > 1 or scan not in checked:
             continue
-        aggregate = _first_phase(stage, scanned, schemas[scan]) if scan in schemas else None
+        aggregate = first_phase(stage, scanned, schemas[scan]) if scan in schemas else None
         if aggregate is None:
             continue
         found[scan] = aggregate
@@ -92,9 +92,10 @@ def group_inputs(
     )
 
 
-def _first_phase(
+def first_phase(
     stage: PaneAggregate, scanned: ScanQuery, schema: Schema
 ) -> PartialAggregate | None:
+    """Return how tasks group the rows of an input of a stage; None where they cannot."""
     rows = rows_of_table(scanned.scan.scan, schema)
     names, table = RowNames(rows, ()), dict(rows.table)
     time = names.value(scanned.values[stage.time])

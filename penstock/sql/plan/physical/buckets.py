@@ -6,81 +6,110 @@ They do where a query reads one table, whose rows are only added, and all that i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
 
 from penstock.catalog.model.table import Schema
-from penstock.catalog.model.types import BooleanType
+from penstock.catalog.model.types import BigIntType, BooleanType
 from penstock.connector.arrow import arrow_type
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.expression import (
+    ROWS,
     BucketedInput,
     BucketedRows,
     Expression,
+    FieldValue,
     NamedExpression,
+    PartialAggregate,
 )
 from penstock.connector.spark.source.buckets import is_hashed
-from penstock.sql.incremental.keyed.operator import KeyedLayout
+from penstock.sql.incremental.keyed.runtime.job import BucketInput
+from penstock.sql.incremental.planning.first_phase import first_phase
 from penstock.sql.incremental.planning.shared_scan import ScanQuery, read_scan_query
-from penstock.sql.incremental.stages import StreamInput
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.rules.push_filters import RowNames, all_of, is_sure, rows_of_table
 
 
 def bucketed_rows(
     analysed: AnalysedQuery,
-    layouts: Sequence[KeyedLayout],
+    inputs: Sequence[BucketInput],
     schemas: Mapping[str, pa.Schema],
     buckets: int,
 ) -> BucketedRows | None:
     """Return what reading tasks give keyed operators; None where they cannot.
 
-    `layouts` are those of the query's inputs in their order, `schemas` the columns of the inputs as Spark has them.
+    `inputs` are what stages take, `schemas` the columns of all relations as Spark has them.
     """
     assert analysed.maintained is not None, "it has inputs"
-    feeds = analysed.maintained.feeds
-    if len(analysed.leaves) != 1 or len(analysed.inputs) != len(feeds):
+    if len(analysed.leaves) != 1:
         return None
     (leaf,) = analysed.leaves
-    if not leaf.by_splits or leaf.looked_up or leaf.grouped is not None:
+    others = leaf.grouped is not None and leaf.panes is None
+    if not leaf.by_splits or leaf.looked_up or others:
         return None
+    queries = {
+        feed.name: query
+        for feed, query in zip(analysed.maintained.feeds, analysed.inputs, strict=True)
+        if feed.changes is ChangelogMode.INSERT_ONLY
+    }
     found = []
-    for query, feed, layout in zip(analysed.inputs, feeds, layouts, strict=True):
-        if feed.changes is not ChangelogMode.INSERT_ONLY:
+    for one in inputs:
+        scanned = read_scan_query(queries[one.feed]) if one.feed in queries else None
+        if scanned is None or not all(is_hashed(kind) for kind in one.layout.key_types):
             return None
-        scanned = read_scan_query(query)
-        if scanned is None or not all(is_hashed(kind) for kind in layout.key_types):
+        rows = _input(scanned, one, leaf.read_table.schema, schemas[one.name])
+        if rows is None:
             return None
-        one = _input(scanned, feed, layout, leaf.read_table.schema, schemas[feed.name])
-        if one is None:
-            return None
-        found.append(one)
+        found.append(rows)
     return BucketedRows(buckets=buckets, inputs=tuple(found))
 
 
 def _input(
-    scanned: ScanQuery, feed: StreamInput, layout: KeyedLayout, table: Schema, schema: pa.Schema
+    scanned: ScanQuery, of: BucketInput, table: Schema, schema: pa.Schema
 ) -> BucketedInput | None:
     names = RowNames(rows_of_table(scanned.scan.scan, table), ())
-    values = [_value(scanned.values[name], names) for name in feed.columns]
     tests = [_value(test, names) for test in scanned.conditions]
-    known = [value for value in values if value is not None]
     conditions = [test for test in tests if test is not None and isinstance(test.type, BooleanType)]
-    if len(known) < len(values) or len(conditions) < len(tests):
+    if len(conditions) < len(tests):
         return None
+    groups = None
+    if of.panes is None:
+        values = {name: _value(scanned.values[name], names) for name in schema.names}
+    else:
+        groups = first_phase(replace(of.panes, merges=False), scanned, table)
+        if groups is None:
+            return None
+        values = dict(zip(of.panes.columns, _of_groups(groups), strict=True))
+    columns = tuple(
+        NamedExpression(name=name, value=value)
+        for name, value in values.items()
+        if value is not None
+    )
     # a value that Spark has in another type would be another one
-    if any(not arrow_type(v.type).equals(of.type) for v, of in zip(known, schema, strict=True)):
+    if len(columns) < len(schema) or any(
+        not arrow_type(column.value.type).equals(own.type)
+        for column, own in zip(columns, schema, strict=True)
+    ):
         return None
     return BucketedInput(
-        columns=tuple(
-            NamedExpression(name=name, value=value)
-            for name, value in zip(feed.columns, known, strict=True)
-        ),
-        key=tuple(feed.columns.index(name) for name in layout.key),
+        columns=columns,
+        key=tuple(schema.names.index(name) for name in of.layout.key),
         condition=all_of(conditions),
+        groups=groups,
     )
+
+
+def _of_groups(groups: PartialAggregate) -> Iterator[Expression]:
+    """Iterate over the columns of groups in the order of a PaneAggregate: keys, pane, parts, rows."""
+    assert groups.time is not None, "they are of panes"
+    for column in (*groups.keys, groups.time):
+        yield FieldValue(path=(column.name,), type=column.value.type)
+    for result in groups.results:
+        yield FieldValue(path=(result.name,), type=result.type)
+    yield FieldValue(path=(ROWS,), type=BigIntType())
 
 
 def _value(tree: exp.Expr, names: RowNames) -> Expression | None:

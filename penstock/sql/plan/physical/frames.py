@@ -141,8 +141,8 @@ class FrameBuilder:
             )
             return read_scan_frame(
                 self.spark,
-                # inputs have their own conditions
-                replace(scan, buckets=buckets, condition=None),
+                # inputs have their own conditions and groups
+                replace(scan, buckets=buckets, condition=None, aggregate=None, unnesting=None),
                 view=f"penstock_{tag}_0",
                 workdir=self.workdir,
                 streaming=True,

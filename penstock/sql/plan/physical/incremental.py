@@ -211,11 +211,11 @@ class IncrementalInsert:
         """Return the frame by bucket where reading tasks can give it so; it holds the same rows."""
         if self.read_buckets is None or not isinstance(run, KeyedRun):
             return frame
-        layouts = run.feed_layouts
-        if layouts is None:
+        inputs = run.bucket_inputs
+        if inputs is None:
             return frame
         buckets = run.buckets(frame.sparkSession)
-        found = bucketed_rows(self.analysed, layouts, run.schemas, buckets)
+        found = bucketed_rows(self.analysed, inputs, run.schemas, buckets)
         return frame if found is None else self.read_buckets(found)
 
     def _run(self, frame: DataFrame) -> IncrementalRun | KeyedRun:

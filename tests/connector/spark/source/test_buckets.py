@@ -21,8 +21,14 @@ from penstock.connector.expression import (
     FieldValue,
     FunctionCall,
     NamedExpression,
+    PartialAggregate,
+    PartialFunction,
+    PartialResult,
     bucketed_from_json,
     bucketed_to_json,
+)
+from penstock.connector.expression import (
+    ROWS as ROWS_OF,
 )
 from penstock.connector.spark.source import buckets
 from penstock.connector.spark.source.buckets import (
@@ -148,3 +154,63 @@ def test_moments_with_a_zone_are_hashed_as_their_instant() -> None:
     local = pa.array([moment.replace(tzinfo=None)], pa.timestamp("us"))
 
     assert bucket_numbers([instants], 1, 97).tolist() == bucket_numbers([local], 1, 97).tolist()
+
+
+def test_rows_are_grouped_before_they_are_sorted() -> None:
+    """The groups of those that belong to the input, in its columns, each in the bucket of its key."""
+    moment = t.TimestampType()
+    groups = PartialAggregate(
+        keys=(NamedExpression(name="__key_0", value=FieldValue(path=("k",), type=LONG)),),
+        results=(
+            PartialResult(
+                name="most",
+                function=PartialFunction.MAX,
+                argument=FieldValue(path=("v",), type=LONG),
+                condition=None,
+                type=LONG,
+            ),
+        ),
+        time=NamedExpression(name="at", value=FieldValue(path=("at",), type=moment)),
+        pane_ms=10_000,
+    )
+    columns = (
+        ("k", "__key_0", LONG),
+        ("pane", "at", moment),
+        ("m", "most", LONG),
+        ("n", ROWS_OF, LONG),
+    )
+    one = BucketedInput(
+        columns=tuple(
+            NamedExpression(name=name, value=FieldValue(path=(of,), type=kind))
+            for name, of, kind in columns
+        ),
+        key=(0,),
+        condition=of_kind(0),
+        groups=groups,
+    )
+    rows = BucketedRows(buckets=3, inputs=(one,))
+    assert bucketed_from_json(bucketed_to_json(rows)) == rows
+    values = [
+        {"kind": n % 3, "k": n % 4, "v": n, "at": EPOCH + timedelta(seconds=n)} for n in range(60)
+    ]
+    schema = pa.schema(
+        [("kind", pa.int64()), ("k", pa.int64()), ("v", pa.int64()), ("at", pa.timestamp("us"))]
+    )
+    task = RowBuckets(rows)
+    given = [pa.RecordBatch.from_pylist(values[at : at + 25], schema) for at in range(0, 60, 25)]
+    (pieces,) = [piece for batch in given for piece in task.add(batch)] + list(task.finish())
+    expected: dict[tuple[int, datetime], tuple[int, int]] = {}
+    for value in values:
+        if value["kind"] == 0:
+            of = (int(str(value["k"])), EPOCH + timedelta(seconds=int(str(value["v"])) // 10 * 10))
+            expected[of] = (int(str(value["v"])), expected.get(of, (0, 0))[1] + 1)
+    found = {}
+    for place in range(pieces.num_rows):
+        (table,) = decoded([pieces.column(ENCODED)[place]])
+        numbers = bucket_numbers([table.column(0).combine_chunks()], table.num_rows, 3)
+        assert set(numbers.tolist()) == {pieces.column(BUCKET)[place].as_py()}
+        for key, pane, most, count in zip(*(c.to_pylist() for c in table.columns), strict=True):
+            found[key, pane] = (most, count)
+
+    assert found == expected
+    assert task.merged == 60 - pieces.num_rows

@@ -11,6 +11,7 @@ from penstock.connector.arrow import arrow_type
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.expression import BucketedRows
 from penstock.sql.incremental.keyed.operator import KeyedLayout
+from penstock.sql.incremental.keyed.runtime.job import BucketInput
 from penstock.sql.incremental.stages import COUNT
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
@@ -59,13 +60,18 @@ def found(sql: str, folder: Path, *keys: str) -> BucketedRows | None:
     schemas = {
         feed.name: pa.schema([(name, KINDS[name]) for name in feed.columns]) for feed in feeds
     }
-    layouts = [
-        KeyedLayout(
-            dims=tuple(schemas[feed.name]), values=(pa.field(COUNT, pa.int64()),), key=(key,)
+    inputs = [
+        BucketInput(
+            stage="",
+            feed=feed.name,
+            panes=None,
+            layout=KeyedLayout(
+                dims=tuple(schemas[feed.name]), values=(pa.field(COUNT, pa.int64()),), key=(key,)
+            ),
         )
         for feed, key in zip(feeds, keys, strict=True)
     ]
-    return bucketed_rows(query, layouts, schemas, 6)
+    return bucketed_rows(query, inputs, schemas, 6)
 
 
 def test_inputs_over_one_table_come_from_one_scan(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -96,17 +96,52 @@ def takes_inputs(maintained: IncrementalQuery, plan: KeyedPlan, stages: Sequence
     return {feed.name for feed in maintained.feeds} >= {name for _, name in outer_inputs(stages)}
 
 
-def feed_layouts(maintained: IncrementalQuery, plan: KeyedPlan) -> Sequence[KeyedLayout] | None:
-    """Return the layouts by whose keys the inputs go to buckets; None where one task does not take all of them once."""
-    feeds = [feed.name for feed in maintained.feeds]
-    reading = [
-        stages for stages in plan.steps if any(name in feeds for _, name in outer_inputs(stages))
-    ]
-    if len(reading) != 1 or not takes_inputs(maintained, plan, reading[0]):
-        return None
-    outer = outer_inputs(reading[0])
-    found = {name: plan.operators[stage.name].layouts[name] for stage, name in outer}
-    return [found[name] for name in feeds] if sorted(feeds) == sorted(n for _, n in outer) else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketInput:
+    """What a stage takes of an input of the query: its rows, or groups of them by pane, by the key of a layout."""
+
+    stage: str
+    feed: str
+    panes: PaneAggregate | None
+    layout: KeyedLayout
+
+    @property
+    def name(self) -> str:
+        """The relation that the stage reads."""
+        return self.feed if self.panes is None else self.panes.name
+
+
+def bucket_inputs(maintained: IncrementalQuery, plan: KeyedPlan) -> Sequence[BucketInput] | None:
+    """Return what keyed stages take of the query's inputs; None where they do not take all of it as it is."""
+    feeds = {feed.name: feed.name for feed in maintained.feeds}
+    panes = {
+        stage.name: stage
+        for stage in maintained.stages
+        if isinstance(stage, PaneAggregate) and stage.input in feeds
+    }
+    feed_of = feeds | {name: stage.input for name, stage in panes.items()}
+    found: list[BucketInput] = []
+    for stages in plan.steps:
+        if stages[-1].name in panes:
+            continue
+        outer = outer_inputs(stages)
+        taken = [name for _, name in outer if name in feed_of]
+        if not taken:
+            continue
+        if len(taken) < len(outer) or any(
+            isinstance(one, Stateless) or plan.computed.get(one.name) for one in stages
+        ):
+            return None
+        found += (
+            BucketInput(
+                stage=stage.name,
+                feed=feed_of[name],
+                panes=panes.get(name),
+                layout=plan.operators[stage.name].layouts[name],
+            )
+            for stage, name in outer
+        )
+    return found
 
 
 def _is_by_bucket(rows: DataFrame) -> bool:
@@ -131,12 +166,18 @@ class KeyedJob:
         """Return the changes of the query's result, ROW_KIND last."""
         readers = self._readers()
         found: dict[str, DataFrame] = {}
-        if not _is_by_bucket(frame):
-            if sum(map(self._readings, self.plan.steps)) > 1:
-                frame = self.hold(frame)
+        taken = self._taken() if _is_by_bucket(frame) else None
+        if len({one.stage for one in taken or ()}) > 1 or (
+            taken is None and sum(map(self._readings, self.plan.steps)) > 1
+        ):
+            frame = self.hold(frame)
+        if taken is None:
             found |= {f.name: self._feed(frame, n) for n, f in enumerate(self.maintained.feeds)}
+        grouped = {one.name for one in taken or () if one.panes is not None}
         for stages in self.plan.steps:
             last = stages[-1]
+            if last.name in grouped:
+                continue  # the tasks that read did it
             if isinstance(last, Stateless):
                 changes = self._stateless(last, found)
             else:
@@ -205,8 +246,8 @@ class KeyedJob:
     ) -> DataFrame:
         """Return the rows of tasks: the changes of their inputs with the buckets of their keys."""
         outer = outer_inputs(stages)
-        if _is_by_bucket(frame) and not found:
-            return self._pieces(stages, frame)
+        if _is_by_bucket(frame) and (numbers := self._numbers(stages)):
+            return self._pieces(stages, frame, numbers.values())
         if takes_inputs(self.maintained, self.plan, stages):
             return self._tagged_at_once(frame, outer)
         read = {
@@ -223,7 +264,7 @@ class KeyedJob:
         tasks = self._tasks(self.plan.operators[stages[0].name])
         columns = {name: n for n, (_, name) in enumerate(outer_inputs(stages))}
         if _is_by_bucket(rows):
-            columns = dict(self._feeds)
+            columns = dict(self._numbers(stages))
         task = StageTask(
             stages=tuple(self._in_task(stage, columns) for stage in stages),
             batch=self.batch,
@@ -289,12 +330,26 @@ class KeyedJob:
         rows = (F.col(input_column(of)).alias(rows_column(n)) for n, of in enumerate(numbers))
         return frame.select(bucket.alias(BUCKET), order.alias(ORDER), *rows)
 
-    def _pieces(self, stages: Sequence[Stage], frame: DataFrame) -> DataFrame:
+    def _taken(self) -> Sequence[BucketInput]:
+        found = bucket_inputs(self.maintained, self.plan)
+        assert found is not None, "the batch comes by bucket"
+        return found
+
+    def _numbers(self, stages: Sequence[Stage]) -> Mapping[str, int]:
+        """Return what comes by bucket of the inputs of some stages, by name: its number."""
+        own = {stage.name for stage in stages}
+        return {one.name: n for n, one in enumerate(self._taken()) if one.stage in own}
+
+    def _pieces(
+        self, stages: Sequence[Stage], frame: DataFrame, numbers: Collection[int]
+    ) -> DataFrame:
         """Return rows of the query's inputs that come by bucket as the rows of tasks."""
+        if len(numbers) < len(self._taken()):
+            frame = frame.where(F.col(INPUT).isin(*numbers))
         is_ordered = any(self.plan.operators[stage.name].ordered for stage in stages)
         # as monotonically_increasing_id has it: the partition, then the row in it
-        place = F.shiftleft(F.spark_partition_id().cast("bigint"), 33) + F.col(FIRST)
-        order = place if is_ordered else F.lit(0).cast("bigint")
+        number = F.shiftleft(F.spark_partition_id().cast("bigint"), 33) + F.col(FIRST)
+        order = number if is_ordered else F.lit(0).cast("bigint")
         return frame.select(F.col(BUCKET), order.alias(ORDER), F.col(INPUT), F.col(ENCODED))
 
     def _tagged(

@@ -37,15 +37,15 @@ from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import (
     KeyedBatch,
-    KeyedLayout,
     RunBySpark,
     ended_rows,
 )
 from penstock.sql.incremental.keyed.runtime.compaction import StateCompaction
 from penstock.sql.incremental.keyed.runtime.job import (
+    BucketInput,
     KeyedJob,
     KeyedPlan,
-    feed_layouts,
+    bucket_inputs,
     with_columns,
 )
 from penstock.sql.incremental.keyed.runtime.task import Reports, TaskReport, late_rows
@@ -124,12 +124,9 @@ class KeyedRun:
         return sum(self.late.values())
 
     @property
-    def feed_layouts(self) -> Sequence[KeyedLayout] | None:
-        """The layouts by whose keys rows of the query's inputs go to buckets, in the order of the inputs.
-
-        None where tasks do not take all inputs as they are, so that a batch cannot come by bucket.
-        """
-        return feed_layouts(self._maintained, self._plan)
+    def bucket_inputs(self) -> Sequence[BucketInput] | None:
+        """What tasks take of the query's inputs, in the order of its numbers; None where that cannot come by bucket."""
+        return bucket_inputs(self._maintained, self._plan)
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
