@@ -209,9 +209,10 @@ def _is_silent(job: JobProgress) -> bool:
 
 
 def _outage_text(outage: Outage, now_ms: int) -> str:
-    since = duration_text(max(now_ms - outage.since_ms, 0) // 1000 * 1000)
+    since_ms = max(now_ms - outage.since_ms, 0) // 1000 * 1000
+    since = f" since {duration_text(since_ms)}" if since_ms else ""
     reason = f" ({outage.reason})" if outage.reason else ""
-    return f"waiting for {outage.what} since {since}{reason}"
+    return f"waiting for {outage.what}{since}{reason}"
 
 
 def _activity_text(observed: ObservedJob, now_ms: int) -> str:
