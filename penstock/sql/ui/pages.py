@@ -32,6 +32,7 @@ def _environment() -> Environment:
     made.filters["instant"] = instant
     made.filters["short"] = short_name
     made.filters["size"] = size
+    made.filters["unrepeated"] = unrepeated
     made.filters["breakable"] = breakable
     return made
 
@@ -71,9 +72,14 @@ def age(value: str | None, now_ms: int) -> Markup:
     )
 
 
-def breakable(value: str) -> Markup:
-    """Write a long key so that a browser may break it behind its dots."""
-    return Markup(".<wbr>").join(value.split("."))
+def breakable(value: str, mark: str = ".") -> Markup:
+    """Write a long name so that a browser may break it behind its dots, or behind another mark."""
+    return Markup("{}<wbr>").format(mark).join(value.split(mark))
+
+
+def unrepeated(sentence: str, status: str | None) -> str:
+    """Return a sentence without the status that it begins with, which stands beside it."""
+    return sentence if status is None else sentence.removeprefix(f"{status}: ")
 
 
 def instant(value: str | None) -> str:

@@ -54,6 +54,15 @@ def test_pipelines_are_counted_by_state_those_that_need_a_look_first() -> None:
     assert page.index("1 failed") < page.index("28 running") < page.index("1 not known")
 
 
+def test_a_failure_is_said_once() -> None:
+    """It is the status, the reason and the sentence."""
+    failed = {"name": "p", "status": "failed", "reason": "no topic", "sentence": "failed: no topic"}
+
+    for page in (pipelines_page([failed]), pipeline_page(failed)):
+        assert page.count("no topic") == 1
+        assert "failed: " not in page
+
+
 def test_charts_say_what_their_ends_and_heights_are() -> None:
     """A bar without a unit says nothing."""
     splits = [
