@@ -250,3 +250,52 @@ def locked(postgres: PostgresServer, schema: str) -> Iterator[None]:
     with psycopg.connect(postgres.url, user=USER) as session:
         session.execute(f"LOCK TABLE {schema}.copies IN ACCESS EXCLUSIVE MODE")  # type: ignore[arg-type]
         yield
+
+
+SKEWED = """
+CREATE TABLE totals (id BIGINT, n BIGINT, times BIGINT, PRIMARY KEY (id) NOT ENFORCED)
+WITH ('connector' = 'delta', 'path' = 'totals');
+INSERT INTO totals SELECT id, COUNT(*), COUNT(DISTINCT ts) FROM events GROUP BY id;
+"""
+
+
+@pytest.mark.nightly
+def test_a_skewed_key_does_no_harm_and_a_skewed_partition_shows(
+    kafka: KafkaServer, project: Path
+) -> None:
+    """One key has 99 of 100 records of all partitions; then one partition has all records."""
+    topic, partitions, records = Topic(kafka, project, partitions=4), 4, 15_000
+    topic.script(SKEWED, scan_max__records__per__batch="10000")
+    sent = [{"id": 0 if n % 100 else n, "ts": _time(n)} for n in range(records)]
+    for partition in range(partitions):
+        kafka.produce_json(topic.name, sent, partition=partition)
+    with running(project, "totals") as run:
+        lag, most = _lag_of_first_batch(run)
+        skewed_key = run.sentence
+        shown(run, "penstock_lag_records", "penstock_lag_records_max")
+        assert most == pytest.approx(lag / partitions, rel=0.2)
+        wait_until(lambda: run.sentence == "caught up", seconds=240, what="all is read")
+    with running(project, "totals") as run:
+        kafka.produce_json(topic.name, [{"id": 0, "ts": _time(n)} for n in range(4 * records)])
+        lag, most = _lag_of_first_batch(run)
+        shown(run, "penstock_lag_records", "penstock_lag_records_max")
+        assert most == lag
+        wait_until(lambda: run.sentence == "caught up", seconds=240, what="all is read")
+    assert skewed_key.startswith("reads: ")
+    key = "SELECT n, times FROM {table} WHERE id = 0"
+    of_key = partitions * records - partitions * (records // 100 - 1) + 4 * records
+    assert delta_rows(project / "totals", key) == [(of_key, 4 * records)]
+    assert delta_rows(project / "totals", "SELECT count(*) FROM {table}") == [(records // 100,)]
+
+
+def _lag_of_first_batch(run: RunningPipeline) -> tuple[float, float]:
+    """Wait until there is a lag; the sum and that of the split with most."""
+    names = ("penstock_lag_records", "penstock_lag_records_max", "penstock_lag_records")
+    found: list[float] = []
+
+    def lags() -> bool:
+        found[:] = [run.value(name, "events") or 0.0 for name in names]
+        return 0 < found[0] == found[2]  # of one batch
+
+    wait_until(lags, seconds=240, what="a lag")
+    return found[0], found[1]
