@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from penstock.catalog.errors import CatalogError
 from penstock.sql.jobs.job import Job
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.ui import pages
@@ -29,6 +31,8 @@ from penstock.sql.ui.documents.live import live_pipeline, live_summary
 from penstock.sql.ui.documents.openapi import openapi
 from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.guard import NameCheck, OriginCheck, SecurityHeaders, TokenCheck
+
+log = logging.getLogger(__name__)
 
 EVENT_INTERVAL_S = 1.0
 """Time between two looks at the pipelines of an open page."""
@@ -76,8 +80,15 @@ class StatusView:
     stored: StoredPipelines
 
     def pipelines(self) -> list[Document]:
-        """Describe all pipelines by name; one that runs here is described by its job."""
-        found = {str(each["name"]): each for each in self.stored.summaries()}
+        """Describe all pipelines by name; one that runs here is described by its job.
+
+        Where the catalog cannot be read, as on a full disk, there are those that run here.
+        """
+        try:
+            found = {str(each["name"]): each for each in self.stored.summaries()}
+        except CatalogError:
+            log.debug("the pipelines of the catalog are not known", exc_info=True)
+            found = {}
         for job in self.jobs():
             found[job.name] = live_summary(job)
         return [found[name] for name in sorted(found)]
@@ -134,7 +145,13 @@ def application(
             Middleware(TokenCheck, access=access),
             Middleware(OriginCheck),
         ],
+        exception_handlers={CatalogError: _unreadable},
     )
+
+
+def _unreadable(_: Request, error: Exception) -> Response:
+    """Say why the catalog cannot be read, in place of a stack trace for each look at the page."""
+    return JSONResponse({"error": str(error)}, status_code=503)
 
 
 def _api(view: PipelineView, is_ending: Callable[[], bool]) -> Iterable[Route]:

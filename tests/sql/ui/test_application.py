@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.errors import CatalogError
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.ui.access import PageAccess
@@ -163,6 +164,24 @@ def test_pages_have_no_script_or_style_of_their_own(client):
         assert [url for url in loaded if not url.startswith("/")] == []
         for asset in {url for url in loaded if url.startswith("/static/")}:
             assert client.get(asset).status_code == 200
+
+
+def test_a_catalog_that_cannot_be_read_hides_no_pipeline_of_this_process(view, monkeypatch):
+    """As on a full disk, which is when somebody looks; what the catalog alone knows is refused with the reason."""
+
+    def fail(*_):
+        raise CatalogError("the catalog cannot be used: disk I/O error")
+
+    monkeypatch.setattr(StoredPipelines, "summaries", fail)
+    monkeypatch.setattr(StoredPipelines, "tables", fail)
+    client = TestClient(application(view), base_url="http://127.0.0.1")
+    tables = client.get("/api/v1/tables")
+
+    assert [each["name"] for each in client.get("/api/v1/pipelines").json()] == ["shop/totals"]
+    assert client.get("/").status_code == 200
+    assert tables.status_code == 503
+    described(tables.json(), "Error")
+    assert "disk I/O error" in tables.text
 
 
 def test_names_are_text_and_not_markup(view):
