@@ -33,7 +33,7 @@ from penstock.sql.processes.project_pipelines import (
     find_pipelines,
     refuse_running,
 )
-from penstock.sql.processes.supervisor import ProcessOutput, ProjectSupervisor
+from penstock.sql.processes.supervisor import PASS_ON_MS, ProcessOutput, ProjectSupervisor
 from penstock.sql.runner.run_mode import StopRequest
 from penstock.sql.script.project import Project
 from penstock.sql.settings import RestartStrategy, restart_strategy
@@ -74,7 +74,8 @@ class UpOptions:
 
 def run_project(options: UpOptions) -> int:
     """Run the pipelines until all have ended, and return the exit status. Raises InputErrors before any starts."""
-    request = StopRequest(options.stop_limit_ms)
+    # the supervisor asks its processes again, then kills them: this process must not give up before
+    request = StopRequest(options.stop_limit_ms + 2 * PASS_ON_MS)
     with StopSignals(request) as signals, ExitStack() as pages:
         context = options.open_context()
         found = find_pipelines(options.project, context, options.variables, strict=options.strict)
