@@ -5,6 +5,7 @@ Errors of Delta and Hadoop become those of Penstock here.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -191,6 +192,26 @@ def check_writable(target: DeltaTarget, spark: SparkSession, query: s.StructType
     _check_properties(target, {row["key"]: row["value"] for row in properties})
     if target.clustering:
         _check_clustering(target, spark)
+
+
+_NO_EXPLICIT = ("delta.identity.allowExplicitInsert", False)
+"""Metadata of a column that is GENERATED ALWAYS AS IDENTITY, in the table's log."""
+
+
+def check_numbered(target: DeltaTarget, schema: str, query: s.StructType) -> None:
+    """Check that rows of `query` have no column that Delta numbers. `schema` is the JSON of the table's log.
+
+    Raises StateMismatchError.
+    """
+    written = {name.lower() for name in query.names}
+    key, value = _NO_EXPLICIT
+    for field in json.loads(schema)["fields"]:
+        if field["name"].lower() in written and field.get("metadata", {}).get(key) is value:
+            raise target.mismatch(
+                f"its column {quote(field['name'])} is GENERATED ALWAYS AS IDENTITY: Delta numbers its rows, and takes "
+                "none that has a number",
+                hint=f"leave {quote(field['name'])} out of CREATE TABLE, which Delta then fills",
+            )
 
 
 def _check_columns(target: DeltaTarget, found: s.StructType) -> None:

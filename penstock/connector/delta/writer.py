@@ -43,6 +43,7 @@ from penstock.connector.delta.merge import Merge
 from penstock.connector.delta.options import DeltaTarget, FileMaintenance
 from penstock.connector.delta.table import (
     add_missing_columns,
+    check_numbered,
     check_writable,
     create,
     exists,
@@ -308,6 +309,8 @@ class DeltaWriter:
             add_missing_columns(spark, self.target)
         # a new one too: another process may have been first
         check_writable(self.target, spark, schema)
+        stored = _newest_snapshot(spark, self.target).metadata().schemaString()
+        check_numbered(self.target, stored, schema)
         if self.upkeep.auto_compaction and not self.target.table.partition_keys:
             count_for_compaction(spark, self.target, created=created)
         if self._merge is not None:

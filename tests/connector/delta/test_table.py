@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from penstock.catalog.errors import QueryFailedError, SinkError, StateMismatchEr
 from penstock.connector.delta.options import DeltaTarget
 from penstock.connector.delta.table import (
     _refused_row,
+    check_numbered,
     missing_columns,
     stored_schema,
     translate_errors,
@@ -99,6 +101,41 @@ def failed_job(cause: Thrown) -> Thrown:
     """A job of Spark's quotes the text of what it failed of."""
     text = f"org.apache.spark.SparkException: Job aborted: {cause.toString()}"
     return Thrown(text, cause=cause, condition="", state="")
+
+
+@pytest.mark.parametrize(
+    ("explicit", "columns", "refused"),
+    [
+        (False, {"id": "BIGINT", "NUMBER": "BIGINT"}, True),
+        (False, {"id": "BIGINT"}, False),
+        (True, {"id": "BIGINT", "number": "BIGINT"}, False),
+        (None, {"id": "BIGINT", "number": "BIGINT"}, False),
+    ],
+)
+def test_only_written_columns_that_delta_always_numbers_are_refused(
+    explicit: bool | None, columns: dict[str, str], refused: bool
+) -> None:
+    """One that takes numbers, and one that is left to Delta, are as others."""
+    numbered = {"delta.identity.start": 1, "delta.identity.allowExplicitInsert": explicit}
+    fields = [
+        {"name": "id", "type": "long", "nullable": True, "metadata": {}},
+        {
+            "name": "number",
+            "type": "long",
+            "nullable": True,
+            "metadata": {} if explicit is None else numbered,
+        },
+    ]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    target = DeltaTarget(table=delta_table(columns=columns), location="/t", clustering=())
+    written = stored_schema(target.table)
+    if not refused:
+        check_numbered(target, schema, written)
+        return
+    with pytest.raises(StateMismatchError, match="number is GENERATED ALWAYS AS IDENTITY") as told:
+        check_numbered(target, schema, written)
+
+    assert told.value.hint == "leave number out of CREATE TABLE, which Delta then fills"
 
 
 def test_what_an_exception_is_is_asked_of_it() -> None:

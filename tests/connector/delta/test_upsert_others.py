@@ -150,7 +150,7 @@ def test_a_column_that_is_renamed_and_back_is_merged(orders: Upserted) -> None:
     orders.check()
 
 
-@pytest.mark.parametrize("filled", ["generated", "identity", "default"])
+@pytest.mark.parametrize("filled", ["generated", "identity", "always", "default"])
 def test_columns_that_delta_fills_are_filled(
     spark: SparkSession, tmp_path: Path, filled: str
 ) -> None:
@@ -163,6 +163,8 @@ def test_columns_that_delta_fills_are_filled(
             made.addColumn("more", "STRING", generatedAlwaysAs="CONCAT(v, '!')").execute()
         case "identity":
             made.addColumn("more", "BIGINT", generatedByDefaultAs=IdentityGenerator()).execute()
+        case "always":
+            made.addColumn("more", "BIGINT", generatedAlwaysAs=IdentityGenerator()).execute()
         case _:
             made.property("delta.feature.allowColumnDefaults", "supported").execute()
             text = f"ALTER TABLE delta.`{tmp_path / 'orders'}`"
@@ -177,7 +179,24 @@ def test_columns_that_delta_fills_are_filled(
     assert [row[:2] for row in found] == sorted(orders.model.items())
     if filled == "generated":
         assert [row[2] for row in found] == ["c!", "d!"]
-    if filled == "identity":
+    if filled in ("identity", "always"):
         assert len({row[2] for row in found}) == len(found)
     if filled == "default":
         assert [row[2] for row in found] == ["none", "none"]
+
+
+@pytest.mark.parametrize("key", [("id",), ()])
+def test_a_column_that_delta_numbers_itself_is_refused_at_the_start(
+    spark: SparkSession, tmp_path: Path, key: tuple[str, ...]
+) -> None:
+    """Where it is declared: Delta would refuse each batch."""
+    made = DeltaTable.create(spark).location(str(tmp_path / "orders"))
+    made = made.addColumn("id", "BIGINT", nullable=not key).addColumn("v", "STRING")
+    made.addColumn("more", "BIGINT", generatedAlwaysAs=IdentityGenerator()).execute()
+    columns = {"id": "BIGINT", "v": "STRING", "more": "BIGINT"}
+    with pytest.raises(
+        StateMismatchError, match="column more is GENERATED ALWAYS AS IDENTITY"
+    ) as told:
+        Upserted(spark, tmp_path, delta_table(columns=columns, key=key))
+
+    assert told.value.hint == "leave more out of CREATE TABLE, which Delta then fills"
