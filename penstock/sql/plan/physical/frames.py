@@ -44,7 +44,7 @@ from penstock.sql.dialect.rewrites.session_windows import rewrite_session_window
 from penstock.sql.expressions.expression import to_spark
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.lookup_keys import KeyLookup, lookup_strategy, lookups_in, write_lookup
-from penstock.sql.plan.rules.inline import inline_ctes
+from penstock.sql.plan.rules.inline import inline_ctes, is_plain_projection
 from penstock.sql.plan.spark_text.changes import keep_distinct_of_streams
 from penstock.sql.plan.spark_text.second_phase import write_second_phase
 from penstock.sql.settings import TIME_ZONE
@@ -73,6 +73,24 @@ def _member(
     if not others:
         return None
     return GroupMember(directory=str(directory), name=views[index], others=others)
+
+
+def without_checked_conditions(analysed: AnalysedQuery) -> exp.Expr:
+    """Return a query as Spark gets it, without the conditions of a projection that reading tasks check.
+
+    A regular expression would be looked for in each row once more.
+    """
+    query = analysed.executed
+    if len(analysed.leaves) != 1 or not is_plain_projection(query, filtered=True):
+        return query
+    fragment = analysed.leaves[0].fragment
+    if fragment is None or not fragment.filters_alone or fragment.condition is None:
+        return query
+    if fragment.unnesting is not None:
+        return query
+    for select in query.find_all(exp.Select):
+        select.set("where", None)
+    return query
 
 
 RegisterView = Callable[[DataFrame, str], None]
@@ -166,7 +184,7 @@ class FrameBuilder:
         engine_streaming: bool,
     ) -> DataFrame:
         tag = uuid4().hex[:8]
-        query = analysed.executed
+        query = without_checked_conditions(analysed)
         for index, leaf in enumerate(analysed.leaves):
             if leaf.two_phases is not None and leaf.in_two_phases:
                 query = inline_ctes(query)

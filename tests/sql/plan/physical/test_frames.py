@@ -1,4 +1,4 @@
-"""Alignment groups of a query: who is a member, and what an aligned table needs."""
+"""Alignment groups of a query, and the conditions that are left to Spark."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock.sql.dialect import to_spark_query
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.analysis import analyse
-from penstock.sql.plan.physical.frames import group_members
+from penstock.sql.plan.physical.frames import group_members, without_checked_conditions
 from penstock.sql.statements.statement import Select
 from tests.sql.sql_objects import new_namespace, run
 
@@ -55,3 +56,27 @@ def test_an_aligned_table_follows_event_time_in_any_query(analysed: AnalysedQuer
     found = {leaf.table.identifier.name: leaf.rowtime is not None for leaf in analysed.leaves}
 
     assert found == {"a": True, "b": True, "c": True, "d": False, "e": False}
+
+
+@pytest.mark.parametrize(
+    ("query", "is_left"),
+    [
+        ("SELECT id FROM d WHERE id > 1", False),
+        ("SELECT n FROM (SELECT id AS n FROM d WHERE id > 1) WHERE n < 9", False),
+        ("SELECT id FROM d", False),
+        ("SELECT id FROM d WHERE id > 1 AND RAND() < 0.5", True),
+        ("SELECT DISTINCT id FROM d WHERE id > 1", True),
+        ("SELECT d.id FROM d, e WHERE d.id = e.id AND d.id > 1", True),
+    ],
+)
+def test_conditions_that_reading_tasks_check_are_not_checked_again(
+    tmp_path: Path, query: str, is_left: bool
+) -> None:
+    """Where rows of one table are all that there is, and none of the conditions is left to Spark."""
+    tables = [TABLE.format(name=name, watermark="", options="") for name in "de"]
+    namespace = new_namespace(";".join(tables))
+    (statement,) = run(query, namespace)
+    assert isinstance(statement, Select)
+    found = analyse(statement.query, namespace, tmp_path, appends=True)
+
+    assert ("WHERE" in to_spark_query(without_checked_conditions(found))) is is_left
