@@ -237,8 +237,11 @@ class Database:
         except SQLAlchemyError as error:
             # the statement and its values stay out: values are definitions, which may hold secrets
             cause = error.orig if isinstance(error, DBAPIError) else error
+            reason = " ".join(str(cause).split())
+            if self._file is not None and sqlite_file.is_full(self._file.parent):
+                reason += "; its disk is full"  # SQLite calls that an I/O error
             raise CatalogError(
-                f"the catalog {self.location} cannot be used: {' '.join(str(cause).split())}",
+                f"the catalog {self.location} cannot be used: {reason}",
                 hint=self._hint(error),
             ) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,9 @@ from penstock.catalog.secrets.private_folder import make_private_folder
 
 BUSY_TIMEOUT_S = 10
 """How long a writer waits for another process's transaction; ours take milliseconds."""
+
+LEAST_FREE_BYTES = 65_536
+"""A disk with less room is full: a transaction writes some pages of 4 kB."""
 
 WRITES = "penstock_writes"
 """Execution option of a connection that is going to write."""
@@ -120,3 +124,11 @@ def _file_system(file: Path) -> str:
     kinds = [(mount.replace("\\040", " "), kind) for mount, kind in mounts]
     holding = [(mount, kind) for mount, kind in kinds if file.is_relative_to(mount)]
     return max(holding, key=lambda mount: len(mount[0]), default=("", ""))[1]
+
+
+def is_full(folder: Path) -> bool:
+    """Return whether the disk of a folder has no room for a transaction; False where that is not known."""
+    try:
+        return shutil.disk_usage(folder).free < LEAST_FREE_BYTES
+    except OSError:
+        return False

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,6 +34,7 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.model.namespaces import DatabaseDescriptor
 from penstock.catalog.model.table import Table
+from penstock.catalog.store import sqlite as sqlite_file
 from penstock.catalog.store.deadline import DEADLINE_S
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from tests.catalog.conftest import Store
@@ -306,6 +308,21 @@ def test_a_store_that_is_not_understood_is_left_alone(
 
     assert file.read_bytes() == before
     assert caught.value.hint
+
+
+def test_a_disk_without_room_is_named(
+    sqlite_store: Store, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite calls it an I/O error of the disk."""
+    garbage(file)
+    monkeypatch.setattr(sqlite_file.shutil, "disk_usage", lambda _: SimpleNamespace(free=4096))
+    with pytest.raises(CatalogError, match=r"cannot be used: .*; its disk is full"):
+        sqlite_store.open().tables()
+
+    monkeypatch.setattr(sqlite_file.shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 30))
+    with pytest.raises(CatalogError) as caught:
+        sqlite_store.open().tables()
+    assert "full" not in caught.value.message
 
 
 def test_a_definition_of_a_newer_version_is_refused_alone(catalog: Catalog, store: Store) -> None:
