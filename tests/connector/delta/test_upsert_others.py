@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from delta.tables import DeltaTable, IdentityGenerator
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from penstock.catalog.errors import PenstockError, StateMismatchError
 from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.connector.delta import upsert
+from penstock.connector.delta.files.file_keys import FileKeys
 from tests.connector.delta.tables import delta_table, rows
 from tests.connector.delta.test_compaction import forget
 from tests.connector.delta.test_upsert import Upserted
@@ -200,3 +205,58 @@ def test_a_column_that_delta_numbers_itself_is_refused_at_the_start(
         Upserted(spark, tmp_path, delta_table(columns=columns, key=key))
 
     assert told.value.hint == "leave more out of CREATE TABLE, which Delta then fills"
+
+
+MANY = 3_000
+"""Files of a table that is read whole when a run begins."""
+EACH = 4
+"""Rows of each of them."""
+
+
+def add_many_files(orders: Upserted) -> None:
+    """Commit small files of one column more than the key, as a program that writes a few rows at a time leaves them."""
+    lines = [json.dumps({"commitInfo": {"timestamp": 0, "operation": "WRITE"}})]
+    for number in range(MANY):
+        keys = [number * EACH + n for n in range(EACH)]
+        path = orders.path / f"many-{number:05}.parquet"
+        parquet.write_table(
+            pa.table({"id": pa.array(keys, pa.int64()), "v": ["first"] * EACH}), path
+        )
+        add = {
+            "path": path.name,
+            "partitionValues": {},
+            "size": path.stat().st_size,
+            "modificationTime": 0,
+            "dataChange": True,
+            "stats": json.dumps({"numRecords": EACH}),
+        }
+        lines.append(json.dumps({"add": add}))
+        orders.model |= dict.fromkeys(keys, "first")
+    commit = orders.path / "_delta_log" / f"{orders.version + 1:020}.json"
+    commit.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.nightly
+def test_keys_of_thousands_of_small_files_are_read_once(
+    orders: Upserted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a run begins; its batches and the compaction beside them read those of no file again."""
+    read: list[str] = []
+    plain = FileKeys.read
+
+    def counted(self: FileKeys, file: upsert.LiveFile) -> object:
+        read.append(file.path)
+        return plain(self, file)
+
+    add_many_files(orders)
+    monkeypatch.setattr(FileKeys, "read", counted)
+    for number in range(3):
+        keys = range(number, MANY * EACH, 997)
+        orders.write(*((key, None if key % 5 == 0 else f"{number}") for key in keys))
+    assert orders.writer.behind.wait(300)
+    orders.write((0, "last"), (1, "last"), (MANY * EACH, "last"))
+
+    assert len([path for path in read if path.startswith("many-")]) == MANY
+    assert len(read) == len(set(read))
+    assert orders.operation == "STREAMING UPDATE"
+    orders.check()
