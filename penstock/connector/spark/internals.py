@@ -7,13 +7,16 @@ loaded when a function needs it: modules that plan without Spark import this one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
     from pyspark.sql.udtf import UserDefinedTableFunction
 
 
@@ -36,6 +39,20 @@ def java_class(spark: SparkSession, name: str) -> Any:
     from py4j.java_gateway import JavaClass
 
     return JavaClass(name, gateway_of(spark)._gateway_client)  # noqa: SLF001
+
+
+def static_method(spark: SparkSession, java: str, name: str) -> Any:
+    """Return a static method of a class of Java by its whole name, without asking Java whether there is one.
+
+    A member of `java_class` is asked for first, which is a call as long as that of the method.
+    """
+    return _static_method(gateway_of(spark), java, name)
+
+
+def _static_method(gateway: Any, java: str, name: str) -> Any:
+    from py4j.java_gateway import JavaMember
+
+    return JavaMember(name, None, f"z:{java}", gateway._gateway_client)  # noqa: SLF001
 
 
 def scala_object(spark: SparkSession, name: str) -> Any:
@@ -79,6 +96,15 @@ def session_catalog(spark: SparkSession) -> Any:
     return java_session(spark).sessionState().catalog()
 
 
+def knows_data_source(spark: SparkSession, name: str) -> bool:
+    """Tell whether a session has a Python data source of this name (`sessionState.dataSourceManager`).
+
+    PySpark has only their registration, for which Spark looks for a class of that name in all jars.
+    """
+    manager = java_session(spark).sessionState().dataSourceManager()
+    return bool(manager.dataSourceExists(name))
+
+
 def set_default(spark: SparkSession, key: str, value: str) -> None:
     """Set what sessions begin with from now on: the shared state's and the context's settings (`_jsparkSession`).
 
@@ -109,6 +135,118 @@ def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
 def java_frame(frame: DataFrame) -> Any:
     """Return Java's Dataset (`DataFrame._jdf`), an argument of Java's methods."""
     return frame._jdf  # noqa: SLF001
+
+
+_WITH_CALL_SITES = "_enable_debugging_cache"
+"""Of `pyspark.errors.utils`: whether call sites are sent; None before the first column."""
+
+
+class _CallSites:
+    """How many threads make frames without call sites now, and what PySpark was set to before the first of them."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._before: bool | None = None
+
+    def leave_out(self) -> None:
+        from pyspark.errors import utils
+
+        with self._lock:
+            if not self._inside:
+                self._before = vars(utils)[_WITH_CALL_SITES]
+                vars(utils)[_WITH_CALL_SITES] = False
+            self._inside += 1
+
+    def restore(self) -> None:
+        from pyspark.errors import utils
+
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                vars(utils)[_WITH_CALL_SITES] = self._before
+
+
+_CALL_SITES = _CallSites()
+
+
+@contextmanager
+def without_call_sites() -> Iterator[None]:
+    """Make frames without telling Java for each column which line of Python has made it.
+
+    PySpark asks for the active session and for a setting each time, ten calls of Java for an operator of a column: half
+    of what the start of a query takes. The lines are ours, which no error shows; those of users' frames stay, except
+    for what other threads make meanwhile. The setting of Spark is of the whole process, and PySpark reads it once.
+    """
+    _CALL_SITES.leave_out()
+    try:
+        yield
+    finally:
+        _CALL_SITES.restore()
+
+
+def remember_members(spark: SparkSession) -> None:
+    """Let PySpark find functions of Java without asking Java for their names (`SparkContext._jvm`).
+
+    It looks for a class and for its method before each call: three calls for each column. Both classes have static
+    methods alone.
+    """
+    jvm, gateway = jvm_of(spark), gateway_of(spark)
+    names = {
+        "org.apache.spark.sql.functions": "org.apache.spark.sql.functions",
+        "functions": "org.apache.spark.sql.functions",
+        "PythonUtils": "org.apache.spark.api.python.PythonUtils",
+    }
+    for name, java in names.items():
+        # what is there is not asked for by `__getattr__`
+        vars(jvm)[name] = StaticMethods(gateway, java)
+
+
+class StaticMethods:
+    """The static methods of a class of Java, by their names; whether there is one shows when it is called."""
+
+    def __init__(self, gateway: Any, java: str) -> None:
+        self._gateway = gateway
+        self._java = java
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # Python asks for such of any object
+            raise AttributeError(name)
+        method = _static_method(self._gateway, self._java, name)
+        vars(self)[name] = method
+        return method
+
+
+_SEPARATOR = "\x1f"
+"""Between texts that go to Java as one."""
+
+
+def select_sql(frame: DataFrame, items: Sequence[str]) -> DataFrame:
+    """Return `frame.selectExpr(*items)` in three calls of Java, however many items there are.
+
+    PySpark makes a call for each item of a list, and three for each column that is an object of its own.
+    """
+    from pyspark.sql import DataFrame
+
+    if not items or any(_SEPARATOR in item for item in items):
+        return frame.selectExpr(*items)
+    split = static_method(
+        frame.sparkSession, "org.apache.commons.lang3.StringUtils", "splitPreserveAllTokens"
+    )
+    texts = split(_SEPARATOR.join(items), _SEPARATOR)
+    return DataFrame(java_frame(frame).selectExpr(texts), frame.sparkSession)
+
+
+def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Return a frame without rows, a relation of the driver.
+
+    `createDataFrame` makes an RDD of them by thirty calls of Java, and Spark has no way to run less of a plan over one.
+    """
+    from pyspark.sql import DataFrame
+
+    own = java_session(spark)
+    rows = java_class(spark, "java.util.ArrayList")()
+    return DataFrame(own.createDataFrame(rows, own.parseDataType(schema.json())), spark)
 
 
 def analyzed_plan(frame: DataFrame) -> Any:

@@ -20,6 +20,7 @@ from penstock.catalog.secrets.private_folder import make_private_folder
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
 from penstock.connector.spark.errors import share_failure_mark
+from penstock.connector.spark.internals import remember_members
 from penstock.connector.spark.source.data_source import bind_table_source, register_data_source
 from penstock.sql.check.explain import explain_lines
 from penstock.sql.clock import SystemClock
@@ -111,6 +112,7 @@ def connect(
             spark.conf.set(key, value)
         leave_variables(spark)
     share_failure_mark(spark)
+    remember_members(spark)
     with suppress(OSError):  # whoever needs it there says so
         make_private_folder(project.data_directory)
     url = catalog or project.default_catalog_url

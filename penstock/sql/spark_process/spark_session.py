@@ -23,7 +23,7 @@ from penstock.catalog.secrets.private_folder import make_private_folder
 from penstock.connector.jvm.java import find_java
 from penstock.connector.registry import engine_jars
 from penstock.connector.spark.errors import share_failure_mark
-from penstock.connector.spark.internals import jvm_of, set_default
+from penstock.connector.spark.internals import jvm_of, remember_members, set_default
 from penstock.sql.settings import SUBSTITUTION
 from penstock.sql.spark_process.class_path import class_path_settings
 from penstock.sql.spark_process.java_environment import java_environment
@@ -150,6 +150,7 @@ def start_spark(
         session = builder.getOrCreate()
     check_versions(session)
     share_failure_mark(session)
+    remember_members(session)
     return session
 
 

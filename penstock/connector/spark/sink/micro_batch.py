@@ -19,7 +19,7 @@ from penstock.connector.failpoints import reach
 from penstock.connector.spark.callback_server import start_callback_server
 from penstock.connector.spark.errors import readable_by_spark
 from penstock.connector.spark.hadoop_files import read_text
-from penstock.connector.spark.internals import file_system
+from penstock.connector.spark.internals import file_system, without_call_sites
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.determinism import nondeterminism
 
@@ -109,7 +109,7 @@ def micro_batch_query(
             lost_lease=settings.lost_lease,
             commits=settings.commits,
         )
-        with readable_by_spark(), translate_interruptions():
+        with readable_by_spark(), translate_interruptions(), without_call_sites():
             write(rows, batch)
             reach("written")
             if settings.after_batch is not None:

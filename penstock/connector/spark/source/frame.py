@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.expression import PartialAggregate
 from penstock.connector.scan import ARRIVED, Scan, write_scan
+from penstock.connector.spark.internals import knows_data_source, make_active
 from penstock.connector.spark.source.columns import (
     FILE_ROWS,
     FILTERED,
@@ -87,7 +88,9 @@ def _loaded(
     """Load a scan by its data source; what tasks left out is counted, and the rows that say so are dropped."""
     path = workdir / f"{view}.json"
     write_scan(scan, path)
-    register_data_source(spark, ScanDataSource)
+    make_active(spark)  # where Spark looks for the data source of a read, too
+    if not knows_data_source(spark, ScanDataSource.name()):
+        register_data_source(spark, ScanDataSource)
     reader = spark.readStream if streaming else spark.read
     frame: DataFrame = reader.format(ScanDataSource.name()).option(SCAN_OPTION, str(path)).load()
     counts = {name: of for name, of in _LEFT_OUT.items() if name in frame.columns}

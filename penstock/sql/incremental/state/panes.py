@@ -35,8 +35,8 @@ def grouped_by_pane(stage: PaneAggregate, rows: DataFrame) -> DataFrame:
     parts = [_part(part, merges=stage.merges).alias(part.name) for part in stage.parts]
     number = F.sum(PANE_ROWS) if stage.merges else F.count(F.lit(1))
     grouped = rows.withColumn(_BOUNDS, bounds).groupBy(*columns_of(stage.keys), pane)
-    groups = grouped.agg(*parts, number.alias(PANE_ROWS))
-    return groups.select(*columns_of(stage.columns))
+    # in the order of the stage's columns
+    return grouped.agg(*parts, number.alias(PANE_ROWS))
 
 
 def _part(part: PartialCall, *, merges: bool) -> Column:

@@ -5,7 +5,9 @@ Also the sums (measures) that a state keeps instead of rows.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -14,8 +16,9 @@ from pyspark.sql import types as s
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.identifier import quote
+from penstock.catalog.model.identifier import quote, quoted
 from penstock.connector.changelog import ROW_KIND
+from penstock.connector.spark.internals import empty_frame, make_active, select_sql
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.dialect.windows.window_tables import WINDOW_COLUMNS
 from penstock.sql.incremental.stages import (
@@ -78,14 +81,41 @@ _NOT_COMPARED = (s.MapType, s.VariantType, s.CalendarIntervalType, s.NullType)
 """Types that Spark cannot group by, or parquet cannot hold."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Analysed:
+    """The columns of the relations of a query, whose inputs have `schema`, as a session has analysed them."""
+
+    spark: SparkSession
+    maintained: IncrementalQuery
+    schema: s.StructType
+    relations: Mapping[str, s.StructType]
+
+
+_ANALYSED: deque[_Analysed] = deque(maxlen=8)
+"""The queries that were analysed last: a check and the start behind it ask for the same. Bounded, as it keeps them."""
+
+
 def schemas_of(
     spark: SparkSession, maintained: IncrementalQuery, schema: s.StructType
-) -> dict[str, s.StructType]:
+) -> Mapping[str, s.StructType]:
     """Return the columns of every relation by its name, without ROW_KIND; `schema` is that of the streaming query.
 
     Raises UnsupportedError for a column that cannot be stored or compared, Spark's AnalysisException for SQL that it
     refuses.
     """
+    for one in tuple(_ANALYSED):
+        same = one.spark is spark and one.maintained is maintained
+        if same and one.schema == schema:
+            return one.relations
+    found = _analysed(spark, maintained, schema)
+    _ANALYSED.append(_Analysed(spark=spark, maintained=maintained, schema=schema, relations=found))
+    return found
+
+
+def _analysed(
+    spark: SparkSession, maintained: IncrementalQuery, schema: s.StructType
+) -> dict[str, s.StructType]:
+    make_active(spark)
     found: dict[str, s.StructType] = {}
     for index, feed in enumerate(maintained.feeds):
         kind = schema[input_column(index)].dataType
@@ -97,7 +127,9 @@ def schemas_of(
                 _check(found[stage.input])
                 found[stage.name] = found[stage.input]
             case Calc():
-                changes = {name: empty(spark, found[name], changes=True) for name in stage.inputs}
+                changes = {
+                    name: _without_rows(spark, found[name], changes=True) for name in stage.inputs
+                }
                 result = over_tables(spark, stage.query, changes).schema
                 found[stage.name] = _of([f for f in result.fields if f.name != ROW_KIND])
             case RecomputeOperator():
@@ -108,14 +140,14 @@ def schemas_of(
                 found[stage.name] = _over(spark, stage, found)
             case PaneAggregate():
                 _check(found[stage.input])
-                groups = grouped_by_pane(stage, empty(spark, found[stage.input]))
+                groups = grouped_by_pane(stage, _without_rows(spark, found[stage.input]))
                 found[stage.name] = _of(groups.schema.fields)
             case WindowAggregate():
                 _check(found[stage.rows])
                 seen = found[stage.rows].fields
                 if stage.panes is not None:
                     seen = [*seen, *_bounds(found[stage.rows][PANE].dataType)]
-                rows = {stage.rows: empty(spark, _of(seen))}
+                rows = {stage.rows: _without_rows(spark, _of(seen))}
                 found[stage.name] = _of(over_tables(spark, stage.query, rows).schema.fields)
             case _:
                 assert_never(stage)
@@ -133,6 +165,12 @@ def empty(spark: SparkSession, schema: s.StructType, *, changes: bool = False) -
     return spark.createDataFrame([], s.StructType(fields))
 
 
+def _without_rows(spark: SparkSession, schema: s.StructType, *, changes: bool = False) -> DataFrame:
+    """Return a frame whose columns are asked for, and that is not run; `changes`: with ROW_KIND as its last column."""
+    fields = [*schema.fields, s.StructField(ROW_KIND, s.ByteType())] if changes else schema.fields
+    return empty_frame(spark, s.StructType(fields))
+
+
 def last_relation(maintained: IncrementalQuery) -> str:
     """Return the relation that is the result of a query."""
     return (maintained.stages or maintained.feeds)[-1].name
@@ -145,7 +183,8 @@ def empty_changes(maintained: IncrementalQuery, frame: DataFrame) -> DataFrame:
     """
     spark = frame.sparkSession
     schema = schemas_of(spark, maintained, frame.schema)[last_relation(maintained)]
-    return empty(spark, schema, changes=True).select(*columns_of((*maintained.columns, ROW_KIND)))
+    names = [quoted(name) for name in (*maintained.columns, ROW_KIND)]
+    return select_sql(_without_rows(spark, schema, changes=True), names)
 
 
 def input_schema(schema: s.StructType, stage_input: StageInput) -> s.StructType:
@@ -161,7 +200,7 @@ def layout_of(
     """Return the layout of an input whose relation has the columns `schema`."""
     count = s.StructField(COUNT, s.LongType())
     if stage_input.measures:
-        sums = measure_types(empty(spark, schema), stage_input.measures)
+        sums = measure_types(_without_rows(spark, schema), stage_input.measures)
         dims = tuple(schema[name] for name in stage_input.key)
         return StateLayout(dims=dims, values=(*sums, count), key=stage_input.key)
     added = (
@@ -185,7 +224,7 @@ def _recomputed(
         _check(found[stage_input.name])
         layout = layout_of(spark, found[stage_input.name], stage_input)
         values = layout.values if stage_input.measures else layout.values[:-1]
-        tables[stage_input.name] = empty(spark, _of([*layout.dims, *values]))
+        tables[stage_input.name] = _without_rows(spark, _of([*layout.dims, *values]))
     result = over_tables(spark, stage.query, tables).schema
     arrivals = {stage_input.arrival for stage_input in stage.inputs}
     schema = _of([field for field in result.fields if field.name not in arrivals])
@@ -202,8 +241,8 @@ def _joined(
     time = versions[stage.version_time].dataType
     validity = [s.StructField(name, time) for name in (VALID_FROM, VALID_TO)]
     tables = {
-        stage.rows: empty(spark, rows),
-        stage.versions: empty(spark, s.StructType([*versions.fields, *validity])),
+        stage.rows: _without_rows(spark, rows),
+        stage.versions: _without_rows(spark, s.StructType([*versions.fields, *validity])),
     }
     return _of(over_tables(spark, stage.query, tables).schema.fields)
 
@@ -212,7 +251,7 @@ def total_types(
     spark: SparkSession, schema: s.StructType, totals: AccumulatorState
 ) -> list[s.StructField]:
     """Return the columns of accumulators over rows with the columns `schema`: of the type of their sum."""
-    rows = empty(spark, schema)
+    rows = _without_rows(spark, schema)
     added = [total_of(one.total, F.expr(to_spark_query(one.value))) for one in totals.running]
     found = rows.agg(*added).schema.fields
     return [
@@ -248,7 +287,9 @@ def _over(
         more += total_types(spark, rows, stage.frame_state)
     elif stage.time is None:
         more.append(s.StructField(BATCH_TIME, s.TimestampType()))
-    result = over_tables(spark, stage.query, {stage.rows: empty(spark, _of([*rows, *more]))})
+    result = over_tables(
+        spark, stage.query, {stage.rows: _without_rows(spark, _of([*rows, *more]))}
+    )
     return _of([field for field in result.schema.fields if field.name != INGESTION_ORDER])
 
 

@@ -25,6 +25,7 @@ from penstock.connector.expression import BucketedRows
 from penstock.connector.file_output import TaskOutput
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import ARRIVED, GroupMember, Scan
+from penstock.connector.spark.internals import without_call_sites
 from penstock.connector.spark.lookup import register_lookup
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.source.columns import WATERMARK_BEFORE
@@ -123,7 +124,7 @@ class FrameBuilder:
         """
         if engine_streaming is None:
             engine_streaming = streaming
-        with configured(self.spark, self.conf):
+        with configured(self.spark, self.conf), without_call_sites():
             return self._build(analysed, streaming=streaming, engine_streaming=engine_streaming)
 
     def build_files(self, analysed: AnalysedQuery, output: TaskOutput) -> DataFrame:

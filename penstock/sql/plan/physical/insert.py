@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from sqlglot import exp
 
 from penstock.catalog.errors import InputError
-from penstock.catalog.model.identifier import short_name
+from penstock.catalog.model.identifier import quoted, short_name
 from penstock.catalog.model.table import MetadataColumn, PhysicalColumn
 from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
@@ -28,6 +28,7 @@ from penstock.connector.commits import CommitLog, OffsetCommits
 from penstock.connector.contract import LostLease, OutputMode, Sink, SinkSettings, Trigger
 from penstock.connector.dead_letters.publisher import DeadLetterPublisher, dead_letter_publisher
 from penstock.connector.file_output import TaskOutput, WrittenByEngine
+from penstock.connector.spark.internals import select_sql, without_call_sites
 from penstock.connector.spark.session import configured, streaming_conf
 from penstock.connector.spark.source.retry import Outage, current_commits, current_outage
 from penstock.connector.spark.types import spark_schema
@@ -290,7 +291,8 @@ class PlannedInsert(LocatedQuery):
         built = self._next_frame()
         frame = built.frame
         self._record(self.plan_record(tasks_write=built.output is not None))
-        with configured(self.spark, {**self.builder.conf, **self._streaming_conf(frame)}):
+        conf = {**self.builder.conf, **self._streaming_conf(frame)}
+        with configured(self.spark, conf), without_call_sites():
             if built.output is not None:
                 assert self.target.task_writer is not None, "it was asked"
                 return self.target.task_writer.start(frame, settings, built.output)
@@ -380,9 +382,18 @@ class PlannedInsert(LocatedQuery):
                 hint="name the columns: INSERT INTO t (a, b) SELECT ...",
             )
         kinds = [ROW_KIND] if len(names) < len(frame.columns) else []
-        renamed = frame.toDF(*(name for name, _ in self.columns), *kinds)
-        typed = renamed.select(
-            *(F.col(f"`{name}`").cast(kind).alias(name) for name, kind in self.columns), *kinds
+        if len(set(frame.columns)) < len(frame.columns):
+            frame = frame.toDF(*(name for name, _ in self.columns), *kinds)
+            names = [name for name, _ in self.columns]
+        typed = select_sql(
+            frame,
+            [
+                *(
+                    f"CAST({quoted(own)} AS {kind}) AS {quoted(name)}"
+                    for own, (name, kind) in zip(names, self.columns, strict=True)
+                ),
+                *kinds,
+            ],
         )
         return (
             to_sink_rows(typed, self.analysed, self.target.capabilities.accepts) if kinds else typed
@@ -398,15 +409,16 @@ class PlannedInsert(LocatedQuery):
         Again for each start: a failed query's streaming relations are not used again.
         """
         try:
-            if output is not None:
-                files = self.builder.build_files(self.analysed, output)
-                return BuiltFrame(frame=files, output=output)
-            rows = self.builder.build(
-                self.analysed,
-                streaming=self.is_stream,
-                engine_streaming=self.is_stream and not checking,
-            )
-            return BuiltFrame(frame=rows, result=self._result_of(rows))
+            with without_call_sites():
+                if output is not None:
+                    files = self.builder.build_files(self.analysed, output)
+                    return BuiltFrame(frame=files, output=output)
+                rows = self.builder.build(
+                    self.analysed,
+                    streaming=self.is_stream,
+                    engine_streaming=self.is_stream and not checking,
+                )
+                return BuiltFrame(frame=rows, result=self._result_of(rows))
         except AnalysisException as error:
             raise as_input_error(error) from error
 
