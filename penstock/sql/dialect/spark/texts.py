@@ -29,12 +29,19 @@ OVERLAY = (
 
 SPLIT_INDEX = "CASE WHEN {0} <> '' THEN get(split({0}, {1}), CAST({2} AS INT)) END"
 
+SPLIT_PLAIN = "get(split(nullif({0}, ''), {1}), CAST({2} AS INT))"
+"""That for a character that is itself as a regular expression: Java has no pattern to compile for a row, and Spark
+splits a text once for all fields of it that a query takes, as none of it is under a condition."""
+
 # A text that is no regular expression; one that is empty splits at white space (StringUtils).
 VERBATIM = r"if({0} = '', '\\s', concat('\\Q', replace({0}, '\\E', '\\E\\\\E\\Q'), '\\E'))"
 
 CHARACTER = r"if({0} BETWEEN 1 AND 255, concat('\\Q', chr({0}), '\\E'), NULL)"
 
 SPECIAL = set(".^$\\")
+
+NOT_PLAIN = set(".$|()[{^?*+\\")
+"""Characters for which Java's String.split compiles a pattern."""
 
 ANY_OF_SIMILAR = {"_": ".", "%": ".*"}
 
@@ -104,12 +111,19 @@ def escape_sql(writer: SparkGenerator, expression: exp.Escape) -> str:
 
 def _split_index_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
     text, mark, index = call.expressions
+    if isinstance(mark, exp.Literal) and mark.is_string and _is_plain(mark.name):
+        return SPLIT_PLAIN.format(*map(writer.sql, (text, mark, index)))
     separator = CHARACTER if kind_of(mark) in INTEGERS else VERBATIM
 
     def build(parts: Sequence[str]) -> str:
         return SPLIT_INDEX.format(parts[0], separator.format(parts[1]), parts[2])
 
     return let([operand(writer, node) for node in (text, mark, index)], build)
+
+
+def _is_plain(mark: str) -> bool:
+    """Return whether a text is one character that Java splits at without a pattern."""
+    return len(mark) == 1 and mark not in NOT_PLAIN and mark <= "\ud7ff"
 
 
 def _map_union_sql(writer: SparkGenerator, call: exp.Anonymous) -> str:
