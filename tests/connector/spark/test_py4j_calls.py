@@ -59,7 +59,7 @@ def test_users_columns_have_their_call_site_again(spark: SparkSession) -> None:
     with pytest.raises(AnalysisException) as found:
         rows.select(F.col("id") + F.array("id")).collect()
 
-    assert "test_py4j_calls.py" in str(found.value)
+    assert "test_py4j_calls.py" in found.value.getQueryContext()[0].callSite()
 
 
 def test_a_select_list_takes_as_many_calls_however_long_it_is(
