@@ -86,6 +86,18 @@ class Upserted:
         """Change the table by SQL of Spark, in which it is {t}."""
         self.spark.sql(text.format(t=f"delta.`{self.path}`"))
 
+    def replace_table(self) -> None:
+        """Put an empty table with the same columns and properties in its place, by SQL of Spark."""
+        properties = self.spark.sql(f"SHOW TBLPROPERTIES delta.`{self.path}`").collect()
+        told = ", ".join(
+            f"'{row.key}' = '{row.value}'"
+            for row in properties
+            if row.key.startswith("delta.")
+            and not row.key.startswith(("delta.feature", "delta.min"))
+        )
+        columns = "(id BIGINT NOT NULL, v STRING)"
+        self.sql(f"REPLACE TABLE {{t}} {columns} USING delta TBLPROPERTIES ({told})")
+
     def sql_again(self, text: str) -> None:
         """Change it likewise, as a program that tries again where a compaction was first."""
         for left in reversed(range(5)):
@@ -797,15 +809,7 @@ def test_a_table_that_is_replaced_meanwhile_takes_no_batch(
 ) -> None:
     """What was there before the batch is not in it."""
     orders.write((1, "a"), (2, "b"))
-    properties = orders.spark.sql(f"SHOW TBLPROPERTIES delta.`{orders.path}`").collect()
-    told = ", ".join(
-        f"'{row.key}' = '{row.value}'"
-        for row in properties
-        if row.key.startswith("delta.") and not row.key.startswith(("delta.feature", "delta.min"))
-    )
-    columns = "(id BIGINT NOT NULL, v STRING)"
-    text = f"REPLACE TABLE {{t}} {columns} USING delta TBLPROPERTIES ({told})"
-    during(monkeypatch, "positions-known", lambda: orders.sql(text))
+    during(monkeypatch, "positions-known", orders.replace_table)
     with pytest.raises(StateMismatchError):
         orders.replay(1, (1, "c"))
 

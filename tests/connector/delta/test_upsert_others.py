@@ -44,7 +44,7 @@ def renamed(orders: Upserted) -> None:
     forget(orders.spark, orders.path)
 
 
-@pytest.mark.parametrize("act", [made_again, merged_again, renamed])
+@pytest.mark.parametrize("act", [made_again, merged_again, renamed, Upserted.replace_table])
 def test_a_table_that_is_replaced_between_batches_takes_none(
     orders: Upserted, act: Callable[[Upserted], None]
 ) -> None:
