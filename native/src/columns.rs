@@ -132,6 +132,18 @@ impl Bits {
         Ok(())
     }
 
+    /// Append bits that are not set, up to `length`.
+    pub fn pad(&mut self, length: usize) -> Result<(), TryReserveError> {
+        if self.length < length {
+            let bytes = length.div_ceil(8);
+            self.bytes.try_reserve(bytes - self.bytes.len())?;
+            self.bytes.resize(bytes, 0);
+            self.unset += length - self.length;
+            self.length = length;
+        }
+        Ok(())
+    }
+
     /// Leave out the bits from `length` on.
     pub fn truncate(&mut self, length: usize) {
         while self.length > length {
@@ -189,6 +201,23 @@ mod tests {
                     let bit = array.validity[index / 8] >> (index % 8) & 1;
                     assert_eq!(bit == 1, value.is_some(), "first {first}, index {index}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn bits_are_padded_wherever_the_last_one_is() {
+        for set in 0..20 {
+            for length in 0..40 {
+                let mut bits = Bits::with_room(0).unwrap();
+                (0..set).for_each(|_| bits.push(true).unwrap());
+                bits.pad(length).unwrap();
+                bits.push(true).unwrap();
+
+                let rest = length.max(set);
+                assert_eq!((bits.len(), bits.unset()), (rest + 1, rest - set));
+                assert_eq!(bits.bytes().len(), (rest + 1).div_ceil(8));
+                assert!((0..=rest).all(|at| bits.is_set(at) == (at < set || at == rest)));
             }
         }
     }

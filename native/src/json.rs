@@ -3,74 +3,12 @@
 
 use std::collections::{HashMap, TryReserveError};
 
-use crate::columns::{push, Bits};
-use crate::cursor::{unescape, Cursor, Failure, MAX_DEPTH};
-use crate::temporal::{days, timestamp_us, Ending};
+use crate::arrays::{arrays_of, with_room, Array, Column, Values};
+use crate::columns::push;
+use crate::cursor::{Cursor, Failure, MAX_DEPTH};
 
 /// Names of keys by their place in a record that are remembered from the record before.
 const MAX_PLACES: usize = 4096;
-
-/// A type of columns. The numbers of `Kind::of` are known to the Python side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `true` or `false`.
-    Boolean,
-    /// A whole number of 8 bits.
-    Int8,
-    /// A whole number of 16 bits.
-    Int16,
-    /// A whole number of 32 bits.
-    Int32,
-    /// A whole number of 64 bits.
-    Int64,
-    /// A number, rounded to 32 bits at once.
-    Float32,
-    /// A number.
-    Float64,
-    /// A string.
-    Text,
-    /// Days since 1970.
-    Date,
-    /// Microseconds since 1970; what is between date and time, and how it ends.
-    Timestamp(u8, Ending),
-}
-
-impl Kind {
-    /// Return the type with a number; `separator` and `ending` are of timestamps.
-    pub fn of(number: u32, separator: u8, ending: u8) -> Option<Self> {
-        Some(match number {
-            0 => Kind::Boolean,
-            1 => Kind::Int8,
-            2 => Kind::Int16,
-            3 => Kind::Int32,
-            4 => Kind::Int64,
-            5 => Kind::Float32,
-            6 => Kind::Float64,
-            7 => Kind::Text,
-            8 => Kind::Date,
-            9 => Kind::Timestamp(
-                separator,
-                match ending {
-                    0 => Ending::Nothing,
-                    1 => Ending::Utc,
-                    2 => Ending::Offset,
-                    _ => return None,
-                },
-            ),
-            _ => return None,
-        })
-    }
-}
-
-/// A column to be read.
-pub struct Column<'a> {
-    /// The key of its values.
-    pub name: &'a [u8],
-    /// Its type.
-    pub kind: Kind,
-    /// Whether a record without a value is refused.
-    pub required: bool,
-}
 
 /// Records: those of `data` between two offsets, NULL where a bit of `validity` is 0.
 pub struct Lines<'a> {
@@ -92,185 +30,12 @@ pub struct Decoded {
     pub refused: Vec<i64>,
 }
 
-/// The values of an array, NULLs included.
-pub enum Values {
-    /// `Kind::Boolean`.
-    Bits(Bits),
-    /// `Kind::Int8`.
-    Int8(Vec<i8>),
-    /// `Kind::Int16`.
-    Int16(Vec<i16>),
-    /// `Kind::Int32`, `Kind::Date`.
-    Int32(Vec<i32>),
-    /// `Kind::Int64`, `Kind::Timestamp`.
-    Int64(Vec<i64>),
-    /// `Kind::Float32`.
-    Float32(Vec<f32>),
-    /// `Kind::Float64`.
-    Float64(Vec<f64>),
-    /// `Kind::Text`: where each value begins, and where the last one ends; their bytes.
-    Text(Vec<i32>, Vec<u8>),
-}
-
-/// An array in Arrow's layout.
-pub struct Array {
-    /// The values.
-    pub values: Values,
-    /// Which are there.
-    pub validity: Bits,
-    kind: Kind,
-    required: bool,
-}
-
-impl Array {
-    /// An empty array, with room for `rows`.
-    fn new(column: &Column, rows: usize) -> Result<Self, TryReserveError> {
-        let values = match column.kind {
-            Kind::Boolean => Values::Bits(Bits::with_room(rows)?),
-            Kind::Int8 => Values::Int8(with_room(rows)?),
-            Kind::Int16 => Values::Int16(with_room(rows)?),
-            Kind::Int32 | Kind::Date => Values::Int32(with_room(rows)?),
-            Kind::Int64 | Kind::Timestamp(..) => Values::Int64(with_room(rows)?),
-            Kind::Float32 => Values::Float32(with_room(rows)?),
-            Kind::Float64 => Values::Float64(with_room(rows)?),
-            Kind::Text => {
-                let mut offsets = with_room(rows + 1)?;
-                offsets.push(0);
-                Values::Text(offsets, Vec::new())
-            }
-        };
-        Ok(Array {
-            values,
-            validity: Bits::with_room(rows)?,
-            kind: column.kind,
-            required: column.required,
-        })
-    }
-
-    /// How many values there are, NULLs included.
-    pub fn len(&self) -> usize {
-        self.validity.len()
-    }
-
-    /// Read the value that is next and append it.
-    #[inline]
-    fn read(&mut self, cursor: &mut Cursor) -> Result<(), Failure> {
-        if cursor.peek() == b'n' {
-            cursor.word(b"null")?;
-            return self.append_null();
-        }
-        match (&mut self.values, self.kind) {
-            (Values::Int64(values), Kind::Timestamp(separator, ending)) => {
-                let text = plain_text(cursor)?;
-                values.push(timestamp_us(text, separator, ending).ok_or(Failure::Refused)?);
-            }
-            (Values::Int32(values), Kind::Date) => {
-                values.push(days(plain_text(cursor)?).ok_or(Failure::Refused)?);
-            }
-            (Values::Int64(values), _) => values.push(cursor.integer()?),
-            (Values::Int32(values), _) => values.push(narrow(cursor)?),
-            (Values::Int16(values), _) => values.push(narrow(cursor)?),
-            (Values::Int8(values), _) => values.push(narrow(cursor)?),
-            (Values::Float64(values), _) => {
-                let number: f64 = cursor.number()?.parse().map_err(|_| Failure::Refused)?;
-                values.push(
-                    Some(number)
-                        .filter(|it| it.is_finite())
-                        .ok_or(Failure::Refused)?,
-                );
-            }
-            (Values::Float32(values), _) => {
-                let number: f32 = cursor.number()?.parse().map_err(|_| Failure::Refused)?;
-                values.push(
-                    Some(number)
-                        .filter(|it| it.is_finite())
-                        .ok_or(Failure::Refused)?,
-                );
-            }
-            (Values::Bits(values), _) => {
-                let truth = cursor.peek() == b't';
-                cursor.word(if truth { b"true" } else { b"false" })?;
-                values.push(truth)?;
-            }
-            (Values::Text(offsets, data), _) => {
-                cursor.expect(b'"')?;
-                let text = cursor.string()?;
-                if text.escaped {
-                    unescape(text.raw, data)?;
-                } else {
-                    data.try_reserve(text.raw.len())?;
-                    data.extend_from_slice(text.raw);
-                }
-                push(offsets, end_of(data)?)?;
-            }
-        }
-        Ok(self.validity.push(true)?)
-    }
-
-    fn append_null(&mut self) -> Result<(), Failure> {
-        if self.required {
-            return Err(Failure::Refused);
-        }
-        match &mut self.values {
-            Values::Bits(values) => values.push(false)?,
-            Values::Int8(values) => push(values, 0)?,
-            Values::Int16(values) => push(values, 0)?,
-            Values::Int32(values) => push(values, 0)?,
-            Values::Int64(values) => push(values, 0)?,
-            Values::Float32(values) => push(values, 0.0)?,
-            Values::Float64(values) => push(values, 0.0)?,
-            Values::Text(offsets, data) => push(offsets, end_of(data)?)?,
-        }
-        Ok(self.validity.push(false)?)
-    }
-
-    /// Leave out all values from `rows` on; also one that was begun and not ended.
-    fn truncate(&mut self, rows: usize) {
-        match &mut self.values {
-            Values::Bits(values) => values.truncate(rows),
-            Values::Int8(values) => values.truncate(rows),
-            Values::Int16(values) => values.truncate(rows),
-            Values::Int32(values) => values.truncate(rows),
-            Values::Int64(values) => values.truncate(rows),
-            Values::Float32(values) => values.truncate(rows),
-            Values::Float64(values) => values.truncate(rows),
-            Values::Text(offsets, data) => {
-                offsets.truncate(rows + 1);
-                data.truncate(offsets.last().map_or(0, |&end| end as usize));
-            }
-        }
-        self.validity.truncate(rows);
-    }
-}
-
-fn with_room<T>(count: usize) -> Result<Vec<T>, TryReserveError> {
-    let mut numbers = Vec::new();
-    numbers.try_reserve_exact(count)?;
-    Ok(numbers)
-}
-
-/// Where a column of texts ends: below 2 GiB, as no value is longer than what it was read from.
-fn end_of(data: &[u8]) -> Result<i32, Failure> {
-    i32::try_from(data.len()).map_err(|_| Failure::Refused)
-}
-
-fn plain_text<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], Failure> {
-    cursor.expect(b'"')?;
-    let text = cursor.string()?;
-    if text.escaped {
-        return Err(Failure::Refused);
-    }
-    Ok(text.raw)
-}
-
-fn narrow<T: TryFrom<i64>>(cursor: &mut Cursor) -> Result<T, Failure> {
-    T::try_from(cursor.integer()?).map_err(|_| Failure::Refused)
-}
-
-/// The columns of keys. Most records have the keys of the one before, in its order.
+/// The columns of an object's keys. Most records have the keys of the one before, in its order.
 struct Keys<'a> {
     columns: HashMap<&'a [u8], usize>,
     places: Vec<(&'a [u8], Option<usize>)>,
+    /// For each column, the keys of its objects.
+    inside: Vec<Keys<'a>>,
 }
 
 impl<'a> Keys<'a> {
@@ -283,13 +48,18 @@ impl<'a> Keys<'a> {
                 .enumerate()
                 .map(|(index, it)| (it.name, index)),
         );
+        let mut inside = with_room(columns.len())?;
+        for column in columns {
+            inside.push(Keys::of(&column.fields)?);
+        }
         Ok(Keys {
             columns: found,
             places: Vec::new(),
+            inside,
         })
     }
 
-    /// Read the key in a `place` of the record, behind its first quote, and return its column.
+    /// Read the key in a `place` of the object, behind its first quote, and return its column.
     #[inline]
     fn column(&mut self, cursor: &mut Cursor<'a>, place: usize) -> Result<Option<usize>, Failure> {
         if let Some((name, column)) = self.places.get(place) {
@@ -314,10 +84,7 @@ impl<'a> Keys<'a> {
 /// Read records into columns.
 pub fn decode(lines: &Lines, columns: &[Column]) -> Result<Decoded, TryReserveError> {
     let count = lines.offsets.len().saturating_sub(1);
-    let mut arrays = with_room(columns.len())?;
-    for column in columns {
-        arrays.push(Array::new(column, count)?);
-    }
+    let mut arrays = arrays_of(columns, count)?;
     let mut keys = Keys::of(columns)?;
     let mut refused = Vec::new();
     let whole = text_of_all(lines);
@@ -337,6 +104,9 @@ pub fn decode(lines: &Lines, columns: &[Column]) -> Result<Decoded, TryReserveEr
                 push(&mut refused, index as i64)?;
             }
         }
+    }
+    for array in &mut arrays {
+        array.finish()?;
     }
     Ok(Decoded { arrays, refused })
 }
@@ -377,6 +147,23 @@ fn record<'a>(
 ) -> Result<(), Failure> {
     let mut cursor = Cursor::new(text);
     cursor.space();
+    object(&mut cursor, keys, arrays, rows, MAX_DEPTH)?;
+    cursor.space();
+    if !cursor.is_at_end() {
+        return Err(Failure::Refused);
+    }
+    Ok(())
+}
+
+/// Read an object that is next, and append a value to each of `arrays`, which have `rows`. In it are `depth` arrays and
+/// objects inside of each other at most.
+fn object<'a>(
+    cursor: &mut Cursor<'a>,
+    keys: &mut Keys<'a>,
+    arrays: &mut [Array],
+    rows: usize,
+    depth: usize,
+) -> Result<(), Failure> {
     cursor.expect(b'{')?;
     cursor.space();
     let mut found = 0;
@@ -386,18 +173,18 @@ fn record<'a>(
         let mut place = 0;
         loop {
             cursor.expect(b'"')?;
-            let column = keys.column(&mut cursor, place)?;
+            let column = keys.column(cursor, place)?;
             cursor.space();
             cursor.expect(b':')?;
             cursor.space();
-            match column.and_then(|index| arrays.get_mut(index)) {
+            match column.and_then(|index| arrays.get_mut(index).zip(keys.inside.get_mut(index))) {
                 // of a key that is repeated, other rules choose the value
-                Some(array) if array.len() > rows => return Err(Failure::Refused),
-                Some(array) => {
-                    array.read(&mut cursor)?;
+                Some((array, _)) if array.len() > rows => return Err(Failure::Refused),
+                Some((array, inside)) => {
+                    value(cursor, inside, array, rows, depth)?;
                     found += 1;
                 }
-                None => cursor.skip(MAX_DEPTH)?,
+                None => cursor.skip(depth)?,
             }
             cursor.space();
             if cursor.peek() == b'}' {
@@ -409,10 +196,6 @@ fn record<'a>(
             place += 1;
         }
     }
-    cursor.space();
-    if !cursor.is_at_end() {
-        return Err(Failure::Refused);
-    }
     if found < arrays.len() {
         for array in arrays.iter_mut().filter(|array| array.len() == rows) {
             array.append_null()?;
@@ -421,25 +204,53 @@ fn record<'a>(
     Ok(())
 }
 
+/// Read the value that is next and append it to `array`, which has `rows`.
+#[inline]
+fn value<'a>(
+    cursor: &mut Cursor<'a>,
+    keys: &mut Keys<'a>,
+    array: &mut Array,
+    rows: usize,
+    depth: usize,
+) -> Result<(), Failure> {
+    let Values::Row(fields) = &mut array.values else {
+        return array.read(cursor);
+    };
+    if cursor.peek() == b'n' {
+        cursor.word(b"null")?;
+        return array.append_null();
+    }
+    let inside = depth.checked_sub(1).ok_or(Failure::Refused)?;
+    for field in fields.iter_mut() {
+        field.pad(rows)?;
+    }
+    object(cursor, keys, fields, rows, inside)?;
+    Ok(array.validity.push(true)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arrays::Kind;
 
     const COLUMNS: [Column; 3] = [
         Column {
             name: b"a",
             kind: Kind::Int64,
             required: false,
+            fields: Vec::new(),
         },
         Column {
             name: b"b",
             kind: Kind::Text,
             required: false,
+            fields: Vec::new(),
         },
         Column {
             name: b"c",
             kind: Kind::Boolean,
             required: false,
+            fields: Vec::new(),
         },
     ];
 
@@ -561,10 +372,128 @@ mod tests {
             name: b"a",
             kind: Kind::Int64,
             required: true,
+            fields: Vec::new(),
         }];
         let found = decoded(&[b"{}", br#"{"a":null}"#, br#"{"a":1}"#], &columns);
 
         assert_eq!(found.refused, [0, 1]);
         assert_eq!(numbers(&found.arrays[0]), [Some(1)]);
+    }
+
+    /// `r`: a ROW of `a` and of a ROW `s` with the required field `b`; and `t` beside it.
+    fn nested() -> [Column<'static>; 2] {
+        let column = |name: &'static str, kind, required, fields| Column {
+            name: name.as_bytes(),
+            kind,
+            required,
+            fields,
+        };
+        let inner = column("b", Kind::Text, true, Vec::new());
+        let fields = vec![
+            column("a", Kind::Int64, false, Vec::new()),
+            column("s", Kind::Row, false, vec![inner]),
+        ];
+        [
+            column("r", Kind::Row, false, fields),
+            column("t", Kind::Boolean, false, Vec::new()),
+        ]
+    }
+
+    fn fields(array: &Array) -> &[Array] {
+        match &array.values {
+            Values::Row(fields) => fields,
+            _ => panic!("no ROW"),
+        }
+    }
+
+    fn set(array: &Array) -> Vec<bool> {
+        (0..array.len())
+            .map(|at| array.validity.is_set(at))
+            .collect()
+    }
+
+    #[test]
+    fn fields_of_rows_are_as_long_as_their_rows() {
+        let records: [&[u8]; 6] = [
+            br#"{"r":null}"#,
+            br#"{"r":{"x":[{}],"s":{"b":"one"},"a":1},"t":true}"#,
+            b"{}",
+            br#"{"r": {"a":2, "s": null}}"#,
+            br#"{"r":{ }}"#,
+            br#"{"r":null}"#,
+        ];
+        let found = decoded(&records, &nested());
+
+        assert!(found.refused.is_empty());
+        let row = &found.arrays[0];
+        assert_eq!(set(row), [false, true, false, true, true, false]);
+        let [a, s] = fields(row) else { panic!() };
+        assert_eq!(numbers(a), [None, Some(1), None, Some(2), None, None]);
+        assert_eq!(set(s), [false, true, false, false, false, false]);
+        let b = &fields(s)[0];
+        assert_eq!(texts(b)[1], Some("one".to_owned()));
+        assert_eq!((b.len(), b.validity.unset()), (6, 5));
+    }
+
+    #[test]
+    fn a_fault_within_a_row_leaves_all_columns_as_they_were() {
+        let bad: [&[u8]; 9] = [
+            br#"{"t":true,"r":{"a":7,"s":{"b":"x"},"a":7}}"#,
+            br#"{"r":{"s":{"b":"x"},"s":null}}"#,
+            br#"{"r":{"a":7,"s":{"b":"x"}},"r":null}"#,
+            br#"{"r":{"a":7,"s":{"b":"x\ud800"}}}"#,
+            br#"{"r":{"a":7,"s":{"b":null}}}"#,
+            br#"{"r":{"a":7,"s":{}}}"#,
+            br#"{"r":{"a":7,"s":[]}}"#,
+            br#"{"r":{"a":7,"s":{"b":"x"}}"#,
+            br#"{"r":1}"#,
+        ];
+        for one in bad {
+            let good: [&[u8]; 2] = [br#"{"r":{"a":1,"s":{"b":"y"}}}"#, br#"{"r":null}"#];
+            let found = decoded(&[one, good[1], one, good[0], one, good[1], one], &nested());
+
+            assert_eq!(found.refused, [0, 2, 4, 6], "{one:?}");
+            let [a, s] = fields(&found.arrays[0]) else {
+                panic!()
+            };
+            assert_eq!(numbers(a), [None, Some(1), None], "{one:?}");
+            assert_eq!(texts(&fields(s)[0])[1], Some("y".to_owned()));
+            assert_eq!(fields(s)[0].validity.unset(), 2);
+            assert_eq!(set(&found.arrays[1]), [false; 3]);
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_cut_anywhere_is_refused() {
+        let whole = r#"{"r":{"a":-1,"s":{"b":"é","w":[1]}},"t":false}"#.as_bytes();
+        for end in 0..whole.len() {
+            assert_eq!(decoded(&[&whole[..end]], &nested()).refused, [0], "{end}");
+        }
+        assert!(decoded(&[whole], &nested()).refused.is_empty());
+    }
+
+    #[test]
+    fn levels_of_rows_and_values_count_together() {
+        let record = |rows: usize, lists: usize| {
+            let deep = "[".repeat(lists) + if lists > 0 { "" } else { "1" } + &"]".repeat(lists);
+            let (begin, end) = (r#"{"r":"#.repeat(rows), "}".repeat(rows));
+            format!("{begin}{{\"w\":{deep}}}{end}").into_bytes()
+        };
+        let mut columns = vec![];
+        for _ in 0..MAX_DEPTH {
+            columns = vec![Column {
+                name: b"r",
+                kind: Kind::Row,
+                required: false,
+                fields: columns,
+            }];
+        }
+        for rows in [1, 7, MAX_DEPTH - 1, MAX_DEPTH] {
+            let least = record(rows, MAX_DEPTH - rows);
+            let most = record(rows, MAX_DEPTH - rows + 1);
+            assert_eq!(decoded(&[&least, &most], &columns).refused, [1], "{rows}");
+        }
+        let endless = r#"{"r":"#.repeat(1_000_000).into_bytes();
+        assert_eq!(decoded(&[&endless], &columns).refused, [0]);
     }
 }

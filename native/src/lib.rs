@@ -3,6 +3,7 @@
 
 #![warn(missing_docs)]
 
+mod arrays;
 mod columns;
 mod cursor;
 mod drain;
@@ -15,13 +16,15 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
 use std::slice;
 
+use arrays::{Array, Column, Kind, Values};
 use columns::{Binary, Bits};
+use cursor::MAX_DEPTH;
 use drain::{Drained, Event, Part, Range, Request};
-use json::{Array, Column, Decoded, Kind, Lines, Values};
+use json::{Decoded, Lines};
 use librdkafka::Client;
 
 /// The version of this interface: the Python side refuses a library with another one.
-pub const API: u32 = 2;
+pub const API: u32 = 3;
 
 const DONE: c_int = 0;
 const NO_MEMORY: c_int = 1;
@@ -146,7 +149,8 @@ pub struct LinesView {
     data_size: usize,
 }
 
-/// A column to be read of JSON records. `kind`, `separator` and `ending` are what `Kind::of` takes.
+/// A column to be read of JSON records. `kind`, `separator` and `ending` are what `Kind::of` takes; of a ROW, the next
+/// `fields` columns are in it, and the columns that are in those.
 #[repr(C)]
 pub struct ColumnView {
     name: *const u8,
@@ -155,9 +159,11 @@ pub struct ColumnView {
     separator: u8,
     ending: u8,
     required: u8,
+    fields: u32,
 }
 
-/// What was read of JSON records: a column for each asked for, and the places of records without a row.
+/// What was read of JSON records: an array for each column that was given, in the same order, and the places of records
+/// without a row.
 #[repr(C)]
 pub struct DecodedView {
     arrays: *const ArrayView,
@@ -190,11 +196,12 @@ pub unsafe extern "C" fn penstock_native_decode_json(
             return None;
         }
         let lines = lines_of(&*lines);
-        let columns: Option<Vec<Column>> = values_at(columns, column_count)
-            .iter()
-            .map(|view| column_of(view))
-            .collect();
-        columns.map(|columns| json::decode(&lines, &columns))
+        let mut views = values_at(columns, column_count).iter();
+        let mut columns = Vec::new();
+        while !views.as_slice().is_empty() {
+            columns.push(column_of(&mut views, MAX_DEPTH)?);
+        }
+        Some(json::decode(&lines, &columns))
     };
     // nothing is left half done: what was read until a panic is dropped
     match catch_unwind(AssertUnwindSafe(|| {
@@ -245,14 +252,29 @@ unsafe fn lines_of(view: &LinesView) -> Lines<'_> {
     }
 }
 
+/// Return the column that is next and those in it; None for one that is not known, or more than `depth` in each other.
+///
 /// # Safety
 /// As `penstock_native_decode_json`.
-unsafe fn column_of(view: &ColumnView) -> Option<Column<'_>> {
+unsafe fn column_of<'a>(
+    views: &mut slice::Iter<'a, ColumnView>,
+    depth: usize,
+) -> Option<Column<'a>> {
+    let view = views.next()?;
+    let kind = Kind::of(view.kind, view.separator, view.ending)?;
+    if view.fields != 0 && (kind != Kind::Row || depth == 0) {
+        return None;
+    }
+    let fields = (0..view.fields)
+        // SAFETY: the caller's promise
+        .map(|_| unsafe { column_of(views, depth - 1) })
+        .collect::<Option<_>>()?;
     Some(Column {
         // SAFETY: the caller's promise
         name: unsafe { values_at(view.name, view.name_size) },
-        kind: Kind::of(view.kind, view.separator, view.ending)?,
+        kind,
         required: view.required != 0,
+        fields,
     })
 }
 
@@ -261,12 +283,24 @@ fn decoded_view(decoded: Decoded) -> DecodedView {
         decoded,
         arrays: Vec::new(),
     });
-    owner.arrays = owner.decoded.arrays.iter().map(array_view).collect();
+    let mut views = Vec::new();
+    append_views(&owner.decoded.arrays, &mut views);
+    owner.arrays = views;
     DecodedView {
         arrays: owner.arrays.as_ptr(),
         array_count: owner.arrays.len(),
         refused: bytes(&owner.decoded.refused),
         owner: Box::into_raw(owner).cast(),
+    }
+}
+
+/// Append the views of arrays, each before those of its fields.
+fn append_views(arrays: &[Array], views: &mut Vec<ArrayView>) {
+    for array in arrays {
+        views.push(array_view(array));
+        if let Values::Row(fields) = &array.values {
+            append_views(fields, views);
+        }
     }
 }
 
@@ -280,6 +314,7 @@ fn array_view(array: &Array) -> ArrayView {
         Values::Float32(values) => (bytes::<i32>(&[]), bytes(values)),
         Values::Float64(values) => (bytes::<i32>(&[]), bytes(values)),
         Values::Text(offsets, data) => (bytes(offsets), bytes(data)),
+        Values::Row(_) => (bytes::<i32>(&[]), bytes::<u8>(&[])),
     };
     ArrayView {
         validity: bits(&array.validity),

@@ -25,4 +25,4 @@ __all__ = [
     "read_json",
 ]
 
-API = 2
+API = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -11,6 +11,7 @@ from functools import cache
 import pyarrow as pa
 
 from penstock_native.library import (
+    ArrayView,
     ColumnView,
     DecodedView,
     LinesView,
@@ -18,6 +19,7 @@ from penstock_native.library import (
     array_of,
     buffer_of,
     load_library,
+    row_of,
 )
 
 __all__ = ["JsonColumn", "JsonEnding", "JsonKind", "read_json"]
@@ -26,7 +28,7 @@ _NO_MEMORY = 1
 
 
 class JsonKind(IntEnum):
-    """What the values of a column are; the numbers of `Kind::of` in `src/json.rs`."""
+    """What the values of a column are; the numbers of `Kind::of` in `src/arrays.rs`."""
 
     BOOLEAN = 0
     INT8 = 1
@@ -38,6 +40,7 @@ class JsonKind(IntEnum):
     TEXT = 7
     DATE = 8
     TIMESTAMP = 9
+    ROW = 10
 
 
 class JsonEnding(IntEnum):
@@ -52,7 +55,8 @@ class JsonEnding(IntEnum):
 class JsonColumn:
     """A key of the records, and the Arrow type of its column, which has the layout of `kind`.
 
-    `required`: a record without a value is refused. `separator` and `ending` are of timestamps.
+    `required`: a record without a value is refused; in a field, one that has the ROW without it. `separator` and
+    `ending` are of timestamps. `fields` are those of a ROW's Arrow type, in its order; there are at most 64 levels.
     """
 
     name: str
@@ -61,6 +65,7 @@ class JsonColumn:
     required: bool = False
     separator: str = " "
     ending: JsonEnding = JsonEnding.NOTHING
+    fields: tuple[JsonColumn, ...] = ()
 
 
 def read_json(
@@ -73,7 +78,8 @@ def read_json(
     library = _library()
     view = DecodedView()
     given = _lines(lines)
-    failed = library.penstock_native_decode_json(given, _columns(columns), len(columns), view)
+    asked = _columns(columns)
+    failed = library.penstock_native_decode_json(given, asked, len(asked), view)
     if failed == _NO_MEMORY:
         raise MemoryError("no memory for the columns of JSON records")
     if failed:
@@ -81,12 +87,20 @@ def read_json(
             "penstock-native cannot read these JSON records: a fault of it, or an unknown column"
         )
     memory = Memory(library.penstock_native_free_json, view.owner)
-    arrays = [
-        array_of(view.arrays[index], column.type, memory) for index, column in enumerate(columns)
-    ]
+    views = (view.arrays[index] for index in range(view.array_count))
+    arrays = [_array(views, column, memory) for column in columns]
     refused = buffer_of(view.refused, memory)
     places = pa.Array.from_buffers(pa.int64(), view.refused.size // 8, [None, refused], 0)
     return arrays, places
+
+
+def _array(views: Iterator[ArrayView], column: JsonColumn, memory: Memory) -> pa.Array:
+    """Return the array of the next view, with those of the fields, which follow it."""
+    view = next(views)
+    if column.kind != JsonKind.ROW:
+        return array_of(view, column.type, memory)
+    fields = [_array(views, field, memory) for field in column.fields]
+    return row_of(view, column.type, fields, memory)
 
 
 @cache
@@ -112,9 +126,11 @@ def _lines(lines: pa.BinaryArray) -> LinesView:
 
 
 def _columns(columns: Sequence[JsonColumn]) -> ctypes.Array[ColumnView]:
+    """Return columns in the library's order: each before its fields."""
+    flat = list(_with_fields(columns))
     # a name that is no Unicode is found in no record
-    names = [column.name.encode("utf-8", "surrogatepass") for column in columns]
-    return (ColumnView * len(columns))(
+    names = [column.name.encode("utf-8", "surrogatepass") for column in flat]
+    return (ColumnView * len(flat))(
         *(
             ColumnView(
                 name=name,
@@ -123,7 +139,14 @@ def _columns(columns: Sequence[JsonColumn]) -> ctypes.Array[ColumnView]:
                 separator=ord(column.separator),
                 ending=column.ending,
                 required=column.required,
+                fields=len(column.fields),
             )
-            for name, column in zip(names, columns, strict=True)
+            for name, column in zip(names, flat, strict=True)
         )
     )
+
+
+def _with_fields(columns: Sequence[JsonColumn]) -> Iterator[JsonColumn]:
+    for column in columns:
+        yield column
+        yield from _with_fields(column.fields)

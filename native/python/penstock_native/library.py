@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from ctypes import (
     POINTER,
     Structure,
@@ -37,9 +38,10 @@ __all__ = [
     "array_of",
     "buffer_of",
     "load_library",
+    "row_of",
 ]
 
-LIBRARY_API = 2
+LIBRARY_API = 3
 """`API` of `src/lib.rs`."""
 
 _FILE = "libpenstock_native.so"
@@ -170,6 +172,7 @@ class ColumnView(Structure):
         ("separator", c_uint8),
         ("ending", c_uint8),
         ("required", c_uint8),
+        ("fields", c_uint32),
     ]
 
 
@@ -209,6 +212,12 @@ def array_of(view: ArrayView, kind: pa.DataType, memory: Memory) -> Any:
         buffers.append(buffer_of(view.offsets, memory))
     buffers.append(buffer_of(view.data, memory))
     return pa.Array.from_buffers(kind, view.length, buffers, view.nulls)
+
+
+def row_of(view: ArrayView, kind: pa.StructType, fields: Sequence[Any], memory: Memory) -> Any:
+    """Return an array of the library whose values are rows of `fields`, which it keeps."""
+    validity = buffer_of(view.validity, memory) if view.nulls else None
+    return pa.Array.from_buffers(kind, view.length, [validity], view.nulls, children=list(fields))
 
 
 def load_library() -> ctypes.CDLL:

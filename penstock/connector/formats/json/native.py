@@ -35,6 +35,7 @@ _KINDS: dict[type[t.LogicalType], str] = {
     t.DateType: "DATE",
     t.TimestampType: "TIMESTAMP",
     t.TimestampLtzType: "TIMESTAMP",
+    t.RowType: "ROW",
 }
 """Names in `JsonKind` of the package."""
 
@@ -50,7 +51,7 @@ class NativeReader:
     @classmethod
     def of(cls, package: ModuleType, fields: Fields, settings: JsonSettings) -> NativeReader | None:
         """Return a reader of `fields`; None where one of them has a type that it does not read."""
-        if any(type(logical) not in _KINDS for _, logical in fields):
+        if not all(_is_read(logical) for _, logical in fields):
             return None
         return cls(package, [_column(package, name, logical, settings) for name, logical in fields])
 
@@ -58,6 +59,13 @@ class NativeReader:
         """Return the columns of the lines that were read, in order, and the places of the others."""
         columns, refused = self._package.read_json(lines, self._columns)
         return columns, np.asarray(refused)
+
+
+def _is_read(logical: t.LogicalType) -> bool:
+    """Return whether a type is read, all fields of a ROW included; the package takes as many levels as types have."""
+    if isinstance(logical, t.RowType):
+        return all(_is_read(field.type) for field in logical.fields)
+    return type(logical) in _KINDS
 
 
 def _column(package: ModuleType, name: str, logical: t.LogicalType, settings: JsonSettings) -> Any:
@@ -69,7 +77,14 @@ def _column(package: ModuleType, name: str, logical: t.LogicalType, settings: Js
         required=settings.fail_on_missing_field or not logical.nullable,
         separator=settings.standard.separator,
         ending=package.JsonEnding[_ending(settings.standard, instant=instant)],
+        fields=tuple(
+            _column(package, field.name, field.type, settings) for field in _fields(logical)
+        ),
     )
+
+
+def _fields(logical: t.LogicalType) -> Sequence[t.RowField]:
+    return logical.fields if isinstance(logical, t.RowType) else ()
 
 
 def _ending(standard: TimestampStandard, *, instant: bool) -> str:

@@ -14,7 +14,7 @@ PACKAGE = "penstock_native"
 SWITCH = "PENSTOCK_NATIVE"
 """Set to 0, records are read in Python."""
 
-API = 2
+API = 3
 """The interface of the package that this module, `draining` and `formats/json/native` are written for."""
 
 logger = logging.getLogger(__name__)

@@ -52,6 +52,7 @@ KEYED = {
 }
 TABLES: Mapping[str, tuple[Mapping[str, str | None], Mapping[str, str], Sequence[str]]] = {
     "json": (JSON, {"id": "BIGINT", "name": "STRING"}, ["id", "name", *METADATA]),
+    "rows": (JSON, {"r": "ROW<id BIGINT, name STRING>"}, ["r", "o"]),
     "keys": (KEYED, {"k": "BYTES", "id": "BIGINT"}, ["k", "id", "o", "hl"]),
     "raw": ({"format": "raw"}, {"v": "BYTES"}, ["v", "o", "h"]),
     "a count": ({"format": "json"}, {"id": "BIGINT"}, []),
@@ -122,6 +123,10 @@ def read_all(
 some_bytes = st.none() | st.binary(max_size=9)
 values = st.one_of(
     st.builds(lambda n: b'{"id": %d, "name": "n%d\\n"}' % (n, n), st.integers(-9, 9)),
+    st.builds(
+        lambda n: b'{"r": {"name": "n%d", "x": [{}], "id": %d}}' % (n, n), st.integers(-9, 9)
+    ),
+    st.sampled_from((b'{"r": null}', b'{"r": {"id": "x"}}', b'{"r": {"id": 1, "id": 2}}')),
     st.sampled_from((None, b"", b"{", b"[1]", b'{"id": "x"}', b"\n", b'{"id":\n1}', b"{}\n{}")),
     st.binary(max_size=9),
 )
