@@ -229,7 +229,9 @@ def test_batches_share_the_processes_and_the_consumers_of_their_tasks(
         (job,) = session.run_file(script, available_now=True)
 
     assert job.progress.batches == 6
-    assert 1 <= len(seen - before) <= CORES
+    assert seen
+    # those of an earlier test may be taken up again
+    assert len(seen - before) <= CORES
     assert len({process for process, _ in seen - before}) <= CORES
 
 

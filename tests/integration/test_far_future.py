@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.catalog.errors import BadRecordError
+from penstock.connector.options.watermark import FutureRecordError
 from penstock.sql.jobs.job import Job
 from penstock.sql.session.session import Session
 from tests.kafka_server import KafkaServer
@@ -112,7 +112,7 @@ def test_the_query_fails_and_goes_on_once_the_table_says_how(
     session: Session, kafka: KafkaServer, topic: str
 ) -> None:
     """By default; the record is named. The batch that failed is read again under the changed option, to the end."""
-    with pytest.raises(BadRecordError) as caught:
+    with pytest.raises(FutureRecordError) as caught:
         run(session, kafka, topic, "").await_termination(1)
     job = run(session, kafka, topic, SKIP)
     job.await_termination(1)

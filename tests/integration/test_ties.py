@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.sql.plan import analyzer
+from penstock.sql.plan import insert_forms
 from penstock.sql.plan.analysis import analyse_or_refuse
 from penstock.sql.plan.syntax_rules import PlanForm
 from penstock.sql.session.session import Session
@@ -81,7 +81,7 @@ def test_an_aggregation_goes_on_from_the_state_of_an_earlier_version(
     script.write_text(FIRSTS, encoding="utf-8")
     with monkeypatch.context() as earlier:
         earlier.setattr(
-            analyzer,
+            insert_forms,
             "analyse_or_refuse",
             lambda *a, **k: analyse_or_refuse(*a, **k | {"form": PlanForm.TIES_OPEN}),
         )
