@@ -101,7 +101,7 @@ def main() -> int:
             (chosen.results / "nexmark.json").write_text(
                 as_json(measured, chosen), encoding="utf-8"
             )
-    print(text)
+    print((chosen.results / "nexmark.md").read_text(encoding="utf-8"))
     lost = [key for key, one in measured.items() if one.lost and key[1] != "spark"]
     both = [name for name in names if name != "spark"]
     return 1 if lost or any(differs(measured, query, both) for query in queries) else 0
