@@ -132,13 +132,7 @@ class FrameBuilder:
         (leaf,) = analysed.leaves
         tag = uuid4().hex[:8]
         with configured(self.spark, self.conf):
-            scan = self._scan(
-                leaf,
-                streaming=True,
-                staging=self._staging(0, leaf),
-                outage_file=self._outage_file(0),
-                event_times=self._event_times(0, tag),
-            )
+            scan = self._only_scan(leaf, tag)
             return read_file_frame(
                 self.spark,
                 replace(scan, output=output, unnesting=leaf.unnesting),
@@ -146,18 +140,22 @@ class FrameBuilder:
                 workdir=self.workdir,
             )
 
+    def _only_scan(self, leaf: TableScan, tag: str) -> Scan:
+        """Return the streaming scan of a query over one table, whose tasks do more than read."""
+        return self._scan(
+            leaf,
+            streaming=True,
+            staging=self._staging(0, leaf),
+            outage_file=self._outage_file(0),
+            event_times=self._event_times(0, tag),
+        )
+
     def build_buckets(self, analysed: AnalysedQuery, buckets: BucketedRows) -> DataFrame:
         """Return the streaming frame of the inputs of keyed operators over one table, by bucket."""
         (leaf,) = analysed.leaves
         tag = uuid4().hex[:8]
         with configured(self.spark, self.conf):
-            scan = self._scan(
-                leaf,
-                streaming=True,
-                staging=self._staging(0, leaf),
-                outage_file=self._outage_file(0),
-                event_times=self._event_times(0, tag),
-            )
+            scan = self._only_scan(leaf, tag)
             return read_scan_frame(
                 self.spark,
                 # inputs have their own conditions and groups
