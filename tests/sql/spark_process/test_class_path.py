@@ -76,10 +76,11 @@ def test_java_knows_the_options_of_its_compiler() -> None:
         text=True,
         check=True,
     ).stdout
-    values = dict(re.findall(r" (Tier4\w+) += (\d+)", shown))
+    values = dict(re.findall(r" (Tier\d\w+) += (\d+)", shown))
 
     assert len(ours) == len(COMPILED_LATER)
-    assert values["Tier4MinInvocationThreshold"] == "3000"
+    assert values["Tier4MinInvocationThreshold"] == "12000"
+    assert values["Tier3DelayOn"] == "0"
     assert values["Tier4InvocationThreshold"] == "5000"
 
 
