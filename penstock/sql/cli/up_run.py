@@ -22,9 +22,10 @@ from penstock.sql.cli.service_manager import notifying
 from penstock.sql.cli.signals import StopSignals
 from penstock.sql.clock import SystemClock
 from penstock.sql.execution.context import SessionContext
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.processes.child import ChildProcess, ProcessPlan, child_environment
 from penstock.sql.processes.live_pages import LivePages, PageToken, page_token
-from penstock.sql.processes.overview import ProjectView
+from penstock.sql.processes.overview import ProjectView, pipeline_documents
 from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.processes.project_pipelines import (
     PipelineFile,
@@ -33,7 +34,12 @@ from penstock.sql.processes.project_pipelines import (
     find_pipelines,
     refuse_running,
 )
-from penstock.sql.processes.supervisor import PASS_ON_MS, ProcessOutput, ProjectSupervisor
+from penstock.sql.processes.supervisor import (
+    PASS_ON_MS,
+    ProcessOutput,
+    ProcessView,
+    ProjectSupervisor,
+)
 from penstock.sql.runner.run_mode import StopRequest
 from penstock.sql.script.project import Project
 from penstock.sql.settings import RestartStrategy, restart_strategy
@@ -106,10 +112,29 @@ def run_project(options: UpOptions) -> int:
     ended = supervisor.processes()
     if options.output is RowFormat.JSON:
         print_lines(json_lines(ended))
+    failed = _failed_pipelines(ended)
     say(*(f"{each.state:<8}  {each.name}  {each.reason or ''}".rstrip() for each in ended))
+    say(*(f"{ProcessState.FAILED:<8}  {name}  {reason}".rstrip() for name, reason in failed))
     if request.count > 1:
         return EXIT_INTERRUPTED
-    return EXIT_FAILED if any(each.state is ProcessState.FAILED for each in ended) else 0
+    return EXIT_FAILED if failed or any(map(_has_failed, ended)) else 0
+
+
+def _has_failed(process: ProcessView) -> bool:
+    return process.state is ProcessState.FAILED
+
+
+def _failed_pipelines(processes: Sequence[ProcessView]) -> list[tuple[str, str]]:
+    """Return what failed for good in processes that ended otherwise, with the reason.
+
+    A process that was to stop has ended well, although one of its pipelines may have failed before.
+    """
+    ended = [each for each in processes if not _has_failed(each)]
+    return [
+        (str(each["name"]), str(each.get("reason", "")))
+        for each in pipeline_documents(ended, SystemClock().now_ms())
+        if each["status"] == JobStatus.FAILED
+    ]
 
 
 SHARED = "all"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from penstock.catalog.errors import CatalogError
 from penstock.catalog.masking import without_secrets
 from penstock.sql.clock import Clock, duration_text
 from penstock.sql.observation.pipeline import JobStatus
@@ -13,6 +15,8 @@ from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.processes.supervisor import ProcessView
 from penstock.sql.ui.documents.fields import Document, known
 from penstock.sql.ui.documents.stored import StoredPipelines
+
+log = logging.getLogger(__name__)
 
 SUMMARY = (
     "name", "status", "reason", "sentence", "sink", "runner", "started", "batches", "batch_id", "rows_in", "rows_out",
@@ -87,22 +91,32 @@ class ProjectView:
 
     def pipelines(self) -> list[Document]:
         """Describe all pipelines by name; of those that run here there is what their processes report."""
-        found = {str(each["name"]): each for each in self.stored.summaries()}
-        for each in self._documents():
-            found[str(each["name"])] = {key: each[key] for key in SUMMARY if key in each}
-        return [found[name] for name in sorted(found)]
+        return self.stored.summaries_beside(
+            {
+                str(each["name"]): {key: each[key] for key in SUMMARY if key in each}
+                for each in self._documents()
+            }
+        )
 
     def pipeline(self, name: str) -> Document | None:
         """Describe one pipeline: what its process reports, with its splits and batches; None: unknown.
 
-        Where the process does not answer, splits are those that its checkpoint has.
+        Where the process does not answer, splits are those that its checkpoint has. Where the catalog cannot be read,
+        as on a full disk, there is what the process tells.
         """
         for process in self.processes():
             for own in pipeline_documents([process], self.clock.now_ms()):
                 if own["name"] == name:
                     live = {} if self.pages is None else self.pages.pipeline(process, name)
-                    return (self.stored.pipeline(name) or {}) | live | own
+                    return self._stored(name) | live | own
         return self.stored.pipeline(name)
+
+    def _stored(self, name: str) -> Document:
+        try:
+            return self.stored.pipeline(name) or {}
+        except CatalogError:
+            log.debug("what is stored of %s is not known", name, exc_info=True)
+            return {}
 
     def tables(self) -> list[Document]:
         """Describe the tables and views of the catalog."""

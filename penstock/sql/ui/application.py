@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +30,6 @@ from penstock.sql.ui.documents.live import live_pipeline, live_summary
 from penstock.sql.ui.documents.openapi import openapi
 from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.guard import NameCheck, OriginCheck, SecurityHeaders, TokenCheck
-
-log = logging.getLogger(__name__)
 
 EVENT_INTERVAL_S = 1.0
 """Time between two looks at the pipelines of an open page."""
@@ -80,18 +77,8 @@ class StatusView:
     stored: StoredPipelines
 
     def pipelines(self) -> list[Document]:
-        """Describe all pipelines by name; one that runs here is described by its job.
-
-        Where the catalog cannot be read, as on a full disk, there are those that run here.
-        """
-        try:
-            found = {str(each["name"]): each for each in self.stored.summaries()}
-        except CatalogError:
-            log.debug("the pipelines of the catalog are not known", exc_info=True)
-            found = {}
-        for job in self.jobs():
-            found[job.name] = live_summary(job)
-        return [found[name] for name in sorted(found)]
+        """Describe all pipelines by name; one that runs here is described by its job."""
+        return self.stored.summaries_beside({job.name: live_summary(job) for job in self.jobs()})
 
     def pipeline(self, name: str) -> Document | None:
         """Describe one pipeline; None where it is not known."""
@@ -262,7 +249,12 @@ async def _events(
     """Send an event with the pipelines that have changed since the last one, until the page or the server is closed."""
     before: dict[str, Document] = {}
     while not (is_ending() or await request.is_disconnected()):
-        now = {str(each["name"]): each for each in await run_in_threadpool(view.pipelines)}
+        try:
+            found = await run_in_threadpool(view.pipelines)
+        except CatalogError:  # the page that is asked for says why
+            now = before
+        else:
+            now = {str(each["name"]): each for each in found}
         changed = [name for name in sorted({*now, *before}) if now.get(name) != before.get(name)]
         if changed:
             yield f"event: pipeline\ndata: {json.dumps(changed)}\n\n"

@@ -257,6 +257,27 @@ def test_pipelines_of_one_process_are_stopped_and_started_again_together(
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("options", [(), ("--shared",)], ids=["a process each", "shared"])
+def test_a_pipeline_that_had_failed_is_told_by_the_status_of_a_stop(
+    project: Path, kafka: KafkaServer, up: Callable[..., Up], options: tuple[str, ...]
+) -> None:
+    """SIGTERM ends the other one as it should, and its rows are there."""
+    good = pipeline(topic_of(kafka, 50), kafka.bootstrap, "copies")
+    write(project, copy=good, broken=good.replace("copies", "blocked"))
+    (project / "blocked").write_text("no folder", encoding="utf-8")
+    run = up(*options)
+    run.expect("broken/blocked", lambda each: each.get("status") == "failed", "the failure")
+    run.expect("copy/copies", lambda each: each.get("rows_out", 0) >= 50, "all rows")
+
+    run.process.send_signal(signal.SIGTERM)
+
+    assert run.end() == 1, run.errors
+    assert run.last("copy/copies")["status"] == "stopped"
+    assert run.last("broken/blocked")["status"] == "failed"
+    assert copied(project, "copies") == list(range(50))
+
+
+@pytest.mark.nightly
 def test_no_process_outlives_a_supervisor_that_is_killed(
     project: Path, kafka: KafkaServer, up: Callable[..., Up]
 ) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from penstock.catalog.definitions.resolver import Namespace
+from penstock.catalog.errors import CatalogError
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.clock import SystemClock
 from penstock.sql.processes.overview import ProjectView, pipeline_documents
@@ -129,6 +131,22 @@ def test_the_page_shows_what_processes_report(page: TestClient) -> None:
     assert whole == summary
     assert page.get("/api/v1/pipelines/shop/none").status_code == 404
     assert "caught up" in page.get("/pipelines/shop/totals").text
+
+
+def test_a_catalog_that_cannot_be_read_hides_no_pipeline_of_the_processes(
+    page: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a full disk, which is when somebody looks."""
+
+    def fail(_: StoredPipelines) -> Iterator[dict[str, object]]:
+        raise CatalogError("the catalog cannot be used: disk I/O error")
+
+    monkeypatch.setattr(StoredPipelines, "summaries", fail)
+
+    (summary,) = page.get("/api/v1/pipelines").json()
+    assert summary["name"] == "shop/totals"
+    assert page.get("/api/v1/pipelines/shop/totals").json() == summary
+    assert page.get("/api/v1/pipelines/shop/none").status_code == 503
 
 
 def test_readiness_is_that_of_all(page: TestClient, processes: list[ProcessView]) -> None:

@@ -184,6 +184,20 @@ def test_a_catalog_that_cannot_be_read_hides_no_pipeline_of_this_process(view, m
     assert "disk I/O error" in tables.text
 
 
+def test_a_catalog_that_cannot_be_read_is_no_list_without_pipelines(view, monkeypatch):
+    """Where none runs in this process, as of `penstock ui`."""
+
+    def fail(*_):
+        raise CatalogError("the catalog cannot be used: disk I/O error")
+
+    monkeypatch.setattr(StoredPipelines, "summaries", fail)
+    alone = StatusView(jobs=tuple, stored=view.stored)
+    answer = TestClient(application(alone), base_url="http://127.0.0.1").get("/api/v1/pipelines")
+
+    assert answer.status_code == 503
+    assert "disk I/O error" in answer.text
+
+
 def test_names_are_text_and_not_markup(view):
     """A table may be called anything."""
     odd = split(0, 90, None, paused="<img src=x onerror=alert(1)>")

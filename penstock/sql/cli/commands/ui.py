@@ -117,9 +117,9 @@ def ui(  # noqa: PLR0917  typer passes options by name
         with (
             StopSignals(StopRequest()),
             serving_pages(StatusView(jobs=tuple, stored=stored), access, port=port) as url,
-        ):
+            suppress(KeyboardInterrupt),
+        ):  # raised for SIGTERM, too
             say(f"{announcement(access, url)} (Ctrl-C ends it)")
-            with suppress(KeyboardInterrupt):  # raised for SIGTERM, too
-                # a signal that another thread of a library takes wakes nobody who waits for ever
-                while not Event().wait(WAKE_S):
-                    pass
+            # a signal that another thread of a library takes wakes nobody who waits for ever
+            while not Event().wait(WAKE_S):
+                pass

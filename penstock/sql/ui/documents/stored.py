@@ -5,13 +5,14 @@ A checkpoint has positions and watermarks of the last batch that was planned; en
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.catalog.definitions.leases import JobReport
 from penstock.catalog.definitions.resolver import Namespace
-from penstock.catalog.errors import InputError, PenstockError, StateMismatchError
+from penstock.catalog.errors import CatalogError, InputError, PenstockError, StateMismatchError
 from penstock.catalog.masking import without_secrets
 from penstock.catalog.model.identifier import parse_identifier, short_name
 from penstock.catalog.model.table import Table, View
@@ -47,6 +48,8 @@ from penstock.sql.ui.documents.plan import (
 )
 from penstock.sql.ui.documents.table_details import table_lineage, table_options
 
+log = logging.getLogger(__name__)
+
 ALONE = "known by its checkpoint alone, which does not tell whether it runs, and how much is left to read"
 
 
@@ -81,6 +84,21 @@ class StoredPipelines:
                 names.add(found["name"])
                 paths.add(folder.path)
                 yield found
+
+    def summaries_beside(self, running: Mapping[str, Document]) -> list[Document]:
+        """Describe all pipelines by name, those of `running` as they are there.
+
+        Where the catalog cannot be read, as on a full disk, these are all; raises CatalogError where there are none.
+        """
+        try:
+            found = {str(each["name"]): each for each in self.summaries()}
+        except CatalogError:
+            if not running:
+                raise
+            log.debug("the pipelines of the catalog are not known", exc_info=True)
+            found = {}
+        found.update(running)
+        return [found[name] for name in sorted(found)]
 
     def pipeline(self, name: str) -> Document | None:
         """Describe a pipeline with the splits of its last batch; None for one that is not known."""
