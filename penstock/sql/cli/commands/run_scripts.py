@@ -43,7 +43,7 @@ from penstock.sql.cli.output.row_text import RowLines
 from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.clock import SystemClock
-from penstock.sql.errors.render import ErrorFormat, show_failures
+from penstock.sql.errors.render import ErrorFormat, show_error, show_failures
 from penstock.sql.errors.spark import EngineGoneError, translate
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.jobs.lease import PipelineLease, hold_leases
@@ -225,10 +225,11 @@ class _FileApart:
             context = script.open_context(spark=spark_session)
             checked = script.check(context)
             say_warnings([one for file in checked for one in file.warnings], options.errors)
-            check_target_folders(checked, script.project.root)
             checked = name_scripts_here(checked, script.project.root)
             names = (p for file in checked for one in file.statements for p in one.pipelines)
+            # known first: what is wrong is reported of each
             self._pipelines = tuple(dict.fromkeys(names))
+            check_target_folders(checked, script.project.root)
             self._leases = hold_leases(context.leases, self._pipelines, SystemClock())
             check_sources_exist(checked, context)
             spark = spark_session().newSession()
@@ -272,15 +273,22 @@ class _FileApart:
             self._fail([translate(error)])
             return
         self.interrupted = run.interrupted
-        self._fail([each.failure for each in self._results if each.failure is not None])
+        failures = [each.failure for each in self._results if each.failure is not None]
+        self._fail(failures, summed_up=True)
 
-    def _fail(self, errors: Sequence[PenstockError]) -> None:
-        """Keep failures and say them; pipelines that have no job are reported as failed."""
+    def _fail(self, errors: Sequence[PenstockError], *, summed_up: bool = False) -> None:
+        """Keep failures and say them; pipelines that have no job are reported as failed.
+
+        `summed_up`: they are in the summary, which is where a person reads them.
+        """
         if not errors:
             return
         self.failures += errors
-        if (text := show_failures(errors, self._options.errors)) is not None:
+        shape = self._options.errors
+        if (text := show_failures(errors, shape)) is not None:
             say(text)
+        elif not summed_up:
+            say(*(show_error(each, shape, color=sys.stderr.isatty()) for each in errors))
         if self._options.progress is ProgressMode.JSON:
             started = {job.name for job in self._board.jobs()}
             for name in self._pipelines:

@@ -10,6 +10,7 @@ import pytest
 from penstock.sql.cli import up_run
 from penstock.sql.cli.commands.app import app
 from penstock.sql.processes.child import Lines, ProcessPlan
+from penstock.sql.processes.reports import PipelineReport, read_report
 from tests.sql.cli.command_runner import CommandRunner
 
 RUNNER = CommandRunner()
@@ -153,3 +154,25 @@ def test_files_that_run_apart_are_not_planned_as_one(shop: Path, option: str) ->
 
     assert result.exit_code == 2
     assert "--keep-going goes neither with" in result.stderr
+
+
+def test_a_file_that_cannot_start_is_said_and_its_pipeline_reported(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By `penstock run --keep-going`, with the place of the error; the supervisor shows it while the others run."""
+    monkeypatch.chdir(shop)
+    (shop / "blocked").write_text("no folder", encoding="utf-8")
+    table = "CREATE TABLE blocked (id BIGINT) WITH ('connector' = 'delta', 'path' = 'blocked');"
+    file = shop / "sql" / "c.sql"
+    text = PIPELINE.replace("CREATE TABLE {hole}", f"{table}\nCREATE TABLE {{hole}}")
+    file.write_text(text.format(hole="hole_c").replace("INTO hole_c", "INTO blocked"), "utf-8")
+
+    result = RUNNER.invoke(app, ["run", "sql/c.sql", "--keep-going", "--progress", "json"])
+
+    assert result.exit_code == 1
+    assert "c.sql:4:1" in result.stderr
+    assert "blocked is a file" in result.stderr
+    reports = [read_report(line) for line in result.stderr.splitlines()]
+    (report,) = [each for each in reports if isinstance(each, PipelineReport)]
+    assert (report.name, report.document["status"]) == ("c/blocked", "failed")
+    assert "blocked is a file" in report.document["sentence"]
