@@ -39,10 +39,17 @@ SEEDS = 120
 """Within which a broken product has to be found."""
 
 
-def found(world: str, broken: Any) -> str:
+FOUND_BY = {"a split that is found while the others go on": 98}
+"""The seed that found a broken product when its test was written, where that is a late one: it is run first.
+
+Only the time hangs on it. Where it finds nothing after a change of a world, the others still do.
+"""
+
+
+def found(world: str, name: str, broken: Any) -> str:
     """Run seeds of a broken product until one fails; give what it says."""
     with broken:
-        for seed in range(SEEDS):
+        for seed in sorted(range(SEEDS), key=lambda seed: seed != FOUND_BY.get(name)):
             try:
                 run_seed(world, seed)
             except SimulationError as error:
@@ -228,7 +235,7 @@ def test_a_broken_local_runtime_is_found(name: str) -> None:
     """What would lose, double or hold rows, or make a watermark lie, fails a seed by the rule it breaks."""
     broken, rule = LOCAL[name]
 
-    assert re.search(rule, found("local", broken))
+    assert re.search(rule, found("local", name, broken))
 
 
 BATCH = {
@@ -279,4 +286,4 @@ def test_a_broken_batch_planner_is_found(name: str) -> None:
     """As above, for Spark's micro-batches."""
     broken, rule = BATCH[name]
 
-    assert re.search(rule, found("batch", broken))
+    assert re.search(rule, found("batch", name, broken))
