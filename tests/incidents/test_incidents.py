@@ -6,9 +6,11 @@ is installed, with its times shortened), and that nothing is lost or doubled onc
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from subprocess import CalledProcessError
 from threading import Event, Thread
 
 import pytest
@@ -18,6 +20,7 @@ from tests.incidents.running import RunningPipeline, running
 from tests.integration.pipeline import delta_rows, wait_until
 from tests.kafka_server import KafkaServer
 from tests.postgres_server import USER, PostgresServer
+from tests.small_disk import small_disk
 
 pytestmark = [
     pytest.mark.slow,
@@ -299,3 +302,42 @@ def _lag_of_first_batch(run: RunningPipeline) -> tuple[float, float]:
 
     wait_until(lags, seconds=240, what="a lag")
     return found[0], found[1]
+
+
+@pytest.mark.nightly
+def test_a_full_disk_makes_it_start_again_until_there_is_room(
+    kafka: KafkaServer, project: Path, tmp_path: Path
+) -> None:
+    """Checkpoint, catalog and table are on it. Nothing is lost, and no restart by hand is needed."""
+    topic = Topic(kafka, project)
+    with small_disk(project / "disk") as disk:
+        topic.script(COPY, folder=disk.outside)
+        topic.write(10)
+        with (
+            running(project, "copies", wrapper=disk.enter) as run,
+            prometheus(tmp_path, run.metrics) as server,
+        ):
+            written_rows = lambda: run.value("penstock_rows_written_total", "copies")  # noqa: E731
+            wait_until(lambda: written_rows() == 10, seconds=120, what="the first rows")
+            assert sum(run.series("penstock_pipeline_restarts_total").values()) == 0
+            disk.fill()
+            topic.write(10)
+            said = run.expect("No space left on device")
+            wait_for_alert(server, "PenstockRestartLoop")
+            leased = run.expect("its disk is full")
+            shown_full = run.series("penstock_pipeline_restarts_total")
+            print(f"\nsentence: {said}\nlater: {leased}\nrestarts: {shown_full}")
+            print(run.series("penstock_pipeline_status"), run.log[-3000:])
+            with pytest.raises(CalledProcessError) as refused:
+                run.listed()
+            print(f"jobs: {refused.value.stderr}")
+            disk.free()
+            wait_until(lambda: (written_rows() or 0) >= 20, seconds=180, what="the other rows")
+            shown(run, "penstock_pipeline_status")
+            assert server is None or "PenstockRestartLoop" in server.fired()
+        shutil.copytree(disk.outside / "copies", project / "copies")
+    assert said.startswith("restarts")
+    assert leased.startswith("restarts")
+    assert "could not be renewed for" in leased
+    assert shown_full["PEN-8003",] >= 1
+    assert copied(project) == (20, 20)
