@@ -93,7 +93,7 @@ fast-others:
 # cores busy.
 WORKERS ?= 3
 SUITE = $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=40 --durations-min=10
-test: setup ## every subject on a real broker, Spark and Delta; what CI runs, about 30 minutes
+test: setup ## every subject on a real broker, Spark and Delta; what CI runs, 30 to 45 minutes on two cores
 	$(SUITE) -m "not faults and not nightly"
 
 test-all: setup ## all tests but those of make faults: seeds and process-level runs too, about an hour

@@ -171,6 +171,8 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "1",
+        # VACUUM lists folders by as many tasks, whatever they hold: 10,000, a minute and more
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.sql.streaming.numRecentProgressUpdates": "10000",
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.driver.memory": "2g",

@@ -21,12 +21,20 @@ from tests.delta_tables import read_delta
 COMMAND = (sys.executable, "-c", "from penstock.sql.cli.commands.app import main; main()")
 
 
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 0.5
+"""Between two questions; those that query a table would take the processor from what they wait for."""
+
+
 def wait_until(condition: Callable[[], bool], *, seconds: float, what: str) -> None:
-    """Wait for a condition; fails with `what` after the deadline."""
+    """Wait for a condition; fails with `what` after the deadline. One that takes long to ask is asked less often."""
     deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.02)
+    while True:
+        asked = time.monotonic()
+        if condition():
+            return
+        now = time.monotonic()
+        assert now < deadline, f"not within {seconds} s: {what}"
+        time.sleep(min(max(SHORTEST_PAUSE_S, 2 * (now - asked)), LONGEST_PAUSE_S))
 
 
 def descendants(pid: int) -> list[int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,9 +10,10 @@ from penstock.catalog.errors import ConfigError, UnsupportedError
 from penstock.sql.jobs.job import Job
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.session.session import Session, connect
+from tests.integration.pipeline import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -65,14 +64,6 @@ def rows(session: Session, query: str) -> list[tuple[object, ...]]:
     frame = session.sql(query)
     assert frame is not None
     return sorted(tuple(row) for row in frame.collect())
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until something is so, a minute at most."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to it"
-        Event().wait(0.05)
 
 
 def test_functions_of_python_are_called_in_queries(session: Session) -> None:
@@ -138,7 +129,11 @@ def test_a_materialized_table_is_written_anew_or_kept_by_a_job(session: Session)
     )
     before = rows(session, "SELECT n, total FROM totals")
     session.sql("INSERT INTO people VALUES (4, 'di', 40)")
-    wait_for(lambda: rows(session, "SELECT n, total FROM totals") == [(4, 100.0)])
+    wait_until(
+        lambda: rows(session, "SELECT n, total FROM totals") == [(4, 100.0)],
+        seconds=60,
+        what="the totals",
+    )
     session.sql("ALTER MATERIALIZED TABLE totals SUSPEND")
     session.sql("INSERT INTO people VALUES (0, 'al', 1)")
     suspended = rows(session, "SELECT n, total FROM totals")
@@ -153,14 +148,14 @@ def test_a_materialized_table_is_written_anew_or_kept_by_a_job(session: Session)
         "FRESHNESS = INTERVAL '1' SECOND AS SELECT id, UPPER(name) AS name FROM people"
     )
     assert isinstance(job, Job)
-    wait_for(lambda: job.progress.batches == 1)
+    wait_until(lambda: job.progress.batches == 1, seconds=60, what="the batch")
     running = rows(session, "SHOW JOBS")
     session.sql("ALTER MATERIALIZED TABLE live SUSPEND")
     stopped = rows(session, "SHOW JOBS")
     resumed = session.sql("ALTER MATERIALIZED TABLE live RESUME")
     session.sql("INSERT INTO people VALUES (5, 'ed', 50)")
     assert isinstance(resumed, Job)
-    wait_for(lambda: resumed.progress.rows_out == 1)
+    wait_until(lambda: resumed.progress.rows_out == 1, seconds=60, what="the row")
     session.sql("STOP JOB 'session/live'")
 
     assert [row[:5:2] for row in running] == [

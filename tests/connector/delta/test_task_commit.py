@@ -723,12 +723,7 @@ def test_what_others_do_to_partitions_meanwhile_costs_nothing(
     before = rows_as_text(written)
     written.sql("OPTIMIZE {t} WHERE `p:f` = ' '")
     written.write(1, frame.where("id < 6"))
-    settings = {
-        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-        # VACUUM lists the folders of partitions by that many tasks: 10,000
-        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-    }
-    with configured(spark, settings):
+    with configured(spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
         written.sql("VACUUM {t} RETAIN 0 HOURS")
     table = spark.read.format("delta").load(str(written.path))
 
