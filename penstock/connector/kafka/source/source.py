@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from penstock.connector.kafka.source.reader import KafkaSplitReader
 
 
-TASK_SIZE = TaskSize(positions=10_000, opening=100)
-"""Some 20 ms of reading and decoding, about what a task costs before its first record."""
+TASK_SIZE = TaskSize(positions=30_000, opening=100)
+"""Some 60 ms of reading and decoding, about the CPU time that a task costs Spark and Python whatever it reads."""
 
 
 def java_hash(text: str) -> int:
