@@ -158,6 +158,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     from penstock.connector.jvm.java import find_java
     from penstock.sql.spark_process.class_path import class_path_settings, with_archive
     from penstock.sql.spark_process.python_processes import python_environment, worker_memory
+    from tests.local_files import use_local_files
 
     failure_mark()  # the workers have it from the JVM's environment
     os.environ["JAVA_HOME"] = str(find_java().path)
@@ -189,6 +190,8 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     with python_environment(in_process=True):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
+    if os.environ.get(AS_PEOPLE_DO) != "1" and os.name == "posix":
+        use_local_files(session)
     yield session
     session.stop()
 
