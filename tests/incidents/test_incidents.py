@@ -16,7 +16,7 @@ from threading import Event, Thread
 import pytest
 
 from tests.incidents.prometheus import Prometheus, prometheus
-from tests.incidents.running import RunningPipeline, running
+from tests.incidents.running import RunningPipeline, penstock, running
 from tests.integration.pipeline import delta_rows, wait_until
 from tests.kafka_server import KafkaServer
 from tests.postgres_server import USER, PostgresServer
@@ -125,7 +125,9 @@ def wait_for_copies(project: Path, rows: int, seconds: float = 180) -> None:
 
 
 @pytest.mark.nightly
-def test_a_silent_partition_is_named(kafka: KafkaServer, project: Path, tmp_path: Path) -> None:
+def test_a_silent_partition_is_named_and_its_timeout_lets_the_windows_out(
+    kafka: KafkaServer, project: Path, tmp_path: Path
+) -> None:
     """One partition goes on for twenty minutes of event time and more, the other has no record any more."""
     topic = Topic(kafka, project, partitions=2)
     topic.script(COUNT)
@@ -148,10 +150,32 @@ def test_a_silent_partition_is_named(kafka: KafkaServer, project: Path, tmp_path
     assert said.endswith("set scan.watermark.idle-timeout")
     assert {labels: held for labels, held in holds.items() if held} == {(split, "events"): 1}
 
+    topic.script(COUNT, scan_watermark_idle__timeout="2 s")
+    assert "+'scan.watermark.idle-timeout' = '2 s'" in penstock(
+        project, "catalog", "apply", "job.sql"
+    )
+    with running(project, "counts") as again:
+        whole = (topic.sent - 1) // 60  # the last minute is open
+        with written(topic, 10):  # where all splits are silent, the watermark stays
+            wait_until(
+                lambda: (again.value("penstock_rows_written_total", "counts") or 0) >= whole,
+                seconds=120,
+                what="the windows",
+            )
+            wait_until(
+                lambda: again.value("penstock_splits", "idle", "events") == 1,
+                seconds=30,
+                what="the silent split is idle",
+            )
+        shown(again, "penstock_splits", "penstock_rows_written_total")
+        assert again.value("penstock_rows_late_total", "events") == 0
+    counts = f"SELECT count(*) >= {whole}, min(n), max(n) FROM {{table}}"
+    assert delta_rows(project / "counts", counts) == [(True, 60, 60)]
+
 
 @pytest.mark.nightly
-def test_a_bad_record_ends_the_pipeline_and_is_named(kafka: KafkaServer, project: Path) -> None:
-    """It ends the pipeline at once, which says where the record is, and what can be done."""
+def test_a_bad_record_is_named_and_can_be_kept_aside(kafka: KafkaServer, project: Path) -> None:
+    """It ends the pipeline at once, which goes on without it once the table keeps such records as dead letters."""
     topic = Topic(kafka, project)
     topic.script(COPY)
     topic.write(10)
@@ -164,6 +188,14 @@ def test_a_bad_record_ends_the_pipeline_and_is_named(kafka: KafkaServer, project
     assert f"topic {topic.name}, partition 0, offset 10: it is not valid JSON" in run.log
     assert "'bad-records' = 'dead-letter' of a table keeps them aside" in run.log
     assert run.listed().startswith("failed: failed: topic ")
+
+    topic.script(COPY, bad__records="dead-letter", properties_group_id="copies")
+    assert "+'bad-records' = 'dead-letter'" in penstock(project, "catalog", "apply", "job.sql")
+    with running(project, "copies") as again:
+        wait_for_copies(project, 11)
+        shown(again, "penstock_bad_records_total")
+        kept = again.value("penstock_bad_records_total", "dead_letter", "undecodable", "events")
+        assert kept == 1
 
 
 @pytest.mark.nightly
