@@ -8,8 +8,11 @@ from enum import StrEnum
 
 from penstock.sql.settings import Failures, RestartStrategy, after_failure
 
-FAILED, WRONG_INPUT, ENGINE_GONE, INTERRUPTED = 1, 2, 3, 130
-"""Exit statuses of `penstock run` but 0."""
+ENGINE_GONE = 3
+"""The exit status of `penstock run` whose Java process has died."""
+
+_ASKED = (-signal.SIGTERM, 128 + signal.SIGTERM)
+"""Statuses of a process that the request to stop ended itself, before it listened or once it was done."""
 
 
 class ProcessState(StrEnum):
@@ -48,7 +51,6 @@ class StartsAgain:
 def after_end(
     status: int,
     *,
-    stopping: bool,
     restarts: RestartStrategy,
     before: Failures,
     ran_ms: int,
@@ -57,27 +59,52 @@ def after_end(
     """Decide on an exit status: negative ones are those of signals, as `subprocess` has them.
 
     A process that ends by itself has restarted its queries by their strategy already, so its failure is final. One
-    that died, or whose Java process did, starts again by the same strategy, unless it was to stop. `error` is the last
-    error that it wrote.
+    that died, or whose Java process did, starts again by the same strategy. `error` is the last error that it wrote.
     """
-    if stopping:
-        # 1 may be the failure of a batch that was given back
-        return Ended(state=ProcessState.FAILED if status == WRONG_INPUT else ProcessState.STOPPED)
     match status:
         case 0:
             return Ended(state=ProcessState.FINISHED)
         case 130:
             return Ended(state=ProcessState.STOPPED)
         case 1 | 2:
-            return Ended(
-                state=ProcessState.FAILED, reason=error or f"it ended with status {status}"
-            )
+            return _failed(error or _status_text(status))
     reason = end_text(status)
     failures = after_failure(restarts, before, ran_ms=ran_ms)
     if failures is None:
         gave_up = f"; gave up after {before.count} restarts" if before.count else ""
-        return Ended(state=ProcessState.FAILED, reason=f"{reason}{gave_up}")
+        return _failed(f"{reason}{gave_up}")
     return StartsAgain(failures=failures, reason=reason)
+
+
+def after_stop(status: int, *, left_running: bool, killed: bool, error: str | None = None) -> Ended:
+    """Decide on the exit status of a process that was to stop: none follows it.
+
+    It has stopped where it came to its own end, or had not begun. `left_running` tells whether a pipeline runs by its
+    last report: with status 130 the process did not wait for the batch then. `killed` tells whether the supervisor
+    killed it, as it took too long.
+    """
+    if killed and status == -signal.SIGKILL:
+        return _failed("it did not stop in time and was killed: the next run does its batch again")
+    match status:
+        case 0 | 1:  # a batch that was given back; a pipeline that has failed is reported
+            return Ended(state=ProcessState.STOPPED)
+        case 2:
+            return _failed(error or _status_text(status))
+        case 130 if left_running:
+            return _failed("its batch did not end in time: the next run does it again")
+        case 130:
+            return Ended(state=ProcessState.STOPPED)
+    if status in _ASKED and not left_running:
+        return Ended(state=ProcessState.STOPPED)
+    return _failed(f"while it stopped: {end_text(status)}")
+
+
+def _failed(reason: str) -> Ended:
+    return Ended(state=ProcessState.FAILED, reason=reason)
+
+
+def _status_text(status: int) -> str:
+    return f"it ended with status {status}"
 
 
 def end_text(status: int) -> str:

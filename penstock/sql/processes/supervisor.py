@@ -13,9 +13,10 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING
 
 from penstock.sql.clock import Clock, duration_text
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.processes.child import Child, Launch, ProcessPlan
 from penstock.sql.processes.orphans import is_first, reap_orphans
-from penstock.sql.processes.process_end import Ended, ProcessState, after_end
+from penstock.sql.processes.process_end import Ended, ProcessState, after_end, after_stop
 from penstock.sql.processes.reports import MetricsReport, PageReport, PipelineReport, read_report
 from penstock.sql.settings import Failures, with_jitter
 from penstock.sql.ui.documents.fields import Document
@@ -100,6 +101,13 @@ class _Reported:
         with self._lock:
             return self._error
 
+    @property
+    def runs(self) -> bool:
+        """Whether a pipeline had not ended when it was reported last."""
+        with self._lock:
+            statuses = [str(document["status"]) for document, _ in self._documents.values()]
+        return not all(JobStatus(status).final for status in statuses)
+
     def add_to(self, view: ProcessView) -> ProcessView:
         """Add what the process has reported; one that has reported a pipeline runs."""
         with self._lock:
@@ -132,6 +140,7 @@ class _Supervised:
         self.failures = Failures()
         self.began_ms = 0
         self.stops_sent = 0
+        self.killed = False
 
     def current(self) -> ProcessView:
         """Return what is known now; from any thread."""
@@ -271,13 +280,17 @@ class ProjectSupervisor:
     def _ended(self, each: _Supervised, status: int) -> None:
         now_ms = self._clock.now_ms()
         view = replace(each.reported.add_to(each.view), pid=None, metrics_url=None, page_url=None)
-        decision = after_end(
-            status,
-            stopping=each.stops_sent > 0,
-            restarts=each.plan.restarts,
-            before=each.failures,
-            ran_ms=now_ms - each.began_ms,
-            error=each.reported.error,
+        error = each.reported.error
+        decision = (
+            after_stop(status, left_running=each.reported.runs, killed=each.killed, error=error)
+            if each.stops_sent
+            else after_end(
+                status,
+                restarts=each.plan.restarts,
+                before=each.failures,
+                ran_ms=now_ms - each.began_ms,
+                error=error,
+            )
         )
         match decision:
             case Ended(state=state, reason=reason):
@@ -311,4 +324,5 @@ class ProjectSupervisor:
             child.request_stop()
         elif over_ms > 2 * PASS_ON_MS:
             self._log(each.plan.name, "did not stop in time: it is killed")
+            each.killed = True
             child.kill()

@@ -278,6 +278,41 @@ def test_a_pipeline_that_had_failed_is_told_by_the_status_of_a_stop(
 
 
 @pytest.mark.nightly
+def test_a_process_that_is_killed_while_it_stops_is_told_by_the_status(
+    project: Path, kafka: KafkaServer, up: Callable[..., Up]
+) -> None:
+    """It was asked and had begun to stop; the other one has stopped, and the next `up` has every row."""
+    topic = topic_of(kafka, 200)
+    good = pipeline(topic, kafka.bootstrap, "copies")
+    write(project, copy=good, other=good.replace("copies", "others"))
+    run = up()
+    for name in ("copy/copies", "other/others"):
+        run.expect(name, lambda each: each.get("batches", 0) >= 1, "a batch")
+    child = run.child("copy/copies")
+    os.kill(child, signal.SIGSTOP)  # it cannot end before it is killed
+
+    run.process.send_signal(signal.SIGTERM)
+    wait_until(
+        lambda: run.last("other/others").get("status") == "stopped",
+        seconds=STEP_S,
+        what="the other one stops",
+    )
+    os.kill(child, signal.SIGKILL)
+
+    assert run.end() == 1, run.errors
+    killed = "while it stopped: the process was killed by SIGKILL: was the machine out of memory?"
+    assert f"failed    sql/copy.sql  {killed}" in run.errors
+    assert "stopped   sql/other.sql" in run.errors
+    assert (run.last("copy/copies")["status"], run.last("copy/copies")["reason"]) == (
+        "failed",
+        killed,
+    )
+    again = up("--available-now")
+    assert again.end() == 0, again.errors
+    assert copied(project, "copies") == copied(project, "others") == list(range(200))
+
+
+@pytest.mark.nightly
 def test_no_process_outlives_a_supervisor_that_is_killed(
     project: Path, kafka: KafkaServer, up: Callable[..., Up]
 ) -> None:

@@ -110,7 +110,35 @@ def test_a_process_that_does_not_end_is_killed_before_the_command_gives_up(shop:
     (left_after_s,) = shop.left_after_s
     took_s = shop.clock.ms / 1000 - 1
     assert STOP_S < took_s < left_after_s
-    assert status == 0, said
+    assert status == 1, said
+    assert "stopped   sql/a.sql" in said
+    assert "failed    sql/b.sql  it did not stop in time and was killed" in said
+
+
+@pytest.mark.parametrize(
+    ("ended", "reason"),
+    [
+        (-signal.SIGKILL, "while it stopped: the process was killed by SIGKILL"),
+        (130, "its batch did not end in time: the next run does it again"),
+    ],
+)
+def test_a_process_that_leaves_its_batch_while_it_stops_is_told_by_the_status(
+    shop: Shop, ended: int, reason: str
+) -> None:
+    """Another killed it, or it did not wait any longer; the last lines name it, and the other one has stopped."""
+
+    def hang() -> None:
+        shop.children[1].stops_by_itself = False
+        shop.children[1].report("b/hole_b")
+
+    def leave() -> None:
+        shop.children[1].ended = ended
+
+    status, said = shop.up({600: hang, 1_000: send_sigterm, 5_000: leave})
+
+    assert status == 1, said
+    assert "stopped   sql/a.sql" in said
+    assert f"failed    sql/b.sql  {reason}" in said
 
 
 @pytest.mark.parametrize("options", [(), ("--shared",)], ids=["a process each", "shared"])

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.sql.processes.process_end import Ended, ProcessState, StartsAgain, after_end
+from penstock.sql.processes.process_end import (
+    Ended,
+    ProcessState,
+    StartsAgain,
+    after_end,
+    after_stop,
+)
 from penstock.sql.settings import (
     ExponentialDelay,
     Failures,
@@ -19,7 +25,6 @@ STRATEGY = ExponentialDelay(attempts=2)
 def ended(
     status: int,
     *,
-    stopping: bool = False,
     restarts: RestartStrategy = STRATEGY,
     before: Failures | None = None,
     ran_ms: int = 1_000,
@@ -28,7 +33,6 @@ def ended(
     """Decide with what is usual."""
     return after_end(
         status,
-        stopping=stopping,
         restarts=restarts,
         before=before or Failures(),
         ran_ms=ran_ms,
@@ -96,7 +100,61 @@ def test_the_strategy_of_the_file_holds() -> None:
     assert fixed.failures.delay_ms == 70
 
 
-@pytest.mark.parametrize("status", [0, 1, 130, -9, -15, 3])
-def test_nothing_starts_again_that_was_to_stop(status: int) -> None:
-    """Whatever its status."""
-    assert ended(status, stopping=True) == Ended(state=ProcessState.STOPPED)
+def stopped(
+    status: int, *, left_running: bool = True, killed: bool = False, error: str | None = None
+) -> Ended:
+    """Decide on a process that was to stop, in the middle of its work."""
+    return after_stop(status, left_running=left_running, killed=killed, error=error)
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_process_that_came_to_its_end_has_stopped(status: int) -> None:
+    """Also where its batch failed when it was given back: a pipeline that has failed for good is reported."""
+    assert stopped(status) == Ended(state=ProcessState.STOPPED)
+
+
+@pytest.mark.parametrize("status", [130, -15, 143])
+def test_one_without_a_pipeline_that_runs_has_stopped_by_the_signal(status: int) -> None:
+    """As it starts, before it listens, or once its pipelines have ended: nothing was in flight."""
+    assert stopped(status, left_running=False) == Ended(state=ProcessState.STOPPED)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (130, "its batch did not end in time: the next run does it again"),
+        (
+            -9,
+            "while it stopped: the process was killed by SIGKILL: was the machine out of memory?",
+        ),
+        (
+            137,
+            "while it stopped: the process was killed by SIGKILL: was the machine out of memory?",
+        ),
+        (-15, "while it stopped: the process was killed by SIGTERM"),
+        (3, "while it stopped: Spark's Java process has died"),
+        (70, "while it stopped: the process ended with status 70"),
+    ],
+)
+def test_one_that_leaves_its_batch_or_dies_while_it_stops_has_failed(
+    status: int, reason: str
+) -> None:
+    """Nothing starts again that was to stop."""
+    assert stopped(status) == Ended(state=ProcessState.FAILED, reason=reason)
+
+
+def test_wrong_input_is_a_failure_of_a_stop_too() -> None:
+    """With its error, else its status."""
+    failed = ProcessState.FAILED
+    assert stopped(2, error="error[PEN-2001]: no") == Ended(
+        state=failed, reason="error[PEN-2001]: no"
+    )
+    assert stopped(2) == Ended(state=failed, reason="it ended with status 2")
+
+
+def test_one_that_the_supervisor_killed_is_told_from_one_that_another_did() -> None:
+    """Unless it had ended by itself just before."""
+    reason = "it did not stop in time and was killed: the next run does its batch again"
+
+    assert stopped(-9, killed=True) == Ended(state=ProcessState.FAILED, reason=reason)
+    assert stopped(0, killed=True) == Ended(state=ProcessState.STOPPED)

@@ -166,6 +166,52 @@ def test_a_second_request_is_passed_on_and_a_process_that_hangs_is_killed() -> N
     assert child.killed
     assert 60_000 + 30_000 < project.clock.ms < 60_000 + 35_000
     assert any("did not stop in time" in line for line in project.log)
+    (view,) = project.supervisor.processes()
+    killed = "it did not stop in time and was killed: the next run does its batch again"
+    assert (view.state, view.reason) == (ProcessState.FAILED, killed)
+
+
+def test_one_that_dies_while_it_stops_has_failed() -> None:
+    """Which is logged, and shown of its pipeline; the other one has stopped."""
+    project = Project(("a.sql", "b.sql"))
+
+    def hang() -> None:
+        project.children[0].stops_by_itself = False
+        project.children[0].report("shop/a")
+        project.children[1].report("shop/b", status="stopped")
+
+    project.run({400: hang, 1_000: project.request_stop, 3_000: project.end("a.sql", -9)})
+
+    assert states(project) == [ProcessState.FAILED, ProcessState.STOPPED]
+    killed = "while it stopped: the process was killed by SIGKILL: was the machine out of memory?"
+    first, second = pipeline_documents(project.supervisor.processes(), project.clock.ms)
+    assert (first["status"], first["reason"]) == ("failed", killed)
+    assert second["status"] == "stopped"
+    assert f"a.sql | failed for good: {killed}" in project.log
+
+
+def test_status_130_while_it_stops_is_a_failure_of_one_that_runs() -> None:
+    """One that has not reported yet was starting; one that has stopped was to come to the end of its tables."""
+    project = Project(("left.sql", "starting.sql", "ended.sql"))
+
+    def hang() -> None:
+        for child in project.children:
+            child.stops_by_itself = False
+        project.children[0].report("shop/left", status="restarting")
+        project.children[2].report("shop/ended")
+
+    def end() -> None:
+        project.children[2].report("shop/ended", status="stopped")
+        for child in project.children:
+            child.ended = 130
+
+    project.run({400: hang, 1_000: project.request_stop, 3_000: end})
+
+    assert states(project) == [
+        ProcessState.FAILED,
+        ProcessState.STOPPED,
+        ProcessState.STOPPED,
+    ]
 
 
 def test_a_batch_that_takes_too_long_gets_a_second_request() -> None:
