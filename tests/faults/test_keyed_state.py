@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
 from operator import add
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from penstock.connector.failpoints import KILLED
+from penstock.sql.incremental.keyed.files.manifest import StateManifest, read_manifest
 from tests.faults.faulty import REACHED_S, FaultyPipeline
 from tests.faults.workload import FIRST, UPSERTS, Workload
 from tests.integration.pipeline import delta_rows
@@ -21,6 +23,8 @@ from tests.sql.incremental.keyed.oracle import answer
 EACH = 1_500
 BATCH = 1_000
 """Records of a micro-batch: three for each step that kills, and few for the run to the end."""
+SMALL = 100
+"""Records of a micro-batch, where there are many."""
 GROUPS = 70
 SIZES = """
 CREATE TABLE IF NOT EXISTS sizes (n BIGINT, members BIGINT, PRIMARY KEY (n) NOT ENFORCED)
@@ -182,14 +186,51 @@ pytestmark = pytest.mark.timeout(1800)
 def test_a_run_by_keyed_operators_dies_at_every_step(pipeline: Make, workload: Workload) -> None:
     """Before the sink has the batch, before and after the manifest, and in tasks, which Spark runs again."""
     job = die_at_every_step(pipeline, workload, SIZES, states=3)
-    sizes = Counter(
-        Counter(seq % GROUPS for seq in range(count))[group]
-        for count in workload.written.values()
-        for group in range(GROUPS)
-    )
 
-    assert dict(delta_rows(job.project / "sizes", "SELECT n, members FROM {table}")) == dict(sizes)
+    assert found_sizes(job) == sizes(workload)
     assert list((job.checkpoint("sizes") / "keyed" / "manifests").glob("*.json"))
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_a_run_dies_beside_merges_of_its_state(pipeline: Make, workload: Workload) -> None:
+    """With merged files that no manifest names, and with a manifest of them whose batch is run again.
+
+    What the dead have left is gone in a while, and no file goes that a manifest names.
+    """
+    workload.write(10 * SMALL)
+    # the same number of buckets on each machine
+    job = pipeline(
+        workload.script(SIZES, batch=SMALL), *NOW, "--conf", "spark.default.parallelism=2"
+    )
+    job.start_with("state-merged=kill")
+    assert job.end(REACHED_S)[0] == KILLED, job.log[-4000:]
+    state = SavedState(job.checkpoint("sizes") / "keyed")
+    lost = state.files - state.named
+
+    assert any(is_merged(name) for _, name in lost)
+    workload.write(10 * SMALL)
+    job.gate.touch()
+    job.start_with(f"written=wait:{job.gate};committed=kill@2")
+    job.until_taken("written")
+    # one bucket after the other: that of the first is whole when there is one of a second
+    job.until(lambda: len({b for b, name in state.files - lost if is_merged(name)}) > 1, "merges")
+    before = state.newest
+    job.let_go()
+    assert job.end(REACHED_S)[0] == KILLED, job.log[-4000:]
+
+    assert state.newest.batch_id == before.batch_id + 1 > job.logged("sizes", "commits")[-1]
+    taken = {name for _, name in state.newest.names - before.names if is_merged(name)}
+    assert taken
+    assert located(before) <= state.files
+    job.hold_at("written", visit=11)
+    job.until(lambda: state.files == state.named, "only files that a manifest has")
+    assert not taken & {name for _, name in state.files}
+    assert any(is_merged(name) for _, name in state.files)
+    job.let_go()
+    job.finish(REACHED_S)
+
+    assert found_sizes(job) == sizes(workload)
 
 
 @pytest.mark.nightly
@@ -318,6 +359,61 @@ def test_an_operator_over_changes_dies_at_every_step(
     assert expected
     assert Counter(map(tuple, found)) == expected
     assert list((job.checkpoint("target") / "keyed" / "manifests").glob("*.json"))
+
+
+def sizes(workload: Workload) -> Counter[int]:
+    """Count the groups of each size, as SIZES does."""
+    return Counter(
+        Counter(seq % GROUPS for seq in range(count))[group]
+        for count in workload.written.values()
+        for group in range(GROUPS)
+    )
+
+
+def found_sizes(job: FaultyPipeline) -> dict[int, int]:
+    """Read the table of SIZES."""
+    return dict(delta_rows(job.project / "sizes", "SELECT n, members FROM {table}"))
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """The keyed state in a folder of a checkpoint; files are known by their folders and names."""
+
+    folder: Path
+
+    @property
+    def files(self) -> set[tuple[str, str]]:
+        """All that are there, those that are half written, too."""
+        found = (path.relative_to(self.folder) for path in self.folder.glob("*/*/*"))
+        return {(str(file.parent), file.name) for file in found}
+
+    @property
+    def manifests(self) -> dict[int, StateManifest]:
+        """The manifests by batch."""
+        paths = self.folder.glob("manifests/*.json")
+        found = (read_manifest(path.read_text(encoding="utf-8"), str(path)) for path in paths)
+        return {manifest.batch_id: manifest for manifest in found}
+
+    @property
+    def newest(self) -> StateManifest:
+        """The manifest of the last batch."""
+        manifests = self.manifests
+        return manifests[max(manifests)]
+
+    @property
+    def named(self) -> set[tuple[str, str]]:
+        """The files that a manifest has."""
+        return set().union(*map(located, self.manifests.values()))
+
+
+def located(manifest: StateManifest) -> set[tuple[str, str]]:
+    """Give the files of a manifest."""
+    return {(bucket.folder, name) for bucket, name in manifest.names}
+
+
+def is_merged(name: str) -> bool:
+    """Whether a file is one of a merge, which has its writer in its name."""
+    return name.count(".") == 2
 
 
 def added(first: int, last: int) -> float:
