@@ -105,7 +105,8 @@ def _ended(seen: PipelineObservation, now_ms: int) -> _Said:
     if not seen.status.final:
         return None
     batch = "" if seen.batch_id is None else f" after batch {seen.batch_id}"
-    return f"{seen.status.value}{batch}{_ago(seen.last_commit_ms, now_ms)}", ""
+    ago = "" if seen.last_commit_ms is None else f", {_whole(now_ms - seen.last_commit_ms)} ago"
+    return f"{seen.status.value}{batch}{ago}", ""
 
 
 def _outage(seen: PipelineObservation, _: int) -> _Said:
@@ -333,10 +334,6 @@ def _batches(batches: Sequence[BatchMetrics]) -> str:
 
 def _times(restarts: int | None) -> str:
     return f" (restart {restarts})" if restarts else ""
-
-
-def _ago(at_ms: int | None, now_ms: int) -> str:
-    return "" if at_ms is None else f" {_whole(now_ms - at_ms)} ago"
 
 
 def _whole(span_ms: int) -> str:

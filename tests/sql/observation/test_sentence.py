@@ -70,7 +70,7 @@ READ = split(0, 100, NOON_MS)
             {"status": JobStatus.RESTARTING, "error": "gone", "restarts": 3},
             "restarts (restart 3) after: gone",
         ),
-        ({"status": JobStatus.STOPPED}, "stopped after batch 7 1 min ago"),
+        ({"status": JobStatus.STOPPED}, "stopped after batch 7, 1 min ago"),
         ({"status": JobStatus.FINISHED, "last_commit_ms": None}, "finished after batch 7"),
         (
             {"outage": "the brokers nowhere:1 (refused)"},

@@ -258,8 +258,41 @@ def test_a_page_of_a_thousand_splits_draws_the_lowest(view):
 
 def test_of_a_checkpoint_only_states_that_need_no_end_are_known(view):
     """Whether a split is caught up is known by its end, which a checkpoint does not have."""
-    table = table_document("orders", source_of(*SPLITS), ends_known=False)
+    table = table_document("orders", source_of(*SPLITS), ends_known=False, runs=True)
 
     assert [each.get("state") for each in table["splits"]] == ["paused", None, "idle"]
-    page = pipeline_page({"name": "a", "status": "stopped", "tables": [table]})
+    page = pipeline_page({"name": "a", "status": "running", "tables": [table]})
     assert "caught up" not in page
+
+
+@pytest.mark.parametrize(
+    ("runs", "states"),
+    [
+        (False, ["stopped", "stopped", "stopped", "finished"]),
+        (None, [None, None, "idle", "finished"]),
+    ],
+)
+def test_no_split_is_paused_that_nothing_may_read(runs, states):
+    """Of a pipeline that does not run, or may not; that it was with the last batch stays there as the reason."""
+    done = split(9, 90, 1_767_268_800_000, stop=90)
+    source = source_of(*SPLITS, done)
+    table = table_document("orders", source, ends_known=False, runs=runs)
+
+    assert [each.get("state") for each in table["splits"]] == states
+    first, *others = table["splits"]
+    assert first["why"] == "paused with the last batch: customers is behind"
+    assert not any("why" in each for each in others)
+    page = pipeline_page({"name": "a", "tables": [table]})
+    assert "status paused" not in page
+    assert "bar paused" not in page
+
+
+def test_the_splits_of_a_job_that_has_ended_are_stopped(view):
+    """Its process may still show it."""
+    jobs = [job(read_batch(7, source_of(*SPLITS)), status=JobStatus.STOPPED)]
+    client = TestClient(
+        application(StatusView(jobs=lambda: jobs, stored=view.stored)), base_url="http://127.0.0.1"
+    )
+
+    (table,) = client.get("/api/v1/pipelines/shop/totals").json()["tables"]
+    assert {each["state"] for each in table["splits"]} == {"stopped"}

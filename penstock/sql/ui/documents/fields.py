@@ -92,13 +92,16 @@ SCHEMAS: Mapping[str, tuple[FieldType, ...]] = {
     ),
     "Split": (
         _text("id", "the split: of Kafka, topic and partition"),
-        _text("state", "reading, caught_up, idle, paused or finished"),
+        _text(
+            "state",
+            "reading, caught_up, idle, paused or finished; stopped of a pipeline that does not run",
+        ),
         _count("position", "the next position to read"),
         _count("end", "its end as of the last batch"),
         _count("lag_records", "records that are not read yet"),
         _time("watermark", "its watermark"),
         FieldType(name="holds", type="boolean", meaning="whether it holds the table's watermark"),
-        _text("why", "why it is paused"),
+        _text("why", "why it is paused, or was when its pipeline ended"),
         _time("since", "since when it has had no records"),
     ),
     "Batch": (
@@ -244,10 +247,13 @@ def time_text(at_ms: int | None) -> str | None:
     return None if at_ms is None or at_ms >= MAX_WATERMARK_MS else instant_text(at_ms)
 
 
-def table_document(name: str, source: SourceMetrics, *, ends_known: bool) -> Document:
+def table_document(
+    name: str, source: SourceMetrics, *, ends_known: bool, runs: bool | None
+) -> Document:
     """Describe a table that is read, with its splits in the order of their ids.
 
-    `ends_known` False: only positions are, and with them neither ends nor lags.
+    `ends_known` False: only positions are, and with them neither ends nor lags. `runs` tells whether the pipeline does;
+    None where that is not known.
     """
     state = source.state
     if state is None:
@@ -257,29 +263,41 @@ def table_document(name: str, source: SourceMetrics, *, ends_known: bool) -> Doc
         watermark=time_text(state.watermark_ms),
         limit=time_text(state.limit_ms),
         lag_records=sum(source.lags) if ends_known else None,
-        splits=_splits(state, source.lags, ends_known=ends_known),
+        splits=_splits(state, source.lags, ends_known=ends_known, runs=runs),
     )
 
 
-def _splits(state: SourceState, lags: Sequence[int], *, ends_known: bool) -> list[Document]:
+def _splits(
+    state: SourceState, lags: Sequence[int], *, ends_known: bool, runs: bool | None
+) -> list[Document]:
     held = holders(state)
     return [
         known(
             id=split.split_id,
-            state=_state(phase_of(split, lag), ends_known=ends_known),
+            state=_state(phase_of(split, lag), ends_known=ends_known, runs=runs),
             position=split.end,
             end=split.end + lag if ends_known else None,
             lag_records=lag if ends_known else None,
             watermark=time_text(split.watermark_ms),
             holds=split.split_id in held,
-            why=split.paused,
+            why=split.paused if runs or split.paused is None else f"{_PAUSED} {split.paused}",
             since=time_text(split.quiet_since_ms),
         )
         for split, lag in sorted(zip(state.splits, lags, strict=True), key=lambda s: s[0].split_id)
     ]
 
 
-def _state(phase: SplitPhase, *, ends_known: bool) -> str | None:
-    """Name a state; None where only the end of the split would tell."""
+_STOPPED = "stopped"
+"""The state of a split that nothing reads, though its end is not reached."""
+
+_PAUSED = "paused with the last batch:"
+
+
+def _state(phase: SplitPhase, *, ends_known: bool, runs: bool | None) -> str | None:
+    """Name a state; None where only the end of the split, or whether the pipeline runs, would tell."""
+    if runs is False and phase is not SplitPhase.FINISHED:
+        return _STOPPED
+    if runs is None and phase is SplitPhase.PAUSED:
+        return None
     by_end = {SplitPhase.READING, SplitPhase.CAUGHT_UP}
     return None if phase in by_end and not ends_known else phase.value

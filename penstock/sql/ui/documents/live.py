@@ -42,7 +42,7 @@ def live_pipeline(job: Job) -> Document:
     sources = () if batches.last is None else batches.last.sources
     return document | known(
         tables=[
-            table_document(name, source, ends_known=ends_known)
+            table_document(name, source, ends_known=ends_known, runs=not progress.status.final)
             for name, source in zip(batches.source_names(), sources, strict=False)
         ],
         batches_recent=[_batch(batch) for batch in batches.recent],

@@ -35,6 +35,7 @@ from penstock.sql.information_schema.pipelines import (
     stored_pipelines,
 )
 from penstock.sql.information_schema.rows import named_objects
+from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.script.project import Project, find_project
 from penstock.sql.ui.documents.dead_letters import dead_letters
 from penstock.sql.ui.documents.fields import Document, known, table_document, time_text
@@ -210,10 +211,14 @@ def _reason(report: JobReport) -> str | None:
 
 def _whole(summary: Document) -> Document:
     """Add what the checkpoint of a pipeline has."""
-    return summary | (_checkpoint(summary["checkpoint"]) if "checkpoint" in summary else {})
+    if "checkpoint" not in summary:
+        return summary
+    status = summary.get("status")
+    runs = None if status is None else not JobStatus(status).final
+    return summary | _checkpoint(summary["checkpoint"], runs=runs)
 
 
-def _checkpoint(path: str) -> Document:
+def _checkpoint(path: str, *, runs: bool | None) -> Document:
     files = LocalFiles(location=path)
     try:
         saved = read_beside(files, read_checkpoint)
@@ -230,7 +235,9 @@ def _checkpoint(path: str) -> Document:
         batch_id=saved.planned,
         last_commit=time_text(files.written_ms(f"{COMMITS}/{saved.committed}")),
         watermark=watermark,
-        tables=[table_document(name, source, ends_known=False) for name, source in sources],
+        tables=[
+            table_document(name, source, ends_known=False, runs=runs) for name, source in sources
+        ],
         operators=operator_documents(
             plan,
             [

@@ -140,7 +140,7 @@ def test_a_document_has_the_figures_and_the_sentence():
         340_000,
     )
     assert first["sentence"].startswith("waits: split pay-1 had no record with a time")
-    assert (last["status"], last["sentence"]) == ("finished", "finished after batch 12 3 s ago")
+    assert (last["status"], last["sentence"]) == ("finished", "finished after batch 12, 3 s ago")
 
 
 def test_a_query_that_fails_while_others_go_on_is_told_at_once_and_once():
