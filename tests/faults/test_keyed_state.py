@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
@@ -82,6 +84,8 @@ INSERT INTO versioned
 SELECT e.part, e.seq, v.version FROM events AS e JOIN newest FOR SYSTEM_TIME AS OF e.ts AS v ON e.part = v.part;
 """
 NOW = ("--available-now",)
+FOUR_BUCKETS = ("--conf", "spark.default.parallelism=2")
+"""On each machine: with more of them, files of a bucket are merged later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,10 +203,7 @@ def test_a_run_dies_beside_merges_of_its_state(pipeline: Make, workload: Workloa
     What the dead have left is gone in a while, and no file goes that a manifest names.
     """
     workload.write(10 * SMALL)
-    # the same number of buckets on each machine
-    job = pipeline(
-        workload.script(SIZES, batch=SMALL), *NOW, "--conf", "spark.default.parallelism=2"
-    )
+    job = pipeline(workload.script(SIZES, batch=SMALL), *NOW, *FOUR_BUCKETS)
     job.start_with("state-merged=kill")
     assert job.end(REACHED_S)[0] == KILLED, job.log[-4000:]
     state = SavedState(job.checkpoint("sizes") / "keyed")
@@ -233,17 +234,41 @@ def test_a_run_dies_beside_merges_of_its_state(pipeline: Make, workload: Workloa
     assert found_sizes(job) == sizes(workload)
 
 
+@pytest.mark.faults
+@pytest.mark.timeout(10_800)
+def test_keyed_operators_die_at_random_moments(
+    pipeline: Make, workload: Workload, seed: int, kills: int
+) -> None:
+    """Sums and a join in one process, all of it or its Python process alone: merges and removals are among the moments."""
+    draw = random.Random(seed)
+    workload.write(10 * SMALL)
+    job = pipeline(workload.script(SIZES, PAIRS, batch=SMALL), "--continuous", *FOUR_BUCKETS)
+    for _ in range(kills):
+        behind = draw.choice(["sizes", "pairs"])
+        before = job.batches(behind)
+        workload.write(2 * SMALL)
+        job.start_clean()
+        if draw.random() < 0.9:
+            job.until(lambda name=behind, n=before: job.batches(name) > n, "a batch")
+        job.pause(draw.uniform(0, 5.0))
+        job.kill(everything=draw.random() < 0.5)
+    job.arguments = (*job.arguments[:2], *NOW, *FOUR_BUCKETS)
+    job.start_clean()
+    job.finish(REACHED_S)
+
+    assert found_sizes(job) == sizes(workload)
+    assert found_pairs(job) == pairs(workload)
+    for name in ("sizes", "pairs"):
+        assert any(is_merged(file) for _, file in SavedState(job.checkpoint(name) / "keyed").files)
+
+
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_a_join_of_inserts_dies_at_every_step(pipeline: Make, workload: Workload) -> None:
     """Each row finds the one before it of its partition, in an earlier batch or the same, and once."""
     job = die_at_every_step(pipeline, workload, PAIRS, states=1)
-    pairs = Counter(
-        (part, seq, seq) for part, count in workload.written.items() for seq in range(1, count)
-    )
 
-    found = delta_rows(job.project / "pairs", "SELECT part, seq, after FROM {table}")
-    assert Counter(map(tuple, found)) == pairs
+    assert found_pairs(job) == pairs(workload)
     assert list((job.checkpoint("pairs") / "keyed" / "manifests").glob("*.json"))
 
 
@@ -375,6 +400,19 @@ def found_sizes(job: FaultyPipeline) -> dict[int, int]:
     return dict(delta_rows(job.project / "sizes", "SELECT n, members FROM {table}"))
 
 
+def pairs(workload: Workload) -> Counter[tuple[int, int, int]]:
+    """Give the rows of PAIRS."""
+    return Counter(
+        (part, seq, seq) for part, count in workload.written.items() for seq in range(1, count)
+    )
+
+
+def found_pairs(job: FaultyPipeline) -> Counter[tuple[int, int, int]]:
+    """Read the table of PAIRS."""
+    found = delta_rows(job.project / "pairs", "SELECT part, seq, after FROM {table}")
+    return Counter((part, seq, after) for part, seq, after in found)
+
+
 @dataclass(frozen=True)
 class SavedState:
     """The keyed state in a folder of a checkpoint; files are known by their folders and names."""
@@ -390,9 +428,13 @@ class SavedState:
     @property
     def manifests(self) -> dict[int, StateManifest]:
         """The manifests by batch."""
-        paths = self.folder.glob("manifests/*.json")
-        found = (read_manifest(path.read_text(encoding="utf-8"), str(path)) for path in paths)
-        return {manifest.batch_id: manifest for manifest in found}
+        found: dict[int, StateManifest] = {}
+        for path in self.folder.glob("manifests/*.json"):
+            # one that a run removes meanwhile is none
+            with suppress(FileNotFoundError):
+                manifest = read_manifest(path.read_text(encoding="utf-8"), str(path))
+                found[manifest.batch_id] = manifest
+        return found
 
     @property
     def newest(self) -> StateManifest:
