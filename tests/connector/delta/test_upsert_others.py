@@ -6,6 +6,8 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from threading import Condition, Event, Thread
+from typing import Self
 
 import pyarrow as pa
 import pytest
@@ -17,9 +19,11 @@ from penstock.catalog.errors import PenstockError, StateMismatchError
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.delta import upsert
 from penstock.connector.delta.files.file_keys import FileKeys
+from penstock.connector.delta.transaction import CONFLICTS
+from penstock.connector.spark.session import configured
 from tests.connector.delta.tables import delta_table, rows
 from tests.connector.delta.test_compaction import forget
-from tests.connector.delta.test_upsert import Upserted
+from tests.connector.delta.test_upsert import THREE, Upserted
 from tests.connector.spark.micro_batches import micro_batch
 
 
@@ -205,6 +209,96 @@ def test_a_column_that_delta_numbers_itself_is_refused_at_the_start(
         Upserted(spark, tmp_path, delta_table(columns=columns, key=key))
 
     assert told.value.hint == "leave more out of CREATE TABLE, which Delta then fills"
+
+
+COMMITS = 8
+"""Commits of another program beside batches."""
+TRIES = 40
+"""Within how many tries it makes them: it loses some to batches, of those that change rows."""
+TRY_S = 120
+
+
+class OtherWriter:
+    """Another program that inserts, updates, deletes and compacts in a loop, on keys of its own; a model of them."""
+
+    def __init__(self, orders: Upserted) -> None:
+        self._orders, self._end, self._tried = orders, Event(), Condition()
+        self._tries = 0
+        self.model: dict[int, str] = {}
+        self.done = 0
+        self.errors: list[Exception] = []
+        self._thread = Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def wait(self, tries: int) -> None:
+        """Wait until it has tried so often: it is slower than batches, and must not come too late for them."""
+        with self._tried:
+            assert self._tried.wait_for(lambda: self._tries >= tries or bool(self.errors), TRY_S)
+
+    def _run(self) -> None:
+        number = 1_000
+        try:
+            while not self._end.is_set():
+                self._step(number)
+                number += 1
+        except Exception as error:  # noqa: BLE001  told by the test
+            with self._tried:
+                self.errors.append(error)
+                self._tried.notify_all()
+
+    def _step(self, number: int) -> None:
+        old, gone = number - 1, number - 3
+        values = f"({number}, 'first'), ({number + 500_000}, 'stays')"
+        if self._commit(f"INSERT INTO {{t}} VALUES {values}"):
+            self.model |= {number: "first", number + 500_000: "stays"}
+        if old in self.model and self._commit(f"UPDATE {{t}} SET v = 'second' WHERE id = {old}"):
+            self.model[old] = "second"
+        if gone in self.model and self._commit(f"DELETE FROM {{t}} WHERE id = {gone}"):
+            del self.model[gone]
+        if number % 4 == 0:
+            self._commit("OPTIMIZE {t}")
+
+    def _commit(self, text: str) -> bool:
+        try:
+            self._orders.sql(text)
+        except CONFLICTS:
+            is_done = False
+        else:
+            is_done = True
+        with self._tried:
+            self._tries += 1
+            self.done += is_done
+            self._tried.notify_all()
+        return is_done
+
+
+@pytest.mark.nightly
+def test_another_program_writes_all_the_time(orders: Upserted) -> None:
+    """Beside batches and the compaction behind them: each row of both is there once."""
+    orders.write(*((key, "first") for key in range(60)))
+    with configured(orders.spark, THREE), OtherWriter(orders) as other:
+        for number in range(1, TRIES):
+            for part in range(2):
+                changed = (key for key in range(60) if key % 7 == (2 * number + part) % 7)
+                orders.write(*((key, None if key % 5 == 0 else f"{number}") for key in changed))
+            other.wait(number)
+            if other.done >= COMMITS or other.errors:
+                break
+    assert orders.writer.behind.wait(120)
+
+    assert other.errors == []
+    assert other.done >= COMMITS
+    orders.model |= other.model
+    orders.check()
+    orders.write((1, "last"), (1_000, "mine"), (501_000, None))
+    orders.check()
 
 
 MANY = 3_000
