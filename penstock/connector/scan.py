@@ -104,7 +104,8 @@ class Scan:
     `output` is set where tasks write the rows into the target, and tell Spark only what they wrote. `condition` is
     set where tasks leave out the rows for which it is not TRUE; Spark may do so again. `aggregate` is set where tasks
     group these rows, and give Spark the groups only. `unnesting` is set where rows of arrays are what they write or
-    group. `buckets` is set where tasks give Spark rows for keyed operators, encoded by bucket.
+    group. `buckets` is set where tasks give Spark rows for keyed operators, encoded by bucket. `split_by_split`: a task
+    gives the rows of its splits one split after the other, as a query counts them in the order in which they come.
     """
 
     table: Table
@@ -124,6 +125,7 @@ class Scan:
     aggregate: PartialAggregate | None = None
     unnesting: Unnesting | None = None
     buckets: BucketedRows | None = None
+    split_by_split: bool = False
 
     def open_source(self) -> SplitSource:
         """Make the table's split source. Raises DefinitionError if the engine reads this table by itself."""
@@ -171,6 +173,7 @@ def write_scan(scan: Scan, path: Path) -> None:
         "aggregate": None if scan.aggregate is None else aggregate_to_json(scan.aggregate),
         "unnesting": None if scan.unnesting is None else unnesting_to_json(scan.unnesting),
         "buckets": None if scan.buckets is None else bucketed_to_json(scan.buckets),
+        "split_by_split": scan.split_by_split,
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(value), encoding="utf-8")
@@ -201,6 +204,7 @@ def read_scan(path: Path) -> Scan:
         aggregate=None if aggregate is None else aggregate_from_json(aggregate),
         unnesting=None if unnesting is None else unnesting_from_json(unnesting),
         buckets=None if buckets is None else bucketed_from_json(buckets),
+        split_by_split=value["split_by_split"],
     )
 
 

@@ -111,6 +111,7 @@ def test_results_and_counts_do_not_depend_on_who_finds_the_buckets(
                     patched.setattr(incremental, "bucketed_rows", lambda *_: None)
                 progress = run(spark, folder, query)
             assert (progress.rows_in, progress.bad_records) == (60, 1)
+            assert {one.split_by_split for one in scans} == {query == "totals in order"}
             found.append(any(one.buckets is not None for one in scans))
         return found
 

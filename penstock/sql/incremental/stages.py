@@ -429,6 +429,29 @@ def inputs_of(stage: Stage) -> tuple[str, ...]:
             assert_never(stage)
 
 
+def ordered_inputs_of(stage: Stage) -> tuple[str, ...]:
+    """Return the relations whose rows a stage counts in order of arrival."""
+    match stage:
+        case ChangelogNormalize() | OverAggregate() | TemporalJoin():
+            return inputs_of(stage)
+        case RecomputeOperator():
+            return tuple(
+                one.name
+                for one in stage.inputs
+                if one.arrival is not None and not (one.by_batch or one.by_change)
+            )
+        case Calc() | PaneAggregate() | WindowAggregate():
+            return ()
+        case _:
+            assert_never(stage)
+
+
+def ordered_scans(maintained: IncrementalQuery) -> frozenset[int]:
+    """Return the tables, by their numbers, whose rows some stage counts in order of arrival."""
+    names = {name for stage in maintained.stages for name in ordered_inputs_of(stage)}
+    return frozenset().union(*(scans_below(maintained, name) for name in names))
+
+
 def scans_below(maintained: IncrementalQuery, relation: str) -> frozenset[int]:
     """Return the tables, by their numbers, that the rows of a relation are made of."""
     below: dict[str, frozenset[int]] = {feed.name: feed.scans for feed in maintained.feeds}

@@ -29,6 +29,7 @@ from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.registry import connector_of
 from penstock.connector.scan import Scan
 from penstock.connector.source.reader.reader import SourceReader
+from penstock.connector.source.reader.split_order import SplitOrder
 from penstock.connector.spark.durable_files import sync_below, umask_of_folder
 from penstock.connector.spark.errors import readable_by_spark
 from penstock.connector.spark.files.table_files import TableFiles
@@ -51,6 +52,8 @@ def read_partition(
     partition: TaskPartition, scan: Scan, source: SplitSource, schema: StructType
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task's ranges as record batches of `schema`; in split order within each range.
+
+    Ranges come as they are read, or one after the other where the scan asks for that.
 
     A scan with an output yields what they were written to instead, one with an aggregate their groups, one with buckets
     what is in these; groups and files may be of the rows that arrays become. Event times are those of all rows that
@@ -77,22 +80,16 @@ def read_partition(
         ):
             reader.add_splits(partition.splits)
             reader.notify_no_more_splits()
-            for records in reader.read_to_end():
-                bad.take(records)
-                delivered = guard.batches(records)
-                bad.finish(records.finished)
-                for split_id, batch in delivered:
-                    reach("read")
-                    for rows in unnester.rows(passed.passing(batch)):
-                        if scan.output is not None:
-                            output.write(rows)
-                        elif groups is not None:
-                            yield from map(framer.rows, groups.add(rows))
-                        elif rows.num_rows or not batch.num_rows:
-                            came = (
-                                None if arrivals is None else arrivals.next(split_id, rows.num_rows)
-                            )
-                            yield framer.rows(rows, came)
+            for split_id, batch in _delivered(reader, scan, partition, bad, guard):
+                reach("read")
+                for rows in unnester.rows(passed.passing(batch)):
+                    if scan.output is not None:
+                        output.write(rows)
+                    elif groups is not None:
+                        yield from map(framer.rows, groups.add(rows))
+                    elif rows.num_rows or not batch.num_rows:
+                        came = None if arrivals is None else arrivals.next(split_id, rows.num_rows)
+                        yield framer.rows(rows, came)
             if groups is not None:
                 yield from map(framer.rows, groups.finish())
             for file in output.files():
@@ -105,6 +102,27 @@ def read_partition(
     if left_out or passed.left_out or merged:
         yield framer.left_out(left_out, passed.left_out, merged, future=guard.left_out)
     freeze_modules()
+
+
+def _delivered(
+    reader: SourceReader,
+    scan: Scan,
+    partition: TaskPartition,
+    bad: BadRecordCollector,
+    guard: FutureTimestampFilter,
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield what is read of each split, without the records that are left out."""
+    order = SplitOrder([s.split_id for s in partition.splits]) if scan.split_by_split else None
+    for records in reader.read_to_end():
+        bad.take(records)
+        delivered = guard.batches(records)
+        bad.finish(records.finished)
+        if order is None:
+            yield from delivered
+            continue
+        yield from order.take(delivered, records.finished)
+        if change := order.change():
+            reader.pause_or_resume_splits(change.pause, change.resume)
 
 
 @dataclass(slots=True)

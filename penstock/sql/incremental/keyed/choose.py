@@ -49,6 +49,7 @@ from penstock.sql.incremental.stages import (
     TemporalJoin,
     WindowAggregate,
     inputs_of,
+    ordered_inputs_of,
 )
 from penstock.sql.plan.logical.facts import unique_name
 from penstock.sql.plan.rules.flow import OperatorKind
@@ -275,6 +276,9 @@ def choose_operators(
         more = {name: with_added(name, added) for name, added in computed[stage.name].items()}
         read |= {(stage.name, name): columns for name, columns in more.items()}
         operator = keyed_operator(own, {**schemas, **more}, time_to_live_ms, frozenset(inserts))
+        assert isinstance(operator, RunBySpark) or operator.ordered <= {
+            *ordered_inputs_of(stage)
+        }, "tables are read in the order that operators count in"
         if isinstance(operator, AppendJoin | WatermarkOperator):
             inserts.add(stage.name)
         found[stage.name] = operator

@@ -43,6 +43,7 @@ from penstock.connector.spark.source.windows import (
 from penstock.sql.dialect import WindowKind, WindowTable, to_spark_query, window_tables
 from penstock.sql.dialect.rewrites.session_windows import rewrite_session_windows
 from penstock.sql.expressions.expression import to_spark
+from penstock.sql.incremental.stages import ordered_scans
 from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.lookup_keys import KeyLookup, lookup_strategy, lookups_in, write_lookup
 from penstock.sql.plan.rules.inline import inline_ctes, is_plain_projection
@@ -155,11 +156,18 @@ class FrameBuilder:
         (leaf,) = analysed.leaves
         tag = uuid4().hex[:8]
         with configured(self.spark, self.conf):
-            scan = self._only_scan(leaf, tag)
+            scan = replace(
+                self._only_scan(leaf, tag),
+                buckets=buckets,
+                split_by_split=0 in _split_by_split(analysed),
+                # inputs have their own conditions and groups
+                condition=None,
+                aggregate=None,
+                unnesting=None,
+            )
             return read_scan_frame(
                 self.spark,
-                # inputs have their own conditions and groups
-                replace(scan, buckets=buckets, condition=None, aggregate=None, unnesting=None),
+                scan,
                 view=f"penstock_{tag}_0",
                 workdir=self.workdir,
                 streaming=True,
@@ -191,6 +199,7 @@ class FrameBuilder:
         self._write_lookups(query, analysed.leaves, tag)
         views = [f"penstock_{tag}_{index}" for index in range(len(analysed.leaves))]
         members = group_members(analysed.leaves, views, self.workdir / f"penstock_{tag}_groups")
+        ordered = _split_by_split(analysed)
         for index, leaf in enumerate(analysed.leaves):
             nodes = [node for node in query.find_all(ScanTable) if node.scan == index]
             if not nodes:
@@ -206,6 +215,7 @@ class FrameBuilder:
                 outage_file=self._outage_file(index) if streaming else None,
                 event_times=self._event_times(index, tag),
                 number=index,
+                split_by_split=index in ordered,
             )
         if window_tables(query):
             query = inline_ctes(query)  # a function reads a query of its own, which knows no WITH
@@ -247,6 +257,7 @@ class FrameBuilder:
         outage_file: str | None,
         event_times: str,
         number: int,
+        split_by_split: bool,
     ) -> None:
         arrives = any(node.arrives for node in nodes)
         frame, late_bound = self._leaf_frame(
@@ -258,6 +269,7 @@ class FrameBuilder:
             outage_file=outage_file,
             event_times=event_times,
             number=number if arrives else None,
+            split_by_split=split_by_split,
         )
         views: dict[tuple[bool, bool], str] = {}
         for node in nodes:
@@ -310,6 +322,7 @@ class FrameBuilder:
         outage_file: str | None,
         event_times: str,
         number: int | None,
+        split_by_split: bool,
     ) -> tuple[DataFrame, bool]:
         computed = {name: to_spark(text, leaf.table.schema) for name, text in leaf.computed.items()}
         source = self._source(leaf)
@@ -325,7 +338,12 @@ class FrameBuilder:
             outage_file=outage_file,
             event_times=event_times,
         )
-        scan = replace(scan, member=member if streaming else None, input=number)
+        scan = replace(
+            scan,
+            member=member if streaming else None,
+            input=number,
+            split_by_split=split_by_split,
+        )
         read = read_scan_frame(
             self.spark,
             scan,
@@ -389,6 +407,11 @@ class FrameBuilder:
                 alias=exp.TableAlias(this=exp.to_identifier(alias, quoted=True)),
             )
         )
+
+
+def _split_by_split(analysed: AnalysedQuery) -> frozenset[int]:
+    """Return the tables, by their numbers, of which tasks give the rows of one split after the other."""
+    return frozenset() if analysed.maintained is None else ordered_scans(analysed.maintained)
 
 
 @contextmanager
