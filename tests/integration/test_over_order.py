@@ -14,18 +14,21 @@ from tests.integration.pipeline import Pipeline, delta_rows
 from tests.integration.turned_kafka import installed
 from tests.kafka_server import KafkaServer
 
-SCRIPT = """
-CREATE TEMPORARY TABLE bids (id BIGINT, auction STRING, price BIGINT, ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts)
+TABLE = """
+CREATE TEMPORARY TABLE bids{number} (id BIGINT, auction STRING, price BIGINT, ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts)
 WITH ('connector' = 'turned', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{bootstrap}',
   'format' = 'json', 'scan.startup.mode' = 'earliest-offset', 'scan.parallelism' = '{tasks}');
+"""
+FRAMED = """
 CREATE TEMPORARY TABLE framed (id BIGINT, total BIGINT, first_id BIGINT, last_id BIGINT)
 WITH ('connector' = 'delta', 'path' = 'framed');
 INSERT INTO framed SELECT id, SUM(price) OVER last_two, FIRST_VALUE(id) OVER last_two, LAST_VALUE(id) OVER last_two
 FROM {bids} WINDOW last_two AS (PARTITION BY auction ORDER BY ts ROWS BETWEEN 1 PRECEDING AND CURRENT ROW);
 """
-OF_SPARK = "(SELECT * FROM bids WHERE MD5(auction) <> 'a' OR auction IS NULL)"
-FORMS = {"by bucket": ("bids", 1), "on two tasks": ("bids", 2), "as rows": (OF_SPARK, 1)}
-"""The relation, which tasks give by bucket where they compute all of it, and the tasks that read it in the replay."""
+COLUMNS = "id, auction, price, ts"
+BOTH = f"(SELECT {COLUMNS} FROM bids0 UNION ALL SELECT {COLUMNS} FROM bids1) AS b"
+FORMS = {"by bucket": ("bids0", 1, 1), "on two tasks": ("bids0", 1, 2), "as rows": (BOTH, 2, 1)}
+"""The relation, the number of its topics, and the tasks that read each of them in the replay."""
 AT_ONCE = 5
 """Bids of one time in each partition."""
 
@@ -38,12 +41,12 @@ class Bid:
     price: int
 
 
-def give(kafka: KafkaServer, topic: str, *, minute: int) -> list[Bid]:
-    """Write bids of one time into both partitions, and behind them what moves the watermark; gives them in order."""
+def give(kafka: KafkaServer, topics: Sequence[str], *, minute: int) -> list[Bid]:
+    """Write bids of one time into all partitions, and behind them what moves the watermark; gives them in order."""
     given = []
-    for partition in (0, 1):
+    for number, (topic, partition) in enumerate((topic, p) for topic in topics for p in (0, 1)):
         bids = [
-            Bid(id=minute * 1000 + partition * 100 + n, price=1 << (partition * 8 + n))
+            Bid(id=minute * 1000 + number * 100 + n, price=1 << (number * 8 + n))
             for n in range(AT_ONCE)
         ]
         rows = [
@@ -94,13 +97,17 @@ def test_a_batch_that_is_replayed_is_the_same_in_whatever_order_partitions_are_f
     kafka: KafkaServer, project: Path, tmp_path: Path, pipeline: Pipeline, form: str
 ) -> None:
     """It dies when the table has a batch and the state has not; later frames begin with what had been sent as last."""
-    relation, tasks_again = FORMS[form]
-    topic = kafka.create_topic(partitions=2)
-    bids = give(kafka, topic, minute=1)
+    relation, count, tasks_again = FORMS[form]
+    topics = [kafka.create_topic(partitions=2) for _ in range(count)]
+    bids = give(kafka, topics, minute=1)
 
     def start(*, backward: bool, tasks: int, failpoints: str = "") -> None:
-        text = SCRIPT.format(topic=topic, bootstrap=kafka.bootstrap, tasks=tasks, bids=relation)
-        pipeline.script.write_text(text, encoding="utf-8")
+        tables = (
+            TABLE.format(number=n, topic=topic, bootstrap=kafka.bootstrap, tasks=tasks)
+            for n, topic in enumerate(topics)
+        )
+        script = "".join(tables) + FRAMED.format(bids=relation)
+        pipeline.script.write_text(script, encoding="utf-8")
         pipeline.environment = {
             **installed(tmp_path / "installed", backward=backward),
             VARIABLE: failpoints,
@@ -112,7 +119,7 @@ def test_a_batch_that_is_replayed_is_the_same_in_whatever_order_partitions_are_f
     pipeline.process.communicate(timeout=300)
     assert pipeline.process.returncode == KILLED, pipeline.log[-4000:]
     sent, kept = table(project), states(project)
-    bids += give(kafka, topic, minute=2)
+    bids += give(kafka, topics, minute=2)
     start(backward=True, tasks=tasks_again)
     pipeline.finish(300)
 

@@ -110,7 +110,8 @@ class StreamInput:
     """Rows that Spark streams: inserts, without ROW_KIND; or changes, with ROW_KIND last.
 
     `columns` are without ROW_KIND. UPSERT rows have a `key`; a ChangelogNormalize follows them, or the versions of a
-    TemporalJoin. `scans` are the numbers of the tables that they are read from.
+    TemporalJoin. `scans` are the numbers of the tables that they are read from. `shuffled`: they do not come in the
+    order of the records of these tables.
     """
 
     name: str
@@ -118,6 +119,7 @@ class StreamInput:
     changes: ChangelogMode = ChangelogMode.INSERT_ONLY
     key: tuple[str, ...] | None = None
     scans: frozenset[int] = frozenset()
+    shuffled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -446,10 +448,35 @@ def ordered_inputs_of(stage: Stage) -> tuple[str, ...]:
             assert_never(stage)
 
 
+def ordered_relations(maintained: IncrementalQuery) -> frozenset[str]:
+    """Return the relations whose rows some stage counts in order of arrival, also as a Calc gives them."""
+    found: set[str] = set()
+    for stage in reversed(maintained.stages):
+        found.update(ordered_inputs_of(stage))
+        if isinstance(stage, Calc) and stage.name in found:
+            found.update(stage.inputs)
+    return frozenset(found)
+
+
+def shuffled_relations(maintained: IncrementalQuery) -> frozenset[str]:
+    """Return the relations of inserts whose rows do not come in an order that the batch alone decides."""
+    found = {
+        feed.name
+        for feed in maintained.feeds
+        if feed.shuffled and feed.changes is ChangelogMode.INSERT_ONLY
+    }
+    for stage in maintained.stages:
+        if isinstance(stage, Calc) and not found.isdisjoint(stage.inputs):
+            found.add(stage.name)
+    return frozenset(found)
+
+
 def ordered_scans(maintained: IncrementalQuery) -> frozenset[int]:
-    """Return the tables, by their numbers, whose rows some stage counts in order of arrival."""
-    names = {name for stage in maintained.stages for name in ordered_inputs_of(stage)}
-    return frozenset().union(*(scans_below(maintained, name) for name in names))
+    """Return the tables, by their numbers, whose own rows some stage counts in order of arrival."""
+    names = ordered_relations(maintained)
+    return frozenset().union(
+        *(feed.scans for feed in maintained.feeds if feed.name in names and not feed.shuffled)
+    )
 
 
 def scans_below(maintained: IncrementalQuery, relation: str) -> frozenset[int]:

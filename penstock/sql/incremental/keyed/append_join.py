@@ -42,9 +42,10 @@ class AppendJoin:
     """Joins the inserts of two inputs; each row of the result is one.
 
     `of_left` reads the tables `new0` and `old1`, `of_right` `all0` and `new1`. `result` are the columns of the result.
-    Rows of the result come in no order. `times`: rows that are late are dropped, and those that match no later row of
-    the other side are not stored. `padded`: the sides whose rows come without a match, too, when they end; they end by
-    the time by which they are late, and their rows do not come in closed windows.
+    Rows of the result come in no order, unless they are `sorted` by all columns: equal ones may change places, so
+    that the order is the same whatever order the inputs have. `times`: rows that are late are dropped, and those that
+    match no later row of the other side are not stored. `padded`: the sides whose rows come without a match, too, when
+    they end; they end by the time by which they are late, and their rows do not come in closed windows.
     """
 
     inputs: tuple[KeyedInput, KeyedInput]
@@ -53,6 +54,7 @@ class AppendJoin:
     result: tuple[pa.Field, ...]
     times: JoinTimes | None = None
     padded: tuple[PaddedSide, ...] = ()
+    sorted: bool = False
 
     @property
     def waits_for(self) -> tuple[int, ...]:
@@ -148,7 +150,8 @@ class AppendJoin:
                     states[one.name].write(typed(tables.rows(rows), one.layout.schema))
             if not sides:
                 return schema.empty_table()
-            return typed(tables.rows(" UNION ALL ".join(sides)), schema)
+            order = " ORDER BY ALL" if self.sorted else ""
+            return typed(tables.rows(" UNION ALL ".join(sides) + order), schema)
 
     def _matches(
         self,

@@ -50,6 +50,7 @@ from penstock.sql.incremental.stages import (
     WindowAggregate,
     inputs_of,
     ordered_inputs_of,
+    ordered_relations,
 )
 from penstock.sql.plan.logical.facts import unique_name
 from penstock.sql.plan.rules.flow import OperatorKind
@@ -267,6 +268,7 @@ def choose_operators(
     computed: dict[str, AddedColumns] = {}
     read: dict[tuple[str, str], pa.Schema] = {}
     inserts = {feed.name for feed in maintained.feeds if feed.changes is ChangelogMode.INSERT_ONLY}
+    ordered = ordered_relations(maintained)
     for stage in maintained.stages:
         if isinstance(stage, Stateless):
             if inserts.issuperset(inputs_of(stage)):
@@ -276,6 +278,8 @@ def choose_operators(
         more = {name: with_added(name, added) for name, added in computed[stage.name].items()}
         read |= {(stage.name, name): columns for name, columns in more.items()}
         operator = keyed_operator(own, {**schemas, **more}, time_to_live_ms, frozenset(inserts))
+        if isinstance(operator, AppendJoin):
+            operator = replace(operator, sorted=stage.name in ordered)
         assert isinstance(operator, RunBySpark) or operator.ordered <= {
             *ordered_inputs_of(stage)
         }, "tables are read in the order that operators count in"

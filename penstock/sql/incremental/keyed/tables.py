@@ -261,6 +261,13 @@ def in_order(rows: pa.Table, column: int) -> pa.Table:
         return typed(tables.rows(f"SELECT * FROM unsorted ORDER BY c{column}"), rows.schema)
 
 
+def sorted_by_all(rows: pa.Table) -> pa.Table:
+    """Return rows sorted by all columns."""
+    with BucketTables() as tables:
+        tables.give("unsorted", rows)
+        return typed(tables.rows("SELECT * FROM unsorted ORDER BY ALL"), rows.schema)
+
+
 def typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the rows of DuckDB in the types of `schema`, by position."""
     columns = [

@@ -61,7 +61,7 @@ from penstock.sql.plan.clauses.temporal_joins import (
     refuse_unversioned,
 )
 from penstock.sql.plan.logical import nodes
-from penstock.sql.plan.logical.facts import own_names
+from penstock.sql.plan.logical.facts import Arrival, own_names
 from penstock.sql.plan.placement.blocks import (
     BlockRelation,
     QueryBlock,
@@ -109,7 +109,9 @@ class OperatorPlanner:
         self._tables = tables
         self._proctimes = frozenset[str]().union(*(table.proctimes for table in tables))
         self._found: dict[int, Relation | Refusal] = {}
-        self.stages = StageList()
+        self.stages = StageList(
+            frozenset(n for n, table in enumerate(tables) if table.arrival is Arrival.BATCH)
+        )
         self.rows: dict[int, Flow | None] = {}
         self.streamed: set[int] = set()
         self.stateful: set[int] = set()

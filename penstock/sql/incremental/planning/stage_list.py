@@ -44,9 +44,13 @@ from penstock.sql.syntax.positions import span_of
 
 
 class StageList:
-    """The inputs and stages of a query so far. `queries` are the SQL of the inputs, by index."""
+    """The inputs and stages of a query so far. `queries` are the SQL of the inputs, by index.
 
-    def __init__(self) -> None:
+    `of_engine` are the tables, by their numbers, that Spark reads itself.
+    """
+
+    def __init__(self, of_engine: frozenset[int] = frozenset()) -> None:
+        self._of_engine = of_engine
         self.feeds: list[StreamInput] = []
         self.queries: list[exp.Query] = []
         self.stages: list[Stage] = []
@@ -269,10 +273,37 @@ class StageList:
         name = f"feed_{len(self.feeds)}"
         scans = frozenset(table.scan for table in query.find_all(ScanTable))
         self.feeds.append(
-            StreamInput(name=name, columns=columns, changes=changes, key=key, scans=scans)
+            StreamInput(
+                name=name,
+                columns=columns,
+                changes=changes,
+                key=key,
+                scans=scans,
+                shuffled=not scans.isdisjoint(self._of_engine) or _is_shuffled(query),
+            )
         )
         self.queries.append(query)
         return name
+
+
+_ROW_BY_ROW = {"expressions", "from_", "where", "with_", "hint"}
+"""The clauses of a SELECT whose rows are those of its FROM, in their order."""
+
+
+def _is_shuffled(query: exp.Query) -> bool:
+    """Return whether the rows of a query are not those of its tables, one by one and in their order."""
+    for node in query.find_all(exp.Select, exp.SetOperation, exp.AggFunc):
+        match node:
+            case exp.Select():
+                filled = {name for name, part in node.args.items() if part}
+                if not filled <= _ROW_BY_ROW or node.find_ancestor(exp.Where) is not None:
+                    return True
+            case exp.Union():
+                if node.args.get("distinct"):
+                    return True
+            case _:
+                return True
+    return False
 
 
 def union_inputs(queries: Sequence[exp.Query], feeds: Sequence[StreamInput]) -> exp.Query:

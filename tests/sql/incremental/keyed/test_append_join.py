@@ -5,14 +5,20 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import pyarrow as pa
 import pytest
 
 from penstock.sql.incremental.keyed.append_join import AppendJoin
-from penstock.sql.incremental.stages import RecomputeOperator
+from penstock.sql.incremental.keyed.choose import choose_operators
+from penstock.sql.incremental.stages import (
+    RecomputeOperator,
+    ordered_relations,
+    ordered_scans,
+)
+from penstock.sql.plan.stage_runs import typed_relations
 from tests.sql.incremental.keyed.event_time_bucket import (
     INSERT,
     EventTimeBucket,
@@ -253,3 +259,41 @@ def test_a_partner_is_kept_until_the_rows_that_it_may_have_matched_have_ended() 
         stored.append(sum(map(Counter.total, bucket.kept().values())))
 
     assert stored == [2, 2, 1, 0, 0, 0]
+
+
+def test_rows_that_are_counted_in_order_are_sorted() -> None:
+    """Whatever order the rows of both sides come in; those that nobody counts are not."""
+    draw = random.Random(3)
+    orders = [order(number, draw.randrange(5)) for number in range(40)]
+    quotes: list[Row] = [("EUR", rate, at(draw.randrange(5))) for rate in range(20)]
+    found = []
+    for in_order in (True, True, False):
+        bucket = joined("INNER")
+        assert isinstance(bucket.operator, AppendJoin)
+        bucket = replace(bucket, operator=replace(bucket.operator, sorted=in_order))
+        turned = feeds_of(bucket, draw.sample(orders, 40), draw.sample(quotes, 20))
+        found.append(bucket.give_all(**turned))
+
+    assert found[0] == found[1] == sorted(found[0])
+    assert found[2] != found[0]
+    assert Counter(found[2]) == Counter(found[0])
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_rows_of_a_join_are_sorted_where_over_counts_them(*, counted: bool) -> None:
+    """Also behind a query in between; the rows of the tables then come in any order."""
+    inner = (
+        "SELECT o.id, o.amount, q.rate FROM orders AS o JOIN quotes AS q ON o.currency = q.currency"
+    )
+    ordered = (
+        f"SELECT id, SUM(amount) OVER (ORDER BY PROCTIME()) AS s FROM ({inner}) WHERE amount > rate"
+    )
+    query = planned(ordered if counted else inner)
+    assert query.maintained is not None
+    schemas = typed_relations(query, query.maintained)
+    chosen = choose_operators(query.maintained, schemas, 0, lambda name, _: schemas[name])
+    (join,) = (of for of in chosen.found.values() if isinstance(of, AppendJoin))
+
+    assert join.sorted is counted
+    assert ordered_scans(query.maintained) == frozenset()
+    assert bool(ordered_relations(query.maintained)) is counted

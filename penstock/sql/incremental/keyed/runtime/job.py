@@ -48,6 +48,7 @@ from penstock.sql.incremental.stages import (
     Stateless,
     input_column,
     inputs_of,
+    shuffled_relations,
     without_kinds,
 )
 from penstock.sql.incremental.state.batch import over_tables
@@ -297,6 +298,7 @@ class KeyedJob:
                     schema=self._read(stage, name),
                     inserts=name in without_kinds(self.maintained),
                     column=columns.get(name),
+                    shuffled=name in shuffled_relations(self.maintained),
                 )
                 for name in inputs_of(stage)
             ),

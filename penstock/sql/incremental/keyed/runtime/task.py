@@ -33,7 +33,7 @@ from penstock.sql.incremental.keyed.operator import (
 )
 from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
 from penstock.sql.incremental.keyed.spooled_rows import SpooledRows, is_large, local_folder
-from penstock.sql.incremental.keyed.tables import in_order
+from penstock.sql.incremental.keyed.tables import in_order, sorted_by_all
 
 ORDER = "__order"
 """BIGINT column of a task's rows."""
@@ -81,7 +81,8 @@ _KIND = pa.field(ROW_KIND, pa.int8())
 class TaskInput:
     """An input of a stage: the columns of its relation; `inserts`: its rows have no ROW_KIND.
 
-    `column` is the number of its STRUCT among the columns of the task's rows, or the input's own where rows come by
+    `shuffled`: its rows come in no order, and where the order counts they are sorted by their columns. `column` is the
+    number of its STRUCT among the columns of the task's rows, or the input's own where rows come by
     bucket; None: the input is the result of an earlier stage of the task.
     """
 
@@ -89,6 +90,7 @@ class TaskInput:
     schema: pa.Schema
     inserts: bool
     column: int | None
+    shuffled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,8 +227,8 @@ class ReceivedInput:
         self._number, self._column = one.column, rows_column(one.column)
         self._struct = pa.schema([*one.schema, *([] if one.inserts else [_KIND])])
         self._width = len(one.schema) + 1
-        self._ordered = ordered
-        order = [pa.field(ORDER, pa.int64())] if ordered else []
+        self._sorted, self._ordered = ordered and one.shuffled, ordered and not one.shuffled
+        order = [pa.field(ORDER, pa.int64())] if self._ordered else []
         self._rows = SpooledRows(pa.schema([*one.schema, _KIND, *order]))
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -269,7 +271,7 @@ class ReceivedInput:
         rows = _joined(self._rows.table())
         if self._ordered:
             rows = in_order(rows, self._width).select(range(self._width))
-        return rows
+        return sorted_by_all(rows) if self._sorted else rows
 
     def discard(self) -> None:
         """Forget what was not asked for."""

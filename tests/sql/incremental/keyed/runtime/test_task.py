@@ -97,6 +97,30 @@ def test_changes_of_an_input_come_from_the_rows_of_all(
     assert (found if ordered else sorted(found, key=lambda of: of[2])) == wanted
 
 
+@pytest.mark.parametrize("most", [0, 1 << 20])
+def test_rows_that_come_in_no_order_are_sorted_by_their_columns(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Their places, which another attempt gives otherwise, make no difference where the order counts."""
+    monkeypatch.setattr(spooled_rows, "MOST_BYTES", most)
+    one = TaskInput(name="a", schema=SCHEMA, inserts=True, column=0, shuffled=True)
+    given = pa.Table.from_batches(task_rows())
+    found = []
+    for seed in (1, 2):
+        places = random.Random(seed).sample(range(ROWS), ROWS)
+        turned = given.take(places).set_column(1, ORDER, pa.array(range(ROWS), pa.int64()))
+        received = ReceivedInput(one, ordered=True)
+        for batch in turned.to_batches(max_chunksize=130):
+            received.add(batch)
+        found.append(received.changes().to_pylist())
+
+    assert found[0] == found[1]
+    assert [of["k"] for of in found[0] if of["k"] is not None] == [
+        n for n in range(0, ROWS, 3) if n % 7
+    ]
+    assert len(found[0]) == len(range(0, ROWS, 3))
+
+
 COLUMNS = (("k", t.BigIntType()), ("K", t.VarCharType(length=9)), ("at", t.TimestampLtzType()))
 
 
