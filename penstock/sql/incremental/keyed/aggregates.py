@@ -103,6 +103,23 @@ def _sum_of_doubles(call: AggregateCall) -> str:
     return f"list_reduce({listed} {there}, lambda a, b: a + b, CAST(0 AS DOUBLE))"
 
 
+def sum_of_distinct(value: str, of: pa.DataType, window: str, kind: pa.DataType) -> SqlValue:
+    """Write a sum of the type `kind` of the distinct values of a window. Raises UntranslatableError.
+
+    Those of DOUBLE are added from 0 on, the least one first, as in groups: no other order is the same whatever batches
+    they came in.
+    """
+    if at.is_float64(of):
+        there = f"FILTER (WHERE {value} IS NOT NULL){window}"
+        distinct = f"list_sort(list(DISTINCT {normalized(value, of)}) {there})"
+        return SqlValue(f"list_reduce({distinct}, lambda a, b: a + b, CAST(0 AS DOUBLE))", of)
+    if at.is_floating(kind):
+        what = f"a sum of DISTINCT values of the type {of}"
+        raise UntranslatableError(what, "CAST the summed value to DOUBLE")
+    sum_type(of)
+    return SqlValue(cast_text(f"SUM(DISTINCT {value}){window}", kind), kind)
+
+
 def _average(call: AggregateCall) -> SqlValue:
     if at.is_float64(call.kind):
         count = f"COUNT({call.word}{call.value.sql}){call.condition}"

@@ -20,7 +20,7 @@ from penstock.sql.incremental.keyed.aggregates import (
     frame_text,
     is_of_distinct,
     separator_text,
-    sum_type,
+    sum_of_distinct,
     unknown,
     window_order,
 )
@@ -429,12 +429,9 @@ class _Block:
             text = f"COUNT(DISTINCT {value.sql}){window}"
             return SqlValue(cast_text(text, pa.int32()), pa.int32())
         kind = self._plain(node.expressions[1]).type
-        if kind is None or value.type is None or at.is_floating(kind):
-            # a set has no order in which they could be added
-            what = f"a sum of DISTINCT values of the type {kind}"
-            raise UntranslatableError(what, "CAST the summed value to a DECIMAL")
-        sum_type(value.type)
-        return SqlValue(cast_text(f"SUM(DISTINCT {value.sql}){window}", kind), kind)
+        if kind is None or value.type is None:
+            raise unknown(node)
+        return sum_of_distinct(value.sql, value.type, window, kind)
 
     def _lag(self, function: exp.Lag, window: str, node: exp.Window) -> SqlValue:
         value = self._plain(function.this)

@@ -101,6 +101,12 @@ OF_SETS = {
         IN_ORDER.format(TEXT, ",", " FILTER (WHERE amount < 9)"),
     ),
 }
+OF_SET = "list_reduce(list_sort(list(DISTINCT {0}) FILTER (WHERE ({0}) IS NOT NULL{1}) {{w}}), lambda a, b: a + b, 0::DOUBLE)"
+OF_SETS_OF_DOUBLES = {
+    "calls": (f"SUM(DISTINCT {DOUBLE})", f"SUM(DISTINCT {DOUBLE}) FILTER (WHERE amount < 9)"),
+    "types": [pa.float64()] * 2,
+    "sql": (OF_SET.format(DOUBLE, ""), OF_SET.format(DOUBLE, " AND amount < 9")),
+}
 SECONDS = " RANGE BETWEEN INTERVAL '{}' SECOND PRECEDING AND CURRENT ROW"
 ROWS = " ROWS BETWEEN 3 PRECEDING AND CURRENT ROW"
 CASES = {
@@ -119,6 +125,9 @@ CASES = {
     "sets by row": OverCase(**OF_SETS, frame=" ROWS UNBOUNDED PRECEDING"),
     "an interval of sets": OverCase(**OF_SETS, frame=SECONDS.format(7)),
     "rows of sets": OverCase(**OF_SETS, frame=ROWS),
+    "sets of doubles": OverCase(**OF_SETS_OF_DOUBLES),
+    "rows of sets of doubles": OverCase(**OF_SETS_OF_DOUBLES, frame=ROWS),
+    "an interval of sets of doubles": OverCase(**OF_SETS_OF_DOUBLES, frame=SECONDS.format(7)),
 }
 
 
