@@ -196,7 +196,10 @@ class StateCompaction:
             return self._work.wait_for(lambda: self._due is None, seconds)
 
     def close(self, wait_s: float) -> None:
-        """Stop for good: a merge that runs is given up. What it has written is removed by a later run."""
+        """Stop for good: a merge that runs is given up. The files of merges that no manifest has go.
+
+        Those of one that goes on for longer than `wait_s` are removed by a later run.
+        """
         with self._work:
             self._stopped = True
             self._work.notify_all()
@@ -205,6 +208,17 @@ class StateCompaction:
                 running.interrupt()
         if thread is not None:
             thread.join(wait_s)
+        with self._work:
+            # the thread of the batch takes a merge or finds none
+            merged, self._merged = self._merged, []
+        for merge in merged:
+            self._discard(merge)
+        with self._work:
+            unused, self._unused = self._unused, set()
+        # as of runs of few batches each would leave some, and none is there for long enough to remove those of others
+        with self._reporting("removal"):
+            for bucket, name in sorted(unused):
+                self._files.delete(bucket, name)
 
     def _merge_overdue(self, due: _Due) -> None:
         for bucket, of in due.manifest.files.items():
@@ -263,7 +277,8 @@ class StateCompaction:
                 if due is None or self._stopped:
                     self._due, self._thread = None, None
                     self._work.notify_all()
-                    atexit.unregister(self.close)
+                    if not self._merged:
+                        atexit.unregister(self.close)
                     return
             for bucket in due.manifest.files:
                 self._merge_beside(bucket, due)
@@ -363,13 +378,15 @@ class StateCompaction:
             return
         there = self._manifests.read(batches[-1])
         with self._work:
-            known = dict(self._known)
-            if there != known.get(batches[-1]):
+            if there != self._known.get(batches[-1]):
                 # a successor goes on from here: what is there is not ours to remove
                 self._stopped = True
                 return
         if self._orphans is None:
             self._orphans = self._before(newest, batches)
+        with self._work:
+            # those of earlier runs, too
+            known = dict(self._known)
         oldest = newest.batch_id - RETAINED + 1
         old = {name for n, manifest in known.items() if n < oldest for name in manifest.names}
         needed = {name for n, manifest in known.items() if n >= oldest for name in manifest.names}
@@ -377,11 +394,12 @@ class StateCompaction:
             unused = self._unused | old
         if self._batches >= _ORPHAN_BATCHES:
             unused |= self._orphans
+        # manifests last: by them a run after one that dies here knows the files
+        for bucket, name in sorted(unused - needed):
+            self._files.delete(bucket, name)
         for batch_id in batches:
             if batch_id < oldest:
                 self._manifests.forget(batch_id)
-        for bucket, name in sorted(unused - needed):
-            self._files.delete(bucket, name)
         self._orphans -= unused
         with self._work:
             self._unused -= unused

@@ -23,6 +23,7 @@ from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.runtime import compaction as module
 from penstock.sql.incremental.keyed.runtime.compaction import (
     MOST_FILES,
+    OVERDUE_FILES,
     files_to_merge,
     merges_of,
 )
@@ -261,6 +262,93 @@ def test_the_end_of_a_process_gives_a_merge_up(tmp_path: Path) -> None:
     give(store, Counter({("a", 1): 1}))
 
     assert store.compaction._thread is None
+    assert store.look(["a"]) == store.expected(["a"])
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_runs_of_few_batches_leave_no_file_behind(tmp_path: Path, batches: int) -> None:
+    """Neither those that a merge replaced in the run before, nor those of a merge that no batch came to take."""
+    store = Store(tmp_path)
+    for run in range(3 * OVERDUE_FILES // batches):
+        store.restart()
+        for n in range(batches):
+            store.give(Counter({("abc"[n], run): 1}))
+        store.compaction.close(60)
+
+        assert names(store) == named(store)
+    assert len(store.manifests.batches()) == RETAINED
+    assert store.look(["a", "b", "c"]) == store.expected(["a", "b", "c"])
+
+
+@pytest.mark.parametrize("step", ["delete", "forget"])
+def test_a_run_that_dies_at_a_removal_leaves_it_to_the_next(tmp_path: Path, step: str) -> None:
+    """The next one has a single batch, and knows what is left by the manifests that are left."""
+    store = Store(tmp_path)
+    while len(store.newest.files.get(BUCKET, BucketFiles()).files) < OVERDUE_FILES - 1:
+        store.restart()
+        store.give(Counter({("a", store.batch): 1}))
+        store.compaction.close(60)
+    died: list[int] = []
+
+    def die(reached: str) -> None:
+        if reached == step and store.batch not in died:
+            died.append(store.batch)
+            raise KilledError
+
+    for _ in range(RETAINED + 1):
+        watched(store, die)
+        give(store, Counter({("b", store.batch): 1}))
+        assert store.compaction.wait(60)
+    assert died
+    store.files = StateFiles(location=store.files.location)
+    store.manifests = WatchedManifests(store.manifests.found, lambda _: None)
+    for _ in range(RETAINED):
+        store.restart()
+        store.give(Counter({("a", store.batch): 1}))
+
+    assert names(store) == named(store)
+    assert len(store.newest.files[BUCKET].files) < MOST_FILES
+    assert store.look(["a", "b"]) == store.expected(["a", "b"])
+
+
+class Exits:
+    """What is called when a process ends."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[float], None]] = []
+        self.ended = Event()
+
+    def register(self, call: Callable[[float], None], *_: float) -> None:
+        """Have it called."""
+        self.calls.append(call)
+
+    def unregister(self, call: Callable[[float], None]) -> None:
+        """Have it called no more."""
+        self.calls = [each for each in self.calls if each != call]
+        self.ended.set()
+
+
+def test_an_idle_run_removes_its_merges_when_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No batch has taken them, and nothing has run beside for a while; without a merge there is nothing to do."""
+    exits = Exits()
+    monkeypatch.setattr(module, "atexit", exits)
+    monkeypatch.setattr(module, "_IDLE_S", 0.01)
+    store = Store(tmp_path)
+    store.give(Counter({("a", 1): 1}))
+    assert exits.ended.wait(60)
+    assert exits.calls == []
+    while not store.compaction._merged:
+        store.give(Counter({("a", 1): 1}))
+    while (thread := store.compaction._thread) is not None:
+        thread.join(60)
+
+    assert names(store) > named(store)
+    for call in exits.calls:
+        call(60)
+    assert names(store) == named(store)
+    store.give(Counter({("a", 1): 1}))
     assert store.look(["a"]) == store.expected(["a"])
 
 
