@@ -1,8 +1,7 @@
 """Protocols of connectors, their sources and sinks, and the values that cross them. Contains no client code.
 
-`SplitSource` is read through the split runtime, `EngineSource` by Spark itself: `kind` tells them apart. Statements
-call these protocols; connectors inherit from them, and so get the defaults of what they cannot do. Row-level changes
-have their own protocols in `capabilities.py`, lookup joins in `lookup/contract.py`.
+`SplitSource` is read through the split runtime, `EngineSource` by Spark itself: `kind` tells them apart. Connectors
+inherit defaults. Row-level changes have protocols in `capabilities.py`, lookup joins in `lookup/contract.py`.
 """
 
 from __future__ import annotations
@@ -382,8 +381,8 @@ class SinkCapabilities:
 
     `guarantee`: what a micro-batch that is run again does to the target; EXPLAIN shows it. `accepts`: the changes that
     it takes. `needs_update_before`: upserts, which lack the row before an update, are not enough. `bounded_only`: only
-    queries that end write into it, as it could not tell a batch that is run again. `resumable`: it can tell whether its
-    target is the one that a checkpoint was written with (`Sink.check_resumes`).
+    queries that end write into it, as it could not tell a batch that is run again. `resumable`: it can tell the target
+    of a checkpoint (`Sink.check_resumes`). `evaluates_once`: one action reads a batch, or it keeps the rows itself.
     """
 
     guarantee: Guarantee
@@ -391,6 +390,7 @@ class SinkCapabilities:
     needs_update_before: bool = False
     bounded_only: bool = False
     resumable: bool = False
+    evaluates_once: bool = False
 
 
 class TaskWriter(Protocol):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -24,6 +25,7 @@ from penstock.connector.capabilities import TableEditor
 from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.contract import Guarantee, Sink, SourceKind, SplitSource
 from penstock.connector.registry import connector_of
+from penstock.connector.spark import internals
 from penstock.connector.spark.types import spark_schema
 from penstock.sql.errors.spark import translate
 from tests.catalog.examples import identifier
@@ -327,6 +329,27 @@ class SinkWritesContract:
         written.sink().write(numbers(spark, 6, 8))
 
         written.check(*named(*range(8)))
+
+    def test_rows_that_are_not_kept_are_computed_once(
+        self, written: Written, spark: SparkSession
+    ) -> None:
+        """By a sink that says so of itself: a keyed query does not keep the changes of a batch for it."""
+        sink = written.sink()
+        if not sink.capabilities.evaluates_once:
+            return
+        computed = spark.sparkContext.accumulator(0)
+
+        def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                computed.add(batch.num_rows)
+                yield batch
+
+        rows = numbers(spark, 0, 6)
+        for batch in range(2):
+            frame = internals.planned(rows.mapInArrow(counted, rows.schema))
+            written.run(batch, frame, sink=sink)
+
+            assert computed.value == 6 * (batch + 1)
 
     def test_changes_leave_the_rows_that_they_say(
         self, written: Written, spark: SparkSession

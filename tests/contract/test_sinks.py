@@ -39,6 +39,7 @@ def context_of(
     before: bool = False,
     bounded: bool = False,
     resumable: bool = False,
+    once: bool = False,
 ) -> SinkContext:
     """A table with what its sink declares."""
     return SinkContext(
@@ -49,6 +50,7 @@ def context_of(
             needs_update_before=before,
             bounded_only=bounded,
             resumable=resumable,
+            evaluates_once=once,
         ),
     )
 
@@ -67,12 +69,12 @@ FILES = {"connector": "filesystem", "path": "orders", "format": "parquet"}
 SPARK = {"connector": "spark", "table-name": "`orders`"}
 
 CONTEXTS = {
-    "delta": context_of(DELTA, ONCE, APPENDS, resumable=True),
-    "delta-keyed": context_of(DELTA, ONCE, ALL, keyed=True, resumable=True),
+    "delta": context_of(DELTA, ONCE, APPENDS, resumable=True, once=True),
+    "delta-keyed": context_of(DELTA, ONCE, ALL, keyed=True, resumable=True, once=True),
     "jdbc": context_of(JDBC, ONCE, APPENDS),
     "jdbc-keyed": context_of(JDBC, ONCE, ALL, keyed=True),
     "filesystem": context_of(FILES, ONCE, APPENDS),
-    "kafka": context_of(KAFKA, AT_LEAST, APPENDS, resumable=True),
+    "kafka": context_of(KAFKA, AT_LEAST, APPENDS, resumable=True, once=True),
     "kafka-exactly-once": context_of(
         {
             **KAFKA,
@@ -83,6 +85,7 @@ CONTEXTS = {
         ONCE,
         APPENDS,
         resumable=True,
+        once=True,
     ),
     "kafka-changes": context_of(
         {**KAFKA, "format": "debezium-json", "sink.parallelism": "1"},
@@ -90,12 +93,13 @@ CONTEXTS = {
         ALL,
         before=True,
         resumable=True,
+        once=True,
     ),
-    "upsert-kafka": context_of(UPSERT_KAFKA, AT_LEAST, ALL, keyed=True, resumable=True),
+    "upsert-kafka": context_of(UPSERT_KAFKA, AT_LEAST, ALL, keyed=True, resumable=True, once=True),
     "memory": context_of({"connector": "memory"}, NONE, APPENDS),
     "memory-keyed": context_of({"connector": "memory"}, NONE, ALL, keyed=True),
     "print": context_of({"connector": "print"}, AT_LEAST, ALL),
-    "blackhole": context_of({"connector": "blackhole"}, NONE, ALL),
+    "blackhole": context_of({"connector": "blackhole"}, NONE, ALL, once=True),
     "spark": context_of(SPARK, AT_LEAST, APPENDS, bounded=True),
 }
 FIXTURE = SinkContext(

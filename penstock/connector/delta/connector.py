@@ -179,6 +179,7 @@ class DeltaSink(Sink):
             guarantee=Guarantee.EXACTLY_ONCE,
             accepts=ChangelogMode.ALL if keyed else ChangelogMode.INSERT_ONLY,
             resumable=True,
+            evaluates_once=True,
         )
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:

@@ -87,7 +87,9 @@ class BlackholeSink(Sink):
     @property
     def capabilities(self) -> SinkCapabilities:
         """Nothing is kept, of any change."""
-        return SinkCapabilities(guarantee=Guarantee.NONE, accepts=ChangelogMode.ALL)
+        return SinkCapabilities(
+            guarantee=Guarantee.NONE, accepts=ChangelogMode.ALL, evaluates_once=True
+        )
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Accept any columns."""

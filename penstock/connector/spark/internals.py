@@ -263,10 +263,24 @@ def unpersist_local_checkpoint(frame: DataFrame) -> None:
     analyzed_plan(frame).rdd().unpersist(False)
 
 
+def planned(frame: DataFrame) -> DataFrame:
+    """Return the rows of a frame by a plan that is made now, with the settings of now (`QueryExecution.toRdd`).
+
+    Each action over it computes them; that of `localCheckpoint` keeps them.
+    """
+    from pyspark.sql import DataFrame
+
+    execution = java_frame(frame).queryExecution()
+    schema, streaming = execution.analyzed().schema(), False
+    own = java_session(frame.sparkSession)
+    rows = own.internalCreateDataFrame(execution.toRdd(), schema, streaming)
+    return DataFrame(rows, frame.sparkSession)
+
+
 def observed_metric(frame: DataFrame, name: str) -> int:
     """Return the first figure of a DataFrame that was observed, as of the last action over its own plan.
 
-    `Observation` waits for an action of the frame itself; a local checkpoint of it runs with another one.
+    `Observation` waits for an action of the frame itself; its rows, `planned` or kept, run with another one.
     """
     row = java_frame(frame).queryExecution().observedMetrics().apply(name)
     return int(row.getLong(0))

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.udtf import UserDefinedTableFunction
 
 from penstock.connector.spark import internals
+from penstock.connector.spark.session import configured
 
 pytestmark = pytest.mark.spark
 
@@ -42,6 +44,20 @@ def test_the_blocks_of_a_local_checkpoint_are_freed(spark: SparkSession) -> None
 
     assert before
     assert not stored.getStorageLevel().isValid()
+
+
+def test_a_plan_is_made_by_the_settings_of_its_time(spark: SparkSession) -> None:
+    """Its rows are computed at each action, and what is observed of them is that of the last one."""
+    observed = spark.range(100).observe("found", F.count(F.lit(1)).alias("rows"))
+    with configured(spark, {"spark.sql.shuffle.partitions": "3"}):
+        frame = internals.planned(observed.groupBy(F.col("id") % 10).count())
+    counted = internals.planned(observed)
+    given = counted.where("id < 7").count()
+
+    assert frame.rdd.getNumPartitions() == 3
+    assert frame.count() == 10
+    assert internals.observed_metric(observed, "found") == 100
+    assert given == 7
 
 
 def test_a_path_has_the_file_system_of_the_session_s_settings(

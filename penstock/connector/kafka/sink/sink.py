@@ -134,6 +134,7 @@ class KafkaSink(Sink):
             accepts=ChangelogMode.ALL if self.upsert or changes else ChangelogMode.INSERT_ONLY,
             needs_update_before=changes,
             resumable=True,
+            evaluates_once=True,
         )
 
     @property

@@ -255,7 +255,9 @@ class IncrementalInsert:
                 return run.batch(rows, batch.batch_id, self._watermarks(batch))
             case KeyedRun():
                 now_ms = batch_time_ms(batch.spark, batch.checkpoint, batch.batch_id)
-                return run.batch(rows, batch.batch_id, now_ms, self._watermarks(batch))
+                once = self.target.capabilities.evaluates_once
+                watermarks = self._watermarks(batch)
+                return run.batch(rows, batch.batch_id, now_ms, watermarks, once=once)
             case _:
                 assert_never(run)
 
@@ -334,7 +336,7 @@ def _bounded_batch(
         return IncrementalRun(maintained, f"{folder}/{FOLDER}").batch(frame, 0)
     # without a time to live nothing depends on the time
     run = KeyedRun(maintained, plan, f"{folder}/{KEYED}", bounded=True)
-    return run.batch(frame, 0, now_ms=0)
+    return run.batch(frame, 0, now_ms=0, once=True)
 
 
 def by_key(frame: DataFrame, key: Sequence[str]) -> DataFrame:

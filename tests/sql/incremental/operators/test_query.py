@@ -250,6 +250,29 @@ def test_a_batch_without_rows_writes_no_state(spark: SparkSession, tmp_path: Pat
     assert rounded(running.rows) == computed(TOTALS_SQL, {"a": table.rows})
 
 
+def test_changes_that_are_read_once_are_not_kept(spark: SparkSession, tmp_path: Path) -> None:
+    """They are the same, with their number, and so is the state behind them."""
+    from penstock.sql.incremental.keyed.runtime.run import KeyedRun
+
+    table, query = Changing(4, ChangelogMode.ALL), TOTALS
+    runs = [
+        open_run(tagged(spark, query, {}, 0), query, str(tmp_path / name), 0, keyed=True)
+        for name in ("kept", "once")
+    ]
+    for batch_id in range(3):
+        frame = tagged(spark, query, {"a": table.next(12)}, 0)
+        given = []
+        for run, once in zip(runs, (False, True), strict=True):
+            assert isinstance(run, KeyedRun)
+            before = persisted(spark)
+            with run.batch(frame, batch_id, 0, once=once) as changes:
+                given.append(Counter(changes.collect()))
+                assert len(persisted(spark) - before) == (0 if once else 1)
+            assert run.rows == given[-1].total() > 0
+
+        assert given[0] == given[1]
+
+
 def test_the_order_of_arrival_is_kept(opened: Open, tmp_path: Path) -> None:
     """A row of a later batch, and a later one of a batch, has the greater number; the result does not show it."""
     query = maintained(
@@ -405,3 +428,8 @@ def rounded(rows: Counter[Row]) -> Counter[Row]:
 def remove(path: Path) -> None:
     """Take a file or folder away."""
     shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def persisted(spark: SparkSession) -> set[int]:
+    """The RDDs that Spark keeps."""
+    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())  # type: ignore[attr-defined]

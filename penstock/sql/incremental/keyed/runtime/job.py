@@ -266,8 +266,11 @@ class KeyedJob:
         columns = {name: n for n, (_, name) in enumerate(outer_inputs(stages))}
         if _is_by_bucket(rows):
             columns = dict(self._numbers(stages))
+        result = self._result(stages[-1])
+        returned = self._returned(stages[-1], result.names)
         task = StageTask(
             stages=tuple(self._in_task(stage, columns) for stage in stages),
+            returned=returned,
             batch=self.batch,
             files=self.files,
             state_id=self.before.state_id,
@@ -277,7 +280,15 @@ class KeyedJob:
         if any(self._releases(stage) for stage in stages):
             rows = rows.unionAll(each_bucket(rows, tasks))
         rows = rows.repartitionById(tasks, F.col(BUCKET))
-        return rows.mapInArrow(task, self._result(stages[-1]))
+        return rows.mapInArrow(task, s.StructType([result.fields[n] for n in returned]))
+
+    def _returned(self, stage: Stage, names: Sequence[str]) -> tuple[int, ...]:
+        """Return the indexes of the columns of a stage's result that somebody reads."""
+        is_last = stage.name == last_relation(self.maintained)
+        wanted = (*self.maintained.columns, ROW_KIND)
+        if is_last and not self._readers()[stage.name] and len(set(names)) == len(names):
+            return tuple(names.index(name) for name in wanted)
+        return tuple(range(len(names)))
 
     def _releases(self, stage: Stage) -> bool:
         """Return whether the watermark may release rows of a stage, in whichever bucket they are."""

@@ -20,7 +20,7 @@ from pyspark.sql import types as s
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.connector.failpoints import reach
-from penstock.connector.spark.internals import observed_metric
+from penstock.connector.spark.internals import observed_metric, planned
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.sink.micro_batch import discard_batch
 from penstock.sql.checkpoint.watermarks import Watermarks
@@ -151,9 +151,17 @@ class KeyedRun:
 
     @contextmanager
     def batch(
-        self, frame: DataFrame, batch_id: int, now_ms: int, watermarks: Watermarks | None = None
+        self,
+        frame: DataFrame,
+        batch_id: int,
+        now_ms: int,
+        watermarks: Watermarks | None = None,
+        *,
+        once: bool = False,
     ) -> Iterator[DataFrame]:
         """Return the changes of a batch, ROW_KIND last, which the first action over them computes.
+
+        They are kept for a second one; not where it comes `once`: to keep wide rows takes Java as long as all else.
 
         `now_ms` is the time of the batch, the same on a replay, as are the `watermarks`, which release rows; None where
         the batch has all rows of bounded tables. `frame` is read once; within a partition the rows of a
@@ -187,8 +195,8 @@ class KeyedRun:
         )
         with configured(spark, _SETTINGS):
             counted = job.build(frame).observe(_COUNTED, F.count(F.lit(1)).alias("rows"))
-            # a sink may read it twice, and what it has read must not change
-            result = job.hold(counted)
+            # what a sink reads twice must not change
+            result = planned(counted) if once else job.hold(counted)
         try:
             yield result
             written = self._complete(result, job, batch_id)

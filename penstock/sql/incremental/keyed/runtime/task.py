@@ -113,11 +113,12 @@ class TaskStage:
 class StageTask:
     """Stages in a batch, for `mapInArrow`: the result is that of the last one, which alone reads those of the others.
 
-    Their keys are the same columns, so that all of them work on one bucket. `writes`: another batch follows, for
-    which state is written.
+    Their keys are the same columns, so that all of them work on one bucket. `returned` are the indexes of the columns
+    that the result has of those of the last one. `writes`: another batch follows, for which state is written.
     """
 
     stages: tuple[TaskStage, ...]
+    returned: tuple[int, ...]
     batch: KeyedBatch
     files: StateFiles
     state_id: str
@@ -142,7 +143,8 @@ class StageTask:
                 if isinstance(stage.operator, EventTimeOperator):
                     late[stage.name] = stage.operator.late_rows(changes, self.batch)
             reach("state-written")
-            yield from results[self.stages[-1].name].to_batches()
+            # Spark copies each row that it gets, column by column
+            yield from results[self.stages[-1].name].select(list(self.returned)).to_batches()
         context = TaskContext.get()
         assert context is not None, "in a task"
         reports = (

@@ -246,6 +246,7 @@ def test_stages_of_a_task_take_their_own_inputs_and_each_other(
     reports: list[TaskReport] = []
     run = StageTask(
         stages=tuple(stages),
+        returned=(3, 1, 2),
         batch=KeyedBatch(batch_id=0, now_ms=0),
         files=StateFiles(location=str(tmp_path / "state")),
         state_id="s",
@@ -271,7 +272,8 @@ def test_stages_of_a_task_take_their_own_inputs_and_each_other(
     )
 
     found = pa.Table.from_batches(list(run(iter(rows.to_batches(max_chunksize=2)))))
-    assert found.to_pylist() == [{"k": 1, "t": "x", "n": 2, ROW_KIND: int(RowKind.INSERT)}]
+    assert found.schema.names == [ROW_KIND, "t", "n"]
+    assert found.to_pylist() == [{ROW_KIND: int(RowKind.INSERT), "t": "x", "n": 2}]
     files = {(one.stage, of.input, of.bucket) for one in reports for of in one.files}
     assert files == {("g", "a", 2), ("j", "b", 2), ("j", "g", 2)}
     assert {one.partition for one in reports} == {3}
