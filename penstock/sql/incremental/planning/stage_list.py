@@ -286,8 +286,8 @@ class StageList:
         return name
 
 
-_ROW_BY_ROW = {"expressions", "from_", "where", "with_", "hint"}
-"""The clauses of a SELECT whose rows are those of its FROM, in their order."""
+_ROW_BY_ROW = {"expressions", "from_", "where", "with_", "hint", "joins"}
+"""The clauses of a SELECT whose rows are those of its FROM, in their order; of joins only those with UNNEST."""
 
 
 def _is_shuffled(query: exp.Query) -> bool:
@@ -297,6 +297,8 @@ def _is_shuffled(query: exp.Query) -> bool:
             case exp.Select():
                 filled = {name for name, part in node.args.items() if part}
                 if not filled <= _ROW_BY_ROW or node.find_ancestor(exp.Where) is not None:
+                    return True
+                if not all(isinstance(j.this, exp.Unnest) for j in node.args.get("joins") or ()):
                     return True
             case exp.Union():
                 if node.args.get("distinct"):
