@@ -57,6 +57,9 @@ QUICK = {
 }
 AS_PEOPLE_DO = "PENSTOCK_TESTS_AS_PEOPLE_DO"
 
+HAS_OWN_LOCAL_FILES = os.environ.get(AS_PEOPLE_DO) != "1" and os.name == "posix"
+"""Whether the tests' Spark writes local files by `local_files.py`, in place of Hadoop's classes."""
+
 # every process that a test, Spark or a worker starts would compile hundreds of modules anew
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -190,7 +193,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     with python_environment(in_process=True):
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    if os.environ.get(AS_PEOPLE_DO) != "1" and os.name == "posix":
+    if HAS_OWN_LOCAL_FILES:
         use_local_files(session)
     yield session
     session.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.connector.spark.internals import file_system, java_array, java_session, jvm_of
-from tests.conftest import AS_PEOPLE_DO
+from tests.conftest import HAS_OWN_LOCAL_FILES
 from tests.local_files import CLASSES
 
 HADOOPS = {
@@ -19,9 +18,7 @@ HADOOPS = {
     "fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.LocalFs",
 }
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get(AS_PEOPLE_DO) == "1" or os.name != "posix", reason="Spark has Hadoop's own"
-)
+pytestmark = pytest.mark.skipif(not HAS_OWN_LOCAL_FILES, reason="Spark has Hadoop's own")
 
 
 def left(spark: SparkSession, folder: Path, classes: Mapping[str, str], umask: str) -> Any:

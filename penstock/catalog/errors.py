@@ -14,6 +14,7 @@ import secrets
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar, Self
 
 from penstock.catalog.masking import without_secrets
@@ -195,12 +196,31 @@ class RunError(PenstockError):
             self.permanent = permanent
 
 
+class RecordFault(StrEnum):
+    """What makes a record a bad one, as metrics name it."""
+
+    UNDECODABLE = "undecodable"
+    FUTURE = "future"
+
+
 class BadRecordError(RunError):
-    """A record cannot be decoded."""
+    """A record cannot be decoded, or its time is too far in the future (`fault`), and the table says to fail."""
 
     code: ClassVar[str] = "PEN-8001"
 
     permanent = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        span: Span | None = None,
+        permanent: bool | None = None,
+        fault: RecordFault = RecordFault.UNDECODABLE,
+    ) -> None:
+        super().__init__(message, hint=hint, span=span, permanent=permanent)
+        self.fault = fault
 
 
 class DataLossError(RunError):
@@ -263,6 +283,8 @@ def encode_failure(error: PenstockError) -> str:
     }
     if isinstance(error, RunError):
         value["permanent"] = error.permanent
+    if isinstance(error, BadRecordError):
+        value["fault"] = error.fault
     # a mark inside the message is a text like others, and ends or begins nothing
     text = json.dumps(value).replace("]]", "]\\u005d").replace("[[", "[\\u005b")
     return f"[[penstock:{failure_mark()}:{text}]]"
@@ -290,6 +312,8 @@ def decode_failure(text: str) -> PenstockError | None:
     error = kind(message, hint=hint)
     if isinstance(error, RunError):
         error.permanent = bool(value.get("permanent", error.permanent))
+    if isinstance(error, BadRecordError):
+        error.fault = RecordFault(value.get("fault", error.fault))
     return error
 
 

@@ -24,6 +24,7 @@ from penstock.catalog.errors import (
     OptionError,
     PenstockError,
     QueryFailedError,
+    RecordFault,
     RunError,
     Span,
     TopicChangedError,
@@ -80,6 +81,15 @@ def test_whether_an_error_would_come_again_is_found_again_too(permanent: bool | 
 
         assert type(found) is kind
         assert found.permanent is (kind.permanent if permanent is None else permanent)
+
+
+@pytest.mark.parametrize("fault", RecordFault)
+def test_what_is_wrong_with_a_record_is_found_again_too(fault: RecordFault) -> None:
+    """Metrics count by it."""
+    found = decode_failure(encode_failure(BadRecordError("no", fault=fault)))
+
+    assert isinstance(found, BadRecordError)
+    assert found.fault is fault
 
 
 def test_an_error_inside_a_message_does_not_end_the_outer_one() -> None:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.connector.options.watermark import FutureRecordError
+from penstock.catalog.errors import BadRecordError, RecordFault
 from penstock.sql.jobs.job import Job
 from penstock.sql.session.session import Session
 from tests.kafka_server import KafkaServer
@@ -112,11 +112,12 @@ def test_the_query_fails_and_goes_on_once_the_table_says_how(
     session: Session, kafka: KafkaServer, topic: str
 ) -> None:
     """By default; the record is named. The batch that failed is read again under the changed option, to the end."""
-    with pytest.raises(FutureRecordError) as caught:
+    with pytest.raises(BadRecordError) as caught:
         run(session, kafka, topic, "").await_termination(1)
     job = run(session, kafka, topic, SKIP)
     job.await_termination(1)
 
+    assert caught.value.fault is RecordFault.FUTURE
     assert f"topic {topic}, partition 0, offset {BEFORE}: " in caught.value.message
     assert "2089-12-31T23:59:55" in caught.value.message
     assert "scan.watermark.on-future" in (caught.value.hint or "")

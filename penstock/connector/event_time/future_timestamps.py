@@ -15,11 +15,12 @@ from typing import assert_never
 import numpy as np
 import pyarrow as pa
 
+from penstock.catalog.errors import BadRecordError, RecordFault
 from penstock.connector.bad_records.collector import BadRecordCollector
 from penstock.connector.bad_records.files import check_directory
 from penstock.connector.event_time.reports import EventTimes, RangeReporter
 from penstock.connector.event_time.rowtime import count_late, highest_watermark, rows_above
-from penstock.connector.options.watermark import FutureRecordError, OnFuture, WatermarkSettings
+from penstock.connector.options.watermark import OnFuture, WatermarkSettings
 from penstock.connector.scan import Rowtime, Scan
 from penstock.connector.source.records import RecordsWithSplitIds
 from penstock.connector.source.state import instant_text
@@ -115,7 +116,7 @@ class FutureTimestampFilter:
         return (*wanted, *(name for name in inputs if name not in wanted))
 
     def batches(self, records: RecordsWithSplitIds) -> Sequence[tuple[str, pa.RecordBatch]]:
-        """Return the rows of a fetch that are to be delivered. Raises FutureRecordError where the table says to fail.
+        """Return the rows of a fetch that are to be delivered. Raises BadRecordError where the table says to fail.
 
         Raises SinkError when a dead letter cannot be written.
         """
@@ -162,11 +163,12 @@ class FutureTimestampFilter:
         self.left_out += len(rows)
 
 
-def _too_far(where: str, watermark_ms: int, not_after_ms: int) -> FutureRecordError:
-    return FutureRecordError(
+def _too_far(where: str, watermark_ms: int, not_after_ms: int) -> BadRecordError:
+    return BadRecordError(
         f"{where}: the watermark of this record is {instant_text(watermark_ms)}, which is too far in the future: "
         f"records up to {instant_text(not_after_ms)} are accepted, the clock at planning and "
         "'scan.watermark.max-future'. It would make every row behind it late",
         hint="'scan.watermark.on-future' = 'skip' leaves such records out and counts them, 'dead-letter' also keeps "
         "them where 'bad-records' = 'dead-letter' keeps the others; a longer 'scan.watermark.max-future' accepts them",
+        fault=RecordFault.FUTURE,
     )

@@ -8,23 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
-from penstock.catalog.errors import BadRecordError, OptionError, RunError
+from penstock.catalog.errors import OptionError
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import DURATION, STRING, Option, Resolved, enum_type, resolve
 from penstock.connector.options.bad_records import BAD_RECORDS, DEAD_LETTER_PATH, BadRecordPolicy
 from penstock.connector.source.alignment import Alignment
 
 DAY_MS = 86_400_000
-
-
-class FutureRecordError(RunError):
-    """The time of a record is too far in the future, and the table says to fail."""
-
-    code: ClassVar[str] = BadRecordError.code
-
-    permanent = True
 
 
 class OnFuture(StrEnum):

@@ -19,10 +19,10 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from penstock.catalog.errors import BadRecordError, PenstockError, RunError
+from penstock.catalog.errors import BadRecordError, PenstockError, RecordFault, RunError
 from penstock.connector.commits import DURATION_BOUNDS_S as COMMIT_BOUNDS_S
 from penstock.connector.options.bad_records import BadRecordPolicy
-from penstock.connector.options.watermark import FutureRecordError, OnFuture
+from penstock.connector.options.watermark import OnFuture
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.sql.errors.codes import ERROR_CODES
 from penstock.sql.jobs.batch_counters import (
@@ -209,34 +209,31 @@ def _add_bad_records(
     future = batches.counters.future_records.get(number, 0)
     undecodable = batches.counters.bad_records.get(number, 0) - future
     for kind, count, keeps in (
-        ("undecodable", undecodable, known.undecodable is BadRecordPolicy.DEAD_LETTER),
-        ("future", future, known.future is OnFuture.DEAD_LETTER),
+        (RecordFault.UNDECODABLE, undecodable, known.undecodable is BadRecordPolicy.DEAD_LETTER),
+        (RecordFault.FUTURE, future, known.future is OnFuture.DEAD_LETTER),
     ):
         action = "dead_letter" if keeps else "skipped"
-        samples.add(f.BAD_RECORDS, job.name, count, table, action, kind)
+        samples.add(f.BAD_RECORDS, job.name, count, table, action, kind.value)
 
 
 def _add_failing_records(
     samples: _Samples, job: JobProgress, batches: JobBatches, error: PenstockError | None
 ) -> None:
     """Add the record that failed the pipeline, by kind: 0 while there is none, as the first one is the last."""
-    for kind, fails, failed in (
+    fault = error.fault if isinstance(error, BadRecordError) else None
+    for kind, fails in (
         (
-            "undecodable",
+            RecordFault.UNDECODABLE,
             [each.undecodable is BadRecordPolicy.FAIL for each in batches.left_out],
-            isinstance(error, BadRecordError),
         ),
-        (
-            "future",
-            [each.future is OnFuture.FAIL for each in batches.left_out],
-            isinstance(error, FutureRecordError),
-        ),
+        (RecordFault.FUTURE, [each.future is OnFuture.FAIL for each in batches.left_out]),
     ):
+        failed = fault is kind
         names = batches.source_names()
         able = [name for name, each in zip(names, fails, strict=False) if each]
         if able or failed:
             table = ", ".join(able or names) or UNKNOWN_TABLE
-            samples.add(f.BAD_RECORDS, job.name, int(failed), table, "failed", kind)
+            samples.add(f.BAD_RECORDS, job.name, int(failed), table, "failed", kind.value)
 
 
 def _add_alignment(

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from penstock.catalog.errors import BadRecordError, RecordFault
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import PhysicalColumn, Schema, Table
 from penstock.catalog.model.types import BigIntType, TimestampType
@@ -25,7 +26,7 @@ from penstock.connector.event_time.future_timestamps import (
 )
 from penstock.connector.event_time.reports import EventTimesReader, RangeReporter
 from penstock.connector.options.bad_records import BadRecordSettings
-from penstock.connector.options.watermark import FutureRecordError, OnFuture, WatermarkSettings
+from penstock.connector.options.watermark import OnFuture, WatermarkSettings
 from penstock.connector.scan import Delayed, Rowtime, Scan
 from penstock.connector.source.records import RawRecord, RecordsWithSplitIds
 from penstock.connector.source.split import Split
@@ -148,9 +149,10 @@ def test_without_a_bound_every_row_stays() -> None:
 
 def test_fail_names_table_record_and_options() -> None:
     """The first such record; the message says what the bound is and the hint what can be done."""
-    with pytest.raises(FutureRecordError, match=r"table c\.d\.t, offset 11: ") as caught:
+    with pytest.raises(BadRecordError, match=r"table c\.d\.t, offset 11: ") as caught:
         guard(OnFuture.FAIL, 100).batches(fetch([50, 4_000_000, 60, 5_000_000]))
 
+    assert caught.value.fault is RecordFault.FUTURE
     assert "the watermark of this record is 1970-01-01T01:06:39.995Z" in caught.value.message
     assert "records up to 1970-01-01T00:00:00.100Z are accepted" in caught.value.message
     assert "'scan.watermark.on-future' = 'skip'" in (caught.value.hint or "")

@@ -9,10 +9,10 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.catalog.errors import BadRecordError
+from penstock.catalog.errors import BadRecordError, RecordFault
 from penstock.connector.commits import CommitLog, OffsetCommits, SinkCommit
 from penstock.connector.options.bad_records import BadRecordPolicy
-from penstock.connector.options.watermark import FutureRecordError, OnFuture
+from penstock.connector.options.watermark import OnFuture
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.sql.jobs.batch_counters import LeftOutRecords
 from penstock.sql.metrics.collector import PipelineCollector
@@ -141,7 +141,8 @@ def test_the_record_that_ends_a_pipeline_is_counted_and_is_0_before():
         "left_out": (fails, skips, fails),
     }
     undecodable = failing(job(batch, **tables, status=JobStatus.FAILED, error=BadRecordError("")))
-    future = failing(job(batch, **tables, status=JobStatus.FAILED, error=FutureRecordError("")))
+    of_the_future = BadRecordError("", fault=RecordFault.FUTURE)
+    future = failing(job(batch, **tables, status=JobStatus.FAILED, error=of_the_future))
 
     both, all_three = ("orders, items", "undecodable"), ("orders, customers, items", "future")
     assert failing(job(batch, **tables)) == {both: 0, all_three: 0}
