@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 class JobProgress:
     """A job as of its last committed batch; counts are sums since the job started, each batch counted once.
 
+    One that found nothing to read since it started has the last batch of its checkpoint, with `batches` 0.
     Times are epoch ms of the wall clock, except `watermark_ms`, which is event time (the maximum once every bounded
     table is read); `timeless` are the splits that keep it from moving, `late_splits` those with late rows, as the
     split was discovered late. `rows_per_second` averages the last seconds. `activity` describes what the job does now.
@@ -76,6 +77,12 @@ def batch_events(query: StreamingQuery, *, after: int | None) -> list[dict[str, 
     if after is not None and newest == after + 1 and _is_of_batch(last):
         return [json.loads(last.json)]
     return _recent_after(query, after)
+
+
+def resting_event(query: StreamingQuery) -> dict[str, Any] | None:
+    """Return the last event as a dict where it is of a query that waits; None of one that ran a batch, or none yet."""
+    last = query.lastProgress
+    return None if last is None or _is_of_batch(last) else json.loads(last.json)
 
 
 def _is_of_batch(event: Mapping[str, Any]) -> bool:

@@ -26,6 +26,7 @@ from penstock.sql.jobs.progress import (
     JobState,
     Totals,
     batch_events,
+    resting_event,
     rows_per_second,
 )
 from penstock.sql.jobs.query_start import StoppedBeforeStartError, start_in_turn
@@ -39,13 +40,15 @@ from penstock.sql.settings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.connector.spark.source.retry import Outage
     from penstock.sql.clock import Clock
     from penstock.sql.jobs.startable_query import StartableQuery
+    from penstock.sql.observation.batch_metrics import BatchMetrics
     from penstock.sql.plan.analysed import TableScan
 
 
@@ -131,6 +134,7 @@ class Supervisor:
         self._last_error: str | None = None
         self._outages = OutageWatch(query.outage, clock, self._sink)
         self._seen_batch: int | None = None
+        self._resumed: BatchMetrics | None = None
         self.done = self._state.done
 
     @property
@@ -142,8 +146,8 @@ class Supervisor:
         """Return the job's progress."""
         state = self._state.progress()
         with self._lock:
-            totals, last, restarts = self._totals, self._totals.last, dict(self._restarts)
-            last_error = self._last_error
+            totals, restarts, last_error = self._totals, dict(self._restarts), self._last_error
+            last = totals.last or self._resumed
         outage = None if state.status.final else self._outages.current
         known = last is not None and outage is None and state.status is not JobStatus.RESTARTING
         speed = 0.0 if state.status.final else rows_per_second(totals, self._clock.now_ms())
@@ -160,7 +164,7 @@ class Supervisor:
             timeless=last.timeless if last else (),
             late_splits=last.late_splits if last else (),
             lag_records=last.lag_records if last and known else None,
-            last_commit_ms=last.committed_at_ms if last else None,
+            last_commit_ms=totals.last.committed_at_ms if totals.last else None,
             restarts=sum(restarts.values()),
             restart_reasons=restarts,
             traits=self._query.traits,
@@ -172,10 +176,11 @@ class Supervisor:
         """Return the job's batches in this process."""
         with self._lock:
             totals, counters, history = self._totals, self._counters, self._history
+            last = totals.last or self._resumed
         return JobBatches(
             sources=tuple(short_name(name) for name in self._query.sources),
             counters=counters,
-            last=totals.last,
+            last=last,
             recent=totals.recent,
             running_since_ms=None if self.done.is_set() else self._batch_since_ms,
             alignments=tuple(map(_alignment, self._query.leaves)),
@@ -331,14 +336,15 @@ class Supervisor:
     def _finish_batch(self, query: StreamingQuery) -> None:
         """Stop after the batch in flight has committed: Spark's own stop() interrupts it."""
         self._state.set(JobStatus.RUNNING, "stopping after the batch in flight")
-        batch, deadline_ms = self._seen_batch, self._clock.now_ms() + self._settings.stop_limit_ms
+        counted = self._counters.batches
+        deadline_ms = self._clock.now_ms() + self._settings.stop_limit_ms
         while not self._stop_now.is_set() and self._clock.now_ms() < deadline_ms:
             if _ended(query, 0):
                 break
             status = query.status
             if (
                 not (status["isTriggerActive"] and status["isDataAvailable"])
-                or self._seen_batch != batch
+                or self._counters.batches != counted
             ):
                 break
             self._clock.wait(self._stop_now, STOP_POLL_MS)
@@ -357,6 +363,17 @@ class Supervisor:
                 self._totals = self._totals.add(metrics)
                 self._counters = self._counters.add(metrics)
                 self._history = self._history.add(metrics)
+        if self._seen_batch is None and (resting := resting_event(query)) is not None:
+            self._resume(resting)
+
+    def _resume(self, event: Mapping[str, Any]) -> None:
+        """Note where a query stands that found nothing to read at its start: at the last batch of its checkpoint."""
+        self._seen_batch = int(event["batchId"]) - 1
+        if self._seen_batch < 0:
+            return
+        resumed = self._query.read_metrics({**event, "batchId": self._seen_batch})
+        with self._lock:
+            self._resumed = resumed
 
 
 def _left_out(leaf: TableScan) -> LeftOutRecords:

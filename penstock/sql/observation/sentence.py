@@ -209,7 +209,7 @@ def _waiting_rows(seen: PipelineObservation, _: int) -> _Said:
 
 
 def _never_read(seen: PipelineObservation, _: int) -> _Said:
-    if len(seen.sources) < 2 or not seen.ends_known:
+    if len(seen.sources) < 2 or not seen.ends_known or not seen.batches:
         return None
     if any(
         batch.rows_out for batch in _with_rows(seen)
@@ -284,7 +284,9 @@ def _slowest(batches: Sequence[BatchMetrics]) -> str:
 
 def _reading(seen: PipelineObservation) -> str:
     if seen.batch_id is None and not seen.batches:
-        return "starts: no batch is committed yet"
+        return "starts: no batch of this run is committed yet"
+    if seen.batch_id is not None and not seen.batches and seen.running_since_ms is not None:
+        return f"reads: batch {seen.batch_id + 1} is the first one of this run"
     if not seen.ends_known or not seen.sources:
         return f"runs: batch {seen.batch_id} is the last one"
     lag = _lag(seen)

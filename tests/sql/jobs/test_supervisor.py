@@ -94,6 +94,47 @@ def test_an_event_of_a_query_that_waits_is_of_no_batch(steps, batches):
     assert (progress.batches, progress.rows_in) == (batches, 10 * batches)
 
 
+def resting(query: ScriptedQuery, next_batch: int):
+    """A step: Spark tells of a query that found nothing to read before this batch."""
+
+    def step():
+        query.events.append({"batchId": next_batch, "durationMs": {"latestOffset": 50}})
+
+    return step
+
+
+def test_a_query_that_finds_nothing_to_read_has_the_last_batch_of_its_checkpoint():
+    """It counts none, and is not said to have committed one; the next batch counts as any other."""
+    seen = []
+    query = ScriptedQuery([])
+    run = Run(query)
+
+    def look():
+        seen.append((run.supervisor.progress(), run.supervisor.batches()))
+
+    query.steps = [resting(query, 5), look, resting(query, 5), 5, look, END]
+    run.to_end()
+
+    (rests, its), (reads, batches) = seen
+    assert (rests.batch_id, rests.batches, rests.rows_in) == (4, 0, 0)
+    assert (rests.lag_records, rests.watermark_ms, rests.last_commit_ms) == (0, 4_000, None)
+    assert its.last is not None
+    assert (its.last.batch_id, its.recent, its.counters.batches) == (4, (), 0)
+    assert (reads.batch_id, reads.batches, reads.rows_in) == (5, 1, 10)
+    assert [each.batch_id for each in batches.recent] == [5]
+
+
+def test_a_query_without_a_batch_in_its_checkpoint_has_none():
+    """Its first event is of batch 0, which has not run."""
+    query = ScriptedQuery([])
+    run = Run(query)
+    query.steps = [resting(query, 0), resting(query, 0), END]
+
+    progress = run.to_end()
+
+    assert (progress.batch_id, progress.batches, progress.lag_records) == (None, 0, None)
+
+
 def test_a_transient_failure_restarts_from_the_checkpoint_and_counts_on():
     """The batch that was in flight runs again under its id and counts once; the delay grows."""
     run = Run(

@@ -77,7 +77,12 @@ READ = split(0, 100, NOON_MS)
             "waits for the brokers nowhere:1 (refused)",
         ),
         ({}, "caught up"),
-        ({"batches": (), "batch_id": None}, "starts: no batch is committed yet"),
+        ({"batches": (), "batch_id": None}, "starts: no batch of this run is committed yet"),
+        ({"batches": ()}, "caught up"),
+        (
+            {"batches": (), "running_since_ms": NOW_MS},
+            "reads: batch 8 is the first one of this run",
+        ),
         ({"ends_known": False}, "runs: batch 7 is the last one"),
     ],
 )
@@ -251,6 +256,8 @@ def test_a_table_that_had_no_record_is_named() -> None:
         SentenceRule.READING
     )
     assert said(seen(empty, rows_read={}))[0] is SentenceRule.READING
+    resumed = seen(table(READ), empty, rows_read={}, batches=())
+    assert said(resumed) == (SentenceRule.READING, "caught up")
 
 
 def test_late_rows_are_the_reason_where_all_are() -> None:

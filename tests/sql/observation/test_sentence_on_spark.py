@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.sql.cli.output.progress import log_line
 from penstock.sql.clock import SystemClock
 from penstock.sql.observation.sentence import SentenceRule
+from penstock.sql.ui.documents.live import live_pipeline
 from tests.integration.pipeline import wait_until
 from tests.kafka_server import KafkaServer
 from tests.sql.observation.kafka_pipeline import COUNT, PLAIN, Pipeline, running_pipeline
@@ -37,6 +39,37 @@ def test_a_pipeline_that_reads_what_there_is_is_caught_up(pipeline: Pipeline) ->
     assert pipeline.said(job, SentenceRule.READING, also=lambda said: said == "caught up")
     job.stop()
     assert pipeline.said(job, SentenceRule.ENDED).startswith("stopped after batch ")
+
+
+def test_a_pipeline_that_starts_again_with_nothing_to_read_is_caught_up(pipeline: Pipeline) -> None:
+    """It says so from its first look at the source on, on a line of the log, too, and has the splits as they were."""
+    topic = pipeline.table("events")
+    pipeline.write(topic, ["10:00:00"])
+    first = pipeline.start("INSERT INTO ids SELECT id FROM events")
+    pipeline.said(first, SentenceRule.READING, also=lambda said: said == "caught up")
+    first.stop()
+    job = pipeline.start("INSERT INTO ids SELECT id FROM events")
+
+    pipeline.said(job, SentenceRule.READING, also=lambda said: said == "caught up")
+    looks = 0
+    while looks < 20:
+        wait_until(lambda: job.progress.activity.startswith("Waiting"), seconds=60, what="a look")
+        assert job.sentence == "caught up"
+        line = log_line(job.observed, SystemClock().now_ms())
+        assert line == "ids: caught up"
+        looks += 1
+    assert (job.progress.batches, job.progress.batch_id) == (0, first.progress.batch_id)
+    (table,) = live_pipeline(job)["tables"]
+    (split,) = table["splits"]
+    assert (split["id"], split["state"], split["position"], split["end"]) == (
+        f"{topic}-0",
+        "caught_up",
+        1,
+        1,
+    )
+    pipeline.write(topic, ["10:00:01"])
+    wait_until(lambda: job.progress.batches > 0, seconds=60, what="another batch")
+    assert job.progress.rows_in == 1
 
 
 def test_a_failure_is_said_with_its_first_line(pipeline: Pipeline) -> None:

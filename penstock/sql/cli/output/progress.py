@@ -224,14 +224,17 @@ def _activity_text(observed: ObservedJob, now_ms: int) -> str:
         return _outage_text(job.outage, now_ms)
     if (said := _trouble(observed, now_ms)) is not None:
         return said
-    since_ms = now_ms - (job.last_commit_ms or job.started_ms)
+    running_ms = None if observed.batches is None else observed.batches.running_since_ms
+    since_ms = now_ms - (running_ms or job.last_commit_ms or job.started_ms)
     if job.activity == "Processing new data" and since_ms > STALE_MS:
         # a run that resumes from a checkpoint has not told its first batch's number yet
         batch = "first batch" if job.batch_id is None else f"batch {job.batch_id + 1}"
         return f"{batch} running for {duration_text(since_ms // 1000 * 1000)}"
-    if job.activity.startswith("Waiting for"):
-        return "waiting for data"
-    return "" if job.batches else "starting"
+    if job.batch_id is None:
+        return "starting"
+    if not job.batches:  # it found nothing to read when it was started
+        return str(observed.sentence(now_ms))
+    return "waiting for data" if job.lag_records == 0 and running_ms is None else ""
 
 
 @contextmanager

@@ -206,6 +206,16 @@ def test_each_query_has_one_line_at_any_width():
             "restarting in 8 s: [/x] is gone",
         ),
         ({"activity": "stopping after the batch in flight"}, "stopping after the batch in flight"),
+        (
+            {
+                "batches": 0,
+                "last_commit_ms": None,
+                "lag_records": 0,
+                "activity": "Waiting",
+                "batches_here": replace(reading(), recent=()),
+            },
+            "caught up",
+        ),
     ],
 )
 def test_what_is_out_of_the_ordinary_is_said_in_words(changes, words):
@@ -215,6 +225,19 @@ def test_what_is_out_of_the_ordinary_is_said_in_words(changes, words):
     assert words in drawn(job, width=200)
     if not job.progress.batches or job.progress.status is JobStatus.RESTARTING:
         assert log_line(job, NOW) == f"revenue: {words}"
+
+
+@pytest.mark.parametrize("activity", ["Waiting for next trigger", "Getting offsets from topic"])
+def test_a_query_that_waits_says_so_whatever_spark_does_meanwhile(activity):
+    """It looks for data many times a second; a batch that runs is told from that, however long ago the last one was."""
+    read = reading()
+    waits = {"lag_records": 0, "activity": activity, "last_commit_ms": NOW - 3_600_000}
+    runs = replace(read, running_since_ms=NOW - 1_000)
+
+    assert "waiting for data" in drawn(progress(batches_here=read, **waits), width=200)
+    text = drawn(progress(batches_here=runs, **waits | {"activity": "Processing new data"}))
+    assert "running for" not in text
+    assert "waiting for data" not in text
 
 
 def test_a_log_line_says_the_same_in_a_sentence():
