@@ -13,6 +13,7 @@ from penstock.catalog.errors import ConfigError, StateMismatchError
 from penstock.connector.source.state import SourceState
 from penstock.connector.urls import is_url
 from penstock.sql.checkpoint.identity import IDENTITY, read_identity
+from penstock.sql.checkpoint.read_cache import READS
 from penstock.sql.checkpoint.reader import (
     METADATA,
     OFFSETS,
@@ -145,7 +146,7 @@ def _checkpoints_below(root: Path) -> Iterator[Path]:
 
 def _folder(pipeline: str, sink: Path) -> CheckpointFolder:
     try:
-        identity = read_identity(LocalFiles(location=str(sink)))
+        identity = READS.read(LocalFiles(location=str(sink)), read_identity)
     except StateMismatchError:
         identity = None  # a look at it says what is wrong
     if identity is None:

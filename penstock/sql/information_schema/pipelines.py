@@ -13,8 +13,10 @@ from penstock.catalog.masking import without_secrets
 from penstock.catalog.model.identifier import short_name
 from penstock.connector.source.state import SourceState
 from penstock.sql.checkpoint.identity import old_folder_name
+from penstock.sql.checkpoint.read_cache import READS
 from penstock.sql.checkpoint.reader import (
     COMMITS,
+    CheckpointFiles,
     LocalFiles,
     SavedCheckpoint,
     read_beside,
@@ -43,6 +45,11 @@ class StoredPipeline:
     report: JobReport | None = None
 
     @property
+    def name(self) -> str:
+        """`pipeline.name` and the table written, as a job is named."""
+        return self.pipeline if self.sink is None else f"{self.pipeline}/{self.sink}"
+
+    @property
     def sentence(self) -> str:
         """What it does, or why nothing comes out of it: the runner's own words, else what its checkpoint tells."""
         if self.owner is not None and self.report is not None and self.report.sentence is not None:
@@ -68,10 +75,14 @@ class StoredPipeline:
         )
 
 
+def _beside(files: CheckpointFiles) -> SavedCheckpoint | None:
+    return read_beside(files, read_checkpoint)
+
+
 def _read(files: LocalFiles | None) -> tuple[SavedCheckpoint | None, str | None]:
     """Read a checkpoint, and what is wrong with a damaged one."""
     try:
-        return (None if files is None else read_beside(files, read_checkpoint)), None
+        return (None if files is None else READS.read(files, _beside)), None
     except StateMismatchError as error:
         return None, error.message
 

@@ -62,10 +62,9 @@ class BatchHistory:
             (ends[0][0] for (of, _), ends in self.ends.items() if of == number), default=None
         )
 
-    def spent_ms(self, number: int, split_id: str, phase: SplitPhase, now_ms: int) -> int:
-        """Return how long a split has been in a state, up to now."""
-        key = ((number, split_id), phase)
-        return self._sums(now_ms).get(key, 0) if self.last is not None else 0
+    def spent_ms(self, now_ms: int) -> Mapping[tuple[_Split, SplitPhase], int]:
+        """Return how long splits have been in each of the COUNTED states, up to now."""
+        return self._sums(now_ms)
 
     def _lags(self, batch: BatchMetrics) -> tuple[LagSample, ...]:
         """Add the lag with this batch: in place of the newest sample while that is near the one before it."""

@@ -175,14 +175,14 @@ class PipelineCollector(Collector):
         _add_time(samples, f.OLDEST_UNREAD, job, history.oldest_unread_ms(number), table)
         if len(state.splits) > self._split_limit:
             return
-        now_ms = self._clock.now_ms()
+        spent_ms = history.spent_ms(self._clock.now_ms())
         for split in state.splits:
             for family, phase in (
                 (f.SPLIT_PAUSED, SplitPhase.PAUSED),
                 (f.SPLIT_IDLE, SplitPhase.IDLE),
             ):
-                spent_ms = history.spent_ms(number, split.split_id, phase, now_ms)
-                samples.add(family, job.name, spent_ms / 1000, table, split.split_id)
+                ms = spent_ms.get(((number, split.split_id), phase), 0)
+                samples.add(family, job.name, ms / 1000, table, split.split_id)
 
 
 def _add_commits(samples: _Samples, job: JobProgress, batches: JobBatches) -> None:

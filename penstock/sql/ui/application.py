@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -33,9 +35,6 @@ from penstock.sql.ui.guard import NameCheck, OriginCheck, SecurityHeaders, Token
 
 EVENT_INTERVAL_S = 1.0
 """Time between two looks at the pipelines of an open page."""
-
-EVENT_LOOKS = 5
-"""Looks in that time at whether the server ends, which waits for open pages."""
 
 
 class PipelineView(Protocol):
@@ -121,11 +120,11 @@ def application(
     view: PipelineView,
     access: PageAccess = LOCAL_ACCESS,
     *,
-    is_ending: Callable[[], bool] = lambda: False,
+    ending: Ending | None = None,
 ) -> Starlette:
-    """Return the application of a view for those whom `access` admits. Events end once `is_ending` says so."""
+    """Return the application of a view for those whom `access` admits. Events end with the server, by `ending`."""
     return Starlette(
-        routes=[*_api(view, is_ending), *_pages(view)],
+        routes=[*_api(view, ending or Ending()), *_pages(view)],
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(NameCheck, access=access),
@@ -141,7 +140,9 @@ def _unreadable(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, status_code=503)
 
 
-def _api(view: PipelineView, is_ending: Callable[[], bool]) -> Iterable[Route]:
+def _api(view: PipelineView, ending: Ending) -> Iterable[Route]:
+    looks = Looks(view)
+
     def pipelines(_: Request) -> Response:
         return JSONResponse(view.pipelines())
 
@@ -170,7 +171,7 @@ def _api(view: PipelineView, is_ending: Callable[[], bool]) -> Iterable[Route]:
         return JSONResponse(openapi())
 
     async def events(request: Request) -> Response:
-        return StreamingResponse(_events(view, request, is_ending), media_type="text/event-stream")
+        return StreamingResponse(_events(looks, request, ending), media_type="text/event-stream")
 
     def healthy(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -243,25 +244,60 @@ def _page(write: Callable[[Document], str], document: Document | None, name: str
     return HTMLResponse(write(document))
 
 
-async def _events(
-    view: PipelineView, request: Request, is_ending: Callable[[], bool]
-) -> AsyncIterator[str]:
+class Ending:
+    """The end of a server: whoever waits for it learns of it at once, as a server waits for open pages."""
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._event = asyncio.Event()
+
+    def begin(self) -> None:
+        """Begin the end; from any thread."""
+        self._begun = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the server's loop is closed: nobody waits
+                self._loop.call_soon_threadsafe(self._event.set)
+
+    async def begins_within(self, seconds: float) -> bool:
+        """Wait for it, at most so long; returns whether it has begun."""
+        self._loop = asyncio.get_running_loop()
+        if not self._begun:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._event.wait(), seconds)
+        return self._begun
+
+
+class Looks:
+    """The pipelines as all open pages see them: one look is for all that ask within half of their interval."""
+
+    def __init__(self, view: PipelineView) -> None:
+        self._view = view
+        self._lock = asyncio.Lock()
+        self._looked_s = -EVENT_INTERVAL_S
+        self._found: Mapping[str, Document] = {}
+
+    async def pipelines(self) -> Mapping[str, Document]:
+        """Return the pipelines by name; those of before where the catalog cannot be read: the page says why."""
+        async with self._lock:
+            if time.monotonic() - self._looked_s >= EVENT_INTERVAL_S / 2:
+                with suppress(CatalogError):
+                    found = await run_in_threadpool(self._view.pipelines)
+                    self._found = {str(each["name"]): each for each in found}
+                self._looked_s = time.monotonic()
+            return self._found
+
+
+async def _events(looks: Looks, request: Request, ending: Ending) -> AsyncIterator[str]:
     """Send an event with the pipelines that have changed since the last one, until the page or the server is closed."""
-    before: dict[str, Document] = {}
-    while not (is_ending() or await request.is_disconnected()):
-        try:
-            found = await run_in_threadpool(view.pipelines)
-        except CatalogError:  # the page that is asked for says why
-            now = before
-        else:
-            now = {str(each["name"]): each for each in found}
+    before: Mapping[str, Document] = {}
+    while not await request.is_disconnected():
+        now = await looks.pipelines()
         changed = [name for name in sorted({*now, *before}) if now.get(name) != before.get(name)]
         if changed:
             yield f"event: pipeline\ndata: {json.dumps(changed)}\n\n"
         else:
             yield ": nothing\n\n"  # a closed connection is noticed by what is sent
         before = now
-        for _ in range(EVENT_LOOKS):
-            await asyncio.sleep(EVENT_INTERVAL_S / EVENT_LOOKS)
-            if is_ending():
-                return
+        if await ending.begins_within(EVENT_INTERVAL_S):
+            return

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from markupsafe import Markup, escape
+
 from penstock.sql.ui.documents.fields import Document
 
 WIDTH = 640
@@ -60,6 +62,18 @@ class Chart:
     def kinds(self) -> tuple[str, ...]:
         """The kinds of its bars, each once."""
         return tuple(sorted({bar.kind for bar in self.bars}))
+
+    @property
+    def drawing(self) -> Markup:
+        """The elements of its bars: made here, as a template takes longer for hundreds of them."""
+        return Markup("\n".join(map(_rect, self.bars)))  # noqa: S704  texts are escaped in it
+
+
+def _rect(bar: Bar) -> str:
+    return (
+        f'<rect x="{bar.x}" y="{bar.y}" width="{bar.width}" height="{bar.height}" '
+        f'class="bar {escape(bar.kind)}"><title>{escape(bar.title)}</title></rect>'
+    )
 
 
 def watermark_chart(table: Document) -> Chart | None:

@@ -12,7 +12,7 @@ import uvicorn
 
 from penstock.catalog.errors import ConfigError
 from penstock.sql.ui.access import LOCAL_ACCESS, PageAccess
-from penstock.sql.ui.application import application
+from penstock.sql.ui.application import Ending, application
 
 if TYPE_CHECKING:
     from penstock.sql.ui.application import PipelineView
@@ -21,8 +21,24 @@ if TYPE_CHECKING:
 GRACE_S = 2
 """How long requests may take once the server ends."""
 
+TICK_S = 1.0
+"""Time between two dates in the headers of answers."""
+
 STOP_S = 5
 """How long the end waits for the server's thread."""
+
+
+class _PageServer(uvicorn.Server):
+    """A server that wakes up once a second while nobody asks, and at its end: uvicorn's does ten times a second."""
+
+    def __init__(self, config: uvicorn.Config, ending: Ending) -> None:
+        super().__init__(config)
+        self._ending = ending
+
+    async def main_loop(self) -> None:
+        """Refresh the headers' date each second until the end."""
+        while not await self.on_tick(0):
+            await self._ending.begins_within(TICK_S)
 
 
 @contextmanager
@@ -31,8 +47,9 @@ def serving_pages(
 ) -> Iterator[str]:
     """Answer requests while the block runs; gives the URL. Port 0 is any that is free. Raises ConfigError."""
     listening = _listen(access.host, port)
+    ending = Ending()
     config = uvicorn.Config(
-        application(view, access, is_ending=lambda: server.should_exit),
+        application(view, access, ending=ending),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -42,7 +59,7 @@ def serving_pages(
     )
     config.load()
     config.ssl = access.tls
-    server = uvicorn.Server(config)
+    server = _PageServer(config, ending)
     thread = Thread(
         target=server.run, kwargs={"sockets": [listening]}, name="penstock ui", daemon=True
     )
@@ -51,6 +68,7 @@ def serving_pages(
         yield access.url(listening.getsockname()[1])
     finally:
         server.should_exit = True
+        ending.begin()
         thread.join(STOP_S)
         listening.close()
 

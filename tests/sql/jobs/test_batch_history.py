@@ -78,7 +78,7 @@ def test_the_time_of_a_state_counts_from_the_batch_that_tells_it() -> None:
     paused = after(read_to(0, 10, 50, paused="b is behind"))
     now_ms = NOON_MS + 90_000
 
-    assert history.spent_ms(0, "orders-0", SplitPhase.PAUSED, now_ms) == 60_000
-    assert paused.spent_ms(0, "orders-0", SplitPhase.PAUSED, now_ms) == 90_000
-    assert paused.spent_ms(0, "orders-0", SplitPhase.IDLE, now_ms) == 0
-    assert BatchHistory().spent_ms(0, "orders-0", SplitPhase.PAUSED, now_ms) == 0
+    was_paused = ((0, "orders-0"), SplitPhase.PAUSED)
+    assert history.spent_ms(now_ms) == {was_paused: 60_000}
+    assert paused.spent_ms(now_ms) == {was_paused: 90_000}
+    assert BatchHistory().spent_ms(now_ms) == {}

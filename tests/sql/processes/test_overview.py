@@ -138,7 +138,7 @@ def test_a_catalog_that_cannot_be_read_hides_no_pipeline_of_the_processes(
 ) -> None:
     """As on a full disk, which is when somebody looks."""
 
-    def fail(_: StoredPipelines) -> Iterator[dict[str, object]]:
+    def fail(_: StoredPipelines, **__: object) -> Iterator[dict[str, object]]:
         raise CatalogError("the catalog cannot be used: disk I/O error")
 
     monkeypatch.setattr(StoredPipelines, "summaries", fail)

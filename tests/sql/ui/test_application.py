@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import time
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from starlette.testclient import TestClient
@@ -14,7 +17,7 @@ from penstock.catalog.errors import CatalogError
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.ui.access import PageAccess
-from penstock.sql.ui.application import StatusView, application
+from penstock.sql.ui.application import Ending, Looks, StatusView, application
 from penstock.sql.ui.documents import first_rows
 from penstock.sql.ui.documents.fields import SCHEMAS, table_document
 from penstock.sql.ui.documents.openapi import openapi_text
@@ -169,7 +172,7 @@ def test_pages_have_no_script_or_style_of_their_own(client):
 def test_a_catalog_that_cannot_be_read_hides_no_pipeline_of_this_process(view, monkeypatch):
     """As on a full disk, which is when somebody looks; what the catalog alone knows is refused with the reason."""
 
-    def fail(*_):
+    def fail(*_, **__):
         raise CatalogError("the catalog cannot be used: disk I/O error")
 
     monkeypatch.setattr(StoredPipelines, "summaries", fail)
@@ -187,7 +190,7 @@ def test_a_catalog_that_cannot_be_read_hides_no_pipeline_of_this_process(view, m
 def test_a_catalog_that_cannot_be_read_is_no_list_without_pipelines(view, monkeypatch):
     """Where none runs in this process, as of `penstock ui`."""
 
-    def fail(*_):
+    def fail(*_, **__):
         raise CatalogError("the catalog cannot be used: disk I/O error")
 
     monkeypatch.setattr(StoredPipelines, "summaries", fail)
@@ -229,6 +232,47 @@ def test_what_is_not_there_is_not_found(client):
     assert client.get("/api/v1/pipelines/none").status_code == 404
     assert client.get("/api/v1/tables/none").status_code == 404
     assert client.get("/pipelines/none").status_code == 404
+
+
+def test_open_pages_share_a_look_at_the_pipelines(view):
+    """Ten that ask at a time make one look; a catalog that cannot be read leaves what was seen before."""
+
+    class Counting(StatusView):
+        looks = 0
+
+        def pipelines(self):
+            type(self).looks += 1
+            if self.looks > 1:
+                raise CatalogError("the catalog cannot be used")
+            return super().pipelines()
+
+    async def look():
+        looks = Looks(Counting(jobs=view.jobs, stored=view.stored))
+        first = await asyncio.gather(*(looks.pipelines() for _ in range(10)))
+        looks._looked_s = 0.0  # the interval has passed
+        return first, await looks.pipelines()
+
+    first, later = asyncio.run(look())
+    assert [[*each] for each in first] == [["shop/totals"]] * 10
+    assert [*later] == ["shop/totals"]
+    assert Counting.looks == 2
+
+
+def test_whoever_waits_for_the_end_of_a_server_learns_of_it_at_once():
+    """From another thread, before and while it is waited for."""
+
+    async def wait():
+        ending = Ending()
+        before = await ending.begins_within(0.001)
+        thread = Thread(target=ending.begin)
+        thread.start()
+        found = await ending.begins_within(60), await ending.begins_within(60)
+        thread.join()
+        return before, found
+
+    began = time.monotonic()
+    assert asyncio.run(wait()) == (False, (True, True))
+    assert time.monotonic() - began < 30
 
 
 def test_ready_is_a_process_whose_jobs_all_run(view):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -107,6 +108,40 @@ def test_splits_sort_by_click_and_by_keyboard(browser: Browser, page: str, jobs:
 def eventually(browser: Browser, script: str, *arguments: object) -> None:
     """Wait until a script in the page gives true."""
     WebDriverWait(browser.driver, 30).until(lambda _: browser.run(script, *arguments))
+
+
+HIDDEN = """
+Object.defineProperty(document, 'hidden', {value: arguments[0], configurable: true});
+document.dispatchEvent(new Event('visibilitychange'));
+"""
+
+
+def test_a_page_that_nobody_sees_asks_for_nothing(browser: Browser, page: str, jobs: list) -> None:
+    """Nor does the page of a pipeline for what another one does; once it is seen again it has what it missed."""
+    other = job(read_batch(1, source_of(*SPLITS)), name="shop/other")
+    jobs.append(other)
+    address = f"{page}pipelines/shop/totals"
+    browser.open(address)
+    eventually(browser, "return document.querySelector('dl').textContent.includes('4')")
+    browser.requested()
+    with urlopen(f"{page}api/v1/events") as events:
+
+        def wait_for(name: str) -> None:
+            while name not in events.readline().decode():
+                pass
+
+        wait_for("shop/totals")
+        jobs[1] = job(read_batch(2, source_of(*SPLITS)), name="shop/other")
+        wait_for("shop/other")
+        wait_for(": nothing")
+        browser.run(HIDDEN, True)
+        jobs[0] = job(read_batch(2_008, source_of(*SPLITS)))
+        wait_for("shop/totals")
+        wait_for(": nothing")
+        assert address not in browser.requested()
+
+    browser.run(HIDDEN, False)
+    eventually(browser, "return document.querySelector('dl').textContent.includes('2,008')")
 
 
 def test_the_first_key_leads_past_the_head(browser: Browser, page: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from penstock.connector.source.state import MAX_WATERMARK_MS, SourceState, instant_text
@@ -242,6 +243,7 @@ def known(**fields: Any) -> Document:
     return {name: value for name, value in fields.items() if value is not None}
 
 
+@lru_cache(maxsize=4_096)
 def time_text(at_ms: int | None) -> str | None:
     """Write a time (epoch ms); None for one that is not known, and for the watermark of a table read to its end."""
     return None if at_ms is None or at_ms >= MAX_WATERMARK_MS else instant_text(at_ms)

@@ -34,8 +34,9 @@ def job_document(job: ObservedJob, now_ms: int) -> Document:
 
 def live_pipeline(job: Job) -> Document:
     """Describe a pipeline with its splits, its last batches, its operators and the tables that it writes."""
-    progress, batches = job.progress, job.batches
-    document = live_summary(job)
+    observed = job.observed
+    progress, batches = observed.progress, observed.batches
+    document = job_document(observed, SystemClock().now_ms())
     if batches is None:
         return document
     ends_known = progress.lag_records is not None

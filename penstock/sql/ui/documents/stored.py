@@ -6,7 +6,7 @@ A checkpoint has positions and watermarks of the last batch that was planned; en
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,14 +69,17 @@ class StoredPipelines:
     checkpoints: tuple[CheckpointFolder, ...] = ()
     examination: Examination = field(default_factory=Examination, compare=False)
 
-    def summaries(self) -> Iterator[Document]:
-        """Describe each pipeline with a lease, a report of a failure or a checkpoint, and those of `checkpoints`."""
+    def summaries(self, but: Container[str] = ()) -> Iterator[Document]:
+        """Describe each pipeline with a lease, a report of a failure or a checkpoint, and those of `checkpoints`.
+
+        Those that `but` names are left out.
+        """
         names, paths = set(), set()
         for each in stored_pipelines(self.namespace.catalog.leases, self.project):
-            found = _summary(each)
-            names.add(found["name"])
-            paths.add(found.get("checkpoint"))
-            yield found
+            names.add(each.name)
+            paths.add(each.path)
+            if each.name not in but:
+                yield _summary(each)
         for folder in self.checkpoints:
             if folder.path not in paths:
                 found = _alone(folder)
@@ -92,7 +95,7 @@ class StoredPipelines:
         Where the catalog cannot be read, as on a full disk, these are all; raises CatalogError where there are none.
         """
         try:
-            found = {str(each["name"]): each for each in self.summaries()}
+            found = {str(each["name"]): each for each in self.summaries(but=running)}
         except CatalogError:
             if not running:
                 raise
@@ -178,7 +181,7 @@ class StoredPipelines:
 def _summary(found: StoredPipeline) -> Document:
     report, owner = found.report, found.owner
     return known(
-        name=found.pipeline if found.sink is None else f"{found.pipeline}/{found.sink}",
+        name=found.name,
         status=found.status,
         reason=None if report is None else _reason(report),
         sentence=found.sentence,

@@ -82,15 +82,29 @@ prepare();
 refreshLater();
 setInterval(ages, 1000);
 if (location.pathname === "/" || location.pathname.startsWith("/pipelines")) {
+  const name = decodeURIComponent(location.pathname.slice("/pipelines/".length));
+  let events = null;
   let first = true;
-  const events = new EventSource("/api/v1/events");
-  events.addEventListener("error", lost);
-  events.addEventListener("open", () => {
-    first = !connection.textContent; // what the server said meanwhile was missed
-    connection.textContent = "";
-  });
-  events.addEventListener("pipeline", () => {
-    if (first) first = false;
-    else refresh().catch(() => {});
-  });
+  let missed = false;
+  const listen = () => {
+    events = new EventSource("/api/v1/events");
+    events.addEventListener("error", lost);
+    events.addEventListener("open", () => {
+      first = !connection.textContent && !missed; // what the server said meanwhile was missed
+      missed = false;
+      connection.textContent = "";
+    });
+    events.addEventListener("pipeline", (event) => {
+      if (first) first = false;
+      else if (name === "" || JSON.parse(event.data).includes(name)) refresh().catch(() => {});
+    });
+  };
+  // the server makes nothing for a page that nobody sees
+  const followWhileSeen = () => {
+    events?.close();
+    if (document.hidden) missed = true;
+    else listen();
+  };
+  document.addEventListener("visibilitychange", followWhileSeen);
+  followWhileSeen();
 }
