@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.sql.cli.output.progress import log_line
 from penstock.sql.jobs.job import Job
+from penstock.sql.observation.sentence import SentenceRule
 from tests.integration.pipeline import Pipeline, delta_rows, wait_until
 from tests.kafka_server import KafkaServer
 
@@ -111,7 +112,8 @@ def test_planning_rides_out_a_broker_that_is_away_for_a_minute(
     assert log_line(seen, away.outage.since_ms + 1_000).endswith("since 1 s (Connection refused)")
     assert f"{waiting} since" in str(listed.collect())
     assert told.waiting_for == waiting
-    assert str(seen.sentence(away.outage.since_ms)).startswith(f"waits for {waiting}")
+    said = seen.sentence(away.outage.since_ms)
+    assert (said.rule, str(said)) == (SentenceRule.OUTAGE, f"waits for {waiting}")
     assert (told.sentence or "").startswith(f"waits for {waiting}")
     assert (after.outage, after.lag_records) == (None, 0)
     assert job.exception is None

@@ -15,11 +15,20 @@ from penstock.sql.cli.output.progress import log_line
 from penstock.sql.clock import SystemClock
 from penstock.sql.observation.sentence import SentenceRule
 from penstock.sql.ui.documents.live import live_pipeline
+from tests.integration import test_broker_faults
 from tests.integration.pipeline import wait_until
 from tests.kafka_server import KafkaServer
 from tests.sql.observation.kafka_pipeline import COUNT, PLAIN, Pipeline, running_pipeline
 
 HOUR_MS = 3_600_000
+
+
+def test_each_rule_is_brought_about_here() -> None:
+    """A rule without a test below, or of a broker that dies, would be one that no pipeline may ever come to."""
+    files = Path(__file__), Path(test_broker_faults.__file__)
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
+
+    assert [rule for rule in SentenceRule if f"SentenceRule.{rule.name}" not in text] == []
 
 
 @pytest.fixture
@@ -95,6 +104,21 @@ def test_a_restart_is_said_with_its_number_and_the_error(pipeline: Pipeline, pro
     said = pipeline.said(job, SentenceRule.RESTARTING)
     assert said.startswith("restarts after: ")
     assert "the model server is gone" in said
+
+
+def test_a_split_that_is_being_read_holds_the_watermark_with_what_is_left(
+    pipeline: Pipeline,
+) -> None:
+    """One partition has a day to catch up with: no option helps, and none is advised."""
+    topic = pipeline.table("events", partitions=2, scan_max__records__per__batch="2")
+    pipeline.write(topic, ["08:00:00"] * 400, 0)
+    pipeline.write(topic, ["23:00:00"], 1)
+    job = pipeline.start(COUNT)
+
+    said = pipeline.said(
+        job, SentenceRule.SPLIT_BEHIND, also=lambda said: said.endswith("are not read yet")
+    )
+    assert f"split {topic}-0 holds the watermark at 2024-05-01 08:00:00Z, 15 h behind" in said
 
 
 def test_a_batch_that_hangs_is_said_with_the_median(pipeline: Pipeline, project: Path) -> None:
