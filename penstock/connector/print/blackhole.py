@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import UnsupportedError
+from penstock.catalog.model.identifier import quote
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import STRING, Option, OptionScope, PrefixOption, resolve
 from penstock.connector.capabilities import ConnectivityCheck
@@ -20,9 +21,20 @@ from penstock.connector.contract import (
     SinkCapabilities,
     SinkSettings,
     SplitSource,
+    TaskWriter,
+)
+from penstock.connector.file_output import (
+    FileColumn,
+    FilledColumn,
+    RecordOutput,
+    TaskOutput,
+    TaskRecords,
+    WrittenByEngine,
+    stored_type,
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
@@ -77,12 +89,14 @@ class BlackholeConnector(Connector):
     def sink(self, table: Table) -> Sink:
         """Describe the sink. Raises as `check`."""
         self.check(table)
-        return BlackholeSink()
+        return BlackholeSink(definition=table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlackholeSink(Sink):
-    """Lets Spark compute every row (its `noop` writer) and drop it; no row leaves the JVM."""
+    """Has every row computed and dropped: by reading tasks where they can, else by Spark (its `noop` writer)."""
+
+    definition: Table
 
     @property
     def capabilities(self) -> SinkCapabilities:
@@ -90,6 +104,11 @@ class BlackholeSink(Sink):
         return SinkCapabilities(
             guarantee=Guarantee.NONE, accepts=ChangelogMode.ALL, evaluates_once=True
         )
+
+    @property
+    def task_writer(self) -> BlackholeTaskWriter:
+        """Reading tasks compute the rows that they would write elsewhere."""
+        return BlackholeTaskWriter(definition=self.definition)
 
     def prepare(self, spark: SparkSession, schema: StructType) -> None:
         """Accept any columns."""
@@ -109,3 +128,69 @@ class BlackholeSink(Sink):
     def write(self, frame: DataFrame) -> None:
         """Compute the rows of a batch frame."""
         frame.write.format("noop").mode("overwrite").save()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlackholeTaskWriter(TaskWriter):
+    """Lets reading tasks compute and drop the rows of the table `definition` (`TaskWriter`)."""
+
+    definition: Table
+
+    def output(
+        self,
+        filled: Sequence[FilledColumn],
+        spark: SparkSession | None = None,  # noqa: ARG002  of the contract, as below
+        checkpoint: str | None = None,  # noqa: ARG002
+    ) -> RecordOutput | WrittenByEngine:
+        """Decide by the types of the columns."""
+        schema = self.definition.schema
+        types = {column.name: column.type for column in schema.physical}
+        types |= {column.name: column.type for column in schema.metadata}
+        columns = []
+        for one in filled:
+            kind = stored_type(types[one.name])
+            if stored_type(one.type) != kind:
+                reason = f"column {quote(one.name)} is cast from {one.type} to {types[one.name]}"
+                return WrittenByEngine(reason=reason)
+            columns.append(
+                FileColumn(name=one.name, type=kind, source=one.source, statistics=False)
+            )
+        return RecordOutput(table=self.definition, columns=tuple(columns))
+
+    def start(self, files: DataFrame, settings: SinkSettings, output: TaskOutput) -> StreamingQuery:
+        """Start the query."""
+        from penstock.connector.spark.sink.micro_batch import micro_batch_query
+
+        return micro_batch_query(
+            files, settings, lambda rows, batch: self.write_batch(rows, batch, output)
+        )
+
+    def write_batch(self, files: DataFrame, batch: MicroBatch, output: TaskOutput) -> None:  # noqa: ARG002
+        """Run the tasks of a micro-batch."""
+        files.collect()
+
+    def open(self, output: RecordOutput, task: int, note: str | None) -> TaskRecords:  # noqa: ARG002
+        """Open what drops the rows of a task, in it."""
+        return _DroppedRows(columns=output.columns, owner=str(self.definition.identifier))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DroppedRows(TaskRecords):
+    """Computes the columns of rows, and keeps nothing of them."""
+
+    columns: Sequence[FileColumn]
+    owner: str
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Compute every column. Raises SinkError."""
+        from penstock.connector.fragments import fill_column
+
+        for column in self.columns:
+            fill_column(column, rows, owner=self.owner)
+
+    def finish(self) -> str:
+        """There is nothing that could last."""
+        return ""
+
+    def close(self) -> None:
+        """There is nothing to drop."""
