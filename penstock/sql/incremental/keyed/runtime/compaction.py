@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 from threading import Condition, Thread
 from uuid import uuid4
@@ -131,6 +131,7 @@ class StateCompaction:
         self._running: duckdb.DuckDBPyConnection | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-merge-")
         self._token = uuid4().hex[:8]
+        self._numbers = count()
         self._merged: list[FileMerge] = []
         self._known: dict[int, StateManifest] = {}
         self._unused: set[tuple[BucketId, str]] = set()
@@ -214,7 +215,8 @@ class StateCompaction:
         for merge in merged:
             self._discard(merge)
         with self._work:
-            unused, self._unused = self._unused, set()
+            named = {name for manifest in self._known.values() for name in manifest.names}
+            unused, self._unused = self._unused - named, set()
         # as of runs of few batches each would leave some, and none is there for long enough to remove those of others
         with self._reporting("removal"):
             for bucket, name in sorted(unused):
@@ -341,7 +343,9 @@ class StateCompaction:
         try:
             for part in _parts(found):
                 rows_of_part = part.cast(schema)
-                file = self._files.write(merge.bucket, first, last, rows_of_part, self._token)
+                # never the name of a file that a merge which failed has left, and that is to be removed
+                writer = f"{self._token}.{next(self._numbers)}"
+                file = self._files.write(merge.bucket, first, last, rows_of_part, writer)
                 files.append(replace(file, ends=last_end(layout, rows_of_part)))
         except BaseException:
             self._discard(replace(merge, files=tuple(files)))

@@ -202,6 +202,39 @@ def test_a_merge_that_fails_is_tried_again(tmp_path: Path) -> None:
     assert store.look(["a"]) == store.expected(["a"])
 
 
+def test_what_a_merge_that_failed_left_is_no_part_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same rows are merged at once, and the first part, which the failed one has written, is to be removed."""
+    monkeypatch.setattr(module, "_PART_ROWS", 1)
+    monkeypatch.setattr(module, "ROW_GROUP", 1)
+    store = Store(tmp_path)
+    writes: list[str] = []
+
+    def fail(step: str) -> None:
+        if step == "merge":
+            writes.append(step)
+            if len(writes) == 2 or not is_sound:
+                raise OSError(28, "No space left on device")
+
+    is_sound = False
+    watched(store, fail)
+    give(store, Counter({("a", 1): 1, ("b", 1): 1}))
+    while len(store.newest.files[BUCKET].files) < module.OVERDUE_FILES:
+        give(store, Counter({("a", 1): 1, ("b", 1): 1}))
+        assert store.compaction.wait(60)
+    is_sound = True
+    writes.clear()
+    watched(store, fail)
+    for _ in range(3):
+        give(store, Counter({("a", 1): 1, ("b", 1): 1}))
+        assert store.compaction.wait(60)
+
+        assert named(store) <= names(store)
+    assert len(writes) >= 4
+    assert store.look(["a", "b"]) == store.expected(["a", "b"])
+
+
 def test_a_merge_that_no_manifest_can_take_is_removed(tmp_path: Path) -> None:
     """A batch that goes on from other files."""
     store = Store(tmp_path)
@@ -324,8 +357,10 @@ class Exits:
 
     def unregister(self, call: Callable[[float], None]) -> None:
         """Have it called no more."""
-        self.calls = [each for each in self.calls if each != call]
-        self.ended.set()
+        if call in self.calls:
+            # the threads of other tests end, too
+            self.calls.remove(call)
+            self.ended.set()
 
 
 def test_an_idle_run_removes_its_merges_when_it_ends(
