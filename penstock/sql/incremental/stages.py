@@ -453,7 +453,7 @@ def ordered_relations(maintained: IncrementalQuery) -> frozenset[str]:
     found: set[str] = set()
     for stage in reversed(maintained.stages):
         found.update(ordered_inputs_of(stage))
-        if isinstance(stage, Calc) and stage.name in found:
+        if isinstance(stage, Calc) and not stage.of_windows and stage.name in found:
             found.update(stage.inputs)
     return frozenset(found)
 
@@ -466,7 +466,7 @@ def shuffled_relations(maintained: IncrementalQuery) -> frozenset[str]:
         if feed.shuffled and feed.changes is ChangelogMode.INSERT_ONLY
     }
     for stage in maintained.stages:
-        if isinstance(stage, Calc) and not found.isdisjoint(stage.inputs):
+        if isinstance(stage, Calc) and (stage.of_windows or not found.isdisjoint(stage.inputs)):
             found.add(stage.name)
     return frozenset(found)
 

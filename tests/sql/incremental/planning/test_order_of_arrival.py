@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.connector.changelog import ChangelogMode
 from penstock.sql.incremental.stages import (
+    Calc,
+    StageInput,
     ordered_relations,
     ordered_scans,
     shuffled_relations,
 )
+from tests.sql.maintain.maintaining import feeds, maintained, parsed, recomputed
 from tests.sql.maintain.temporal_tables import JOIN, planned
 
 WINDOWS = (
@@ -61,3 +65,18 @@ def test_rows_come_in_an_order_unless_spark_moves_them(source: str, shuffled: bo
     (first, *_) = [name for name in ordered_relations(maintained) if name.startswith("feed")]
 
     assert (first in shuffled_relations(maintained)) is shuffled
+
+
+@pytest.mark.parametrize("of_windows", [True, False])
+def test_groups_of_windows_come_as_spark_has_made_them(*, of_windows: bool) -> None:
+    """Their order is not that of the rows that they are made of."""
+    query = parsed("SELECT k, v FROM a")
+    found = maintained(
+        feeds("a", changes=ChangelogMode.INSERT_ONLY),
+        Calc(name="w", inputs=("a",), query=query, of_windows=of_windows),
+        recomputed("o", "SELECT k, v FROM w", StageInput(name="w", key=("k",), arrival="n")),
+        columns="k v",
+    )
+
+    assert ordered_relations(found) == ({"w"} if of_windows else {"w", "a"})
+    assert shuffled_relations(found) == ({"w"} if of_windows else set())
