@@ -33,7 +33,7 @@ from tests.connector.spark.micro_batches import micro_batch
 from tests.connector.spark.task_files import write_by_tasks
 from tests.contract.source import planned, read
 
-__all__ = ["SinkWritesContract", "Target", "Written", "numbers"]
+__all__ = ["SinkWritesContract", "Target", "Written", "check_computed_once", "numbers"]
 
 Row = tuple[Any, ...]
 Change = tuple[RowKind, Row]
@@ -262,6 +262,26 @@ def changes(spark: SparkSession, *given: tuple[RowKind, int, str]) -> DataFrame:
     return spark.createDataFrame(rows, f"id BIGINT, name STRING, {ROW_KIND} TINYINT").coalesce(1)
 
 
+def check_computed_once(written: Written, spark: SparkSession) -> None:
+    """Check that each batch computes its rows once: a first one, the next, one that is there already, and changes."""
+    computed = spark.sparkContext.accumulator(0)
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            computed.add(batch.num_rows)
+            yield batch
+
+    sink, rows = written.sink(), numbers(spark, 0, 6)
+    frames = [(0, rows), (1, rows), (1, rows)]
+    if sink.capabilities.accepts is ChangelogMode.ALL:
+        given = [(DELETE, n, f"n{n}") for n in range(3)] + [(AFTER, n, "x") for n in range(3, 6)]
+        frames.append((2, changes(spark, *given)))
+    for number, (batch, frame) in enumerate(frames, start=1):
+        written.run(batch, internals.planned(frame.mapInArrow(counted, frame.schema)), sink=sink)
+
+        assert computed.value == 6 * number
+
+
 def together(*runs: Callable[[], None]) -> list[Exception]:
     """Run functions at the same moment, and return what they raise."""
     begin = threading.Barrier(len(runs))
@@ -334,22 +354,8 @@ class SinkWritesContract:
         self, written: Written, spark: SparkSession
     ) -> None:
         """By a sink that says so of itself: a keyed query does not keep the changes of a batch for it."""
-        sink = written.sink()
-        if not sink.capabilities.evaluates_once:
-            return
-        computed = spark.sparkContext.accumulator(0)
-
-        def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                computed.add(batch.num_rows)
-                yield batch
-
-        rows = numbers(spark, 0, 6)
-        for batch in range(2):
-            frame = internals.planned(rows.mapInArrow(counted, rows.schema))
-            written.run(batch, frame, sink=sink)
-
-            assert computed.value == 6 * (batch + 1)
+        if written.sink().capabilities.evaluates_once:
+            check_computed_once(written, spark)
 
     def test_changes_leave_the_rows_that_they_say(
         self, written: Written, spark: SparkSession

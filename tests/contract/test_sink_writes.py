@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 from penstock.catalog.model.table import Schema
 from penstock.connector.changelog import RowKind
 from penstock.connector.memory.tables import clear_tables
-from tests.contract.sink_writes import SinkWritesContract, Target
+from tests.contract.sink_writes import SinkWritesContract, Target, Written, check_computed_once
 from tests.postgres_server import USER
 
 if TYPE_CHECKING:
@@ -75,9 +76,27 @@ class TestKeyedDelta(SinkWritesContract):
 
     @pytest.fixture
     def target(self) -> Target:
-        """Rows are merged."""
+        """Rows are replaced by position."""
         refused = ("two words", "a,b", "(a)")
         return Target(options={"connector": "delta", "path": "orders"}, key=("id",), names=refused)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sink.writer": "spark"},
+        {"delta.enableChangeDataFeed": "true"},
+        {"delta.enableDeletionVectors": "false"},
+    ],
+    ids=["by choice", "with a feed", "without vectors"],
+)
+@pytest.mark.parametrize("key", [("id",), ()], ids=["keyed", "appended"])
+def test_rows_that_delta_itself_writes_are_computed_once(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str], key: tuple[str, ...]
+) -> None:
+    """MERGE reads its rows more than once, and keeps them."""
+    given = {"connector": "delta", "path": "orders", **options}
+    check_computed_once(Written.make(spark, Target(options=given, key=key), tmp_path), spark)
 
 
 class TestFiles(SinkWritesContract):

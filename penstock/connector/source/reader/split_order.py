@@ -49,6 +49,13 @@ class SplitOrder:
                 return
             del self._waiting[first]
 
+    def check_end(self) -> None:
+        """Check behind the last fetch that no row waits: its split, or one before, was never said to be finished."""
+        left = [split_id for split_id, rows in self._waiting.items() if rows]
+        assert not left, (
+            f"rows of {left} wait for splits that did not finish: {list(self._waiting)}"
+        )
+
     def change(self) -> PauseOrResume:
         """Return which splits are to be paused now, and which are to go on: the first one always does.
 

@@ -123,6 +123,8 @@ def _delivered(
         yield from order.take(delivered, records.finished)
         if change := order.change():
             reader.pause_or_resume_splits(change.pause, change.resume)
+    if order is not None:
+        order.check_end()
 
 
 @dataclass(slots=True)

@@ -40,6 +40,16 @@ def test_rows_of_later_splits_wait_for_the_end_of_those_before() -> None:
     assert order.waiting_bytes == 0
 
 
+def test_rows_whose_turn_never_comes_are_told() -> None:
+    """A reader that says of no split that it is finished would lose those behind it."""
+    order = SplitOrder("ab")
+    taken(order, ("b", rows(1)), ends="b")
+    with pytest.raises(AssertionError, match=r"rows of \['b'\] wait"):
+        order.check_end()
+    taken(order, ends="a")
+    order.check_end()
+
+
 @given(st.data(), st.lists(st.integers(0, 6), min_size=1, max_size=4))
 def test_the_order_of_fetches_makes_no_difference(data: st.DataObject, sizes: Sequence[int]) -> None:  # fmt: skip
     """All rows of the first split, then all of the second: for each way in which they may come."""

@@ -286,8 +286,10 @@ class KeyedJob:
         """Return the indexes of the columns of a stage's result that somebody reads."""
         is_last = stage.name == last_relation(self.maintained)
         wanted = (*self.maintained.columns, ROW_KIND)
-        if is_last and not self._readers()[stage.name] and len(set(names)) == len(names):
-            return tuple(names.index(name) for name in wanted)
+        positions = {name: n for n, name in enumerate(names)}
+        is_named = len(positions) == len(names) and positions.keys() >= set(wanted)
+        if is_last and is_named and not self._readers()[stage.name]:
+            return tuple(positions[name] for name in wanted)
         return tuple(range(len(names)))
 
     def _releases(self, stage: Stage) -> bool:
