@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, assert_never
 
 from penstock.catalog.model import types as t
 from penstock.catalog.model.codec import table_from_json, table_to_json
+from penstock.catalog.model.identifier import quote
 from penstock.catalog.model.table import Table
 from penstock.catalog.model.type_parser import parse_type
 from penstock.connector.expression import (
@@ -192,6 +193,13 @@ def stored_type(logical: t.LogicalType) -> t.LogicalType:
             return type(logical)()
         case _:
             assert_never(logical)
+
+
+def cast_reason(name: str, given: t.LogicalType, wanted: t.LogicalType) -> str | None:
+    """Say that what is `given` to a column has to be cast to its type, which tasks do not do; None where it has not."""
+    if stored_type(given) == stored_type(wanted):
+        return None
+    return f"column {quote(name)} is cast from {given} to {wanted}"
 
 
 def strict_inside(kind: t.LogicalType) -> str | None:

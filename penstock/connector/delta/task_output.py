@@ -25,6 +25,7 @@ from penstock.connector.file_output import (
     FileOutput,
     FilledColumn,
     WrittenByEngine,
+    cast_reason,
     stored_type,
     strict_inside,
     strict_part,
@@ -140,10 +141,8 @@ def task_output(
     columns = []
     for column in form.columns:
         given = by_name.get(column.name.lower())
-        if given is not None and stored_type(given.type) != column.type:
-            return WrittenByEngine(
-                reason=f"column {quote(column.name)} is cast from {given.type} to {column.type}"
-            )
+        if given is not None and (cast := cast_reason(column.name, given.type, column.type)):
+            return WrittenByEngine(reason=cast)
         columns.append(
             FileColumn(
                 name=column.name,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.identifier import quote
 from penstock.catalog.model.table import Table
 from penstock.catalog.options.option import STRING, Option, OptionScope, PrefixOption, resolve
 from penstock.connector.capabilities import ConnectivityCheck
@@ -30,6 +29,7 @@ from penstock.connector.file_output import (
     TaskOutput,
     TaskRecords,
     WrittenByEngine,
+    cast_reason,
     stored_type,
 )
 
@@ -148,12 +148,13 @@ class BlackholeTaskWriter(TaskWriter):
         types |= {column.name: column.type for column in schema.metadata}
         columns = []
         for one in filled:
-            kind = stored_type(types[one.name])
-            if stored_type(one.type) != kind:
-                reason = f"column {quote(one.name)} is cast from {one.type} to {types[one.name]}"
+            kind = types[one.name]
+            if reason := cast_reason(one.name, one.type, kind):
                 return WrittenByEngine(reason=reason)
             columns.append(
-                FileColumn(name=one.name, type=kind, source=one.source, statistics=False)
+                FileColumn(
+                    name=one.name, type=stored_type(kind), source=one.source, statistics=False
+                )
             )
         return RecordOutput(table=self.definition, columns=tuple(columns))
 

@@ -13,6 +13,7 @@ from penstock.connector.file_output import (
     FileOutput,
     FilledColumn,
     WrittenByEngine,
+    cast_reason,
     stored_type,
     strict_inside,
 )
@@ -72,8 +73,8 @@ def _reasons(target: FileTarget, filled: Mapping[str, FilledColumn]) -> Iterator
         strict = strict_inside(column.type)
         if strict is not None:
             yield f"column {name}: {strict}"
-        if given is not None and stored_type(given.type) != kind:
-            yield f"column {name} is cast from {given.type} to {kind}"
+        if given is not None and (reason := cast_reason(column.name, given.type, kind)):
+            yield reason
         if column.name not in target.partition_keys:
             continue
         if not isinstance(kind, PARTITIONED_BY):

@@ -13,7 +13,7 @@ from penstock.connector.file_output import (
     FilledColumn,
     RecordOutput,
     WrittenByEngine,
-    stored_type,
+    cast_reason,
 )
 from penstock.connector.formats.contract import ColumnEncoding
 from penstock.connector.kafka.sink.records import single_topic, writes_changes
@@ -84,8 +84,8 @@ def _reasons(
         yield from _unencoded(table, table.projection.key, formats.key)
     for target in _written(table.schema):
         source = given.get(target.name)
-        if source is not None and stored_type(source.type) != stored_type(target.type):
-            yield f"column {quote(target.name)} is cast from {source.type} to {target.type}"
+        if source is not None and (cast := cast_reason(target.name, source.type, target.type)):
+            yield cast
 
 
 def _written(schema: Schema) -> Iterator[PhysicalColumn | MetadataColumn]:

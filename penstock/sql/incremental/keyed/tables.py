@@ -256,16 +256,18 @@ def in_order(rows: pa.Table, column: int) -> pa.Table:
     """Return rows sorted by a column; those that are not held in memory are sorted on disk, too."""
     if not is_large(rows):
         return rows.take(pc.sort_indices(rows.column(column)))
-    with BucketTables() as tables:
-        tables.give("unsorted", rows)
-        return typed(tables.rows(f"SELECT * FROM unsorted ORDER BY c{column}"), rows.schema)
+    return _sorted(rows, f"c{column}")
 
 
 def sorted_by_all(rows: pa.Table) -> pa.Table:
     """Return rows sorted by all columns."""
+    return _sorted(rows, "ALL")
+
+
+def _sorted(rows: pa.Table, order: str) -> pa.Table:
     with BucketTables() as tables:
         tables.give("unsorted", rows)
-        return typed(tables.rows("SELECT * FROM unsorted ORDER BY ALL"), rows.schema)
+        return typed(tables.rows(f"SELECT * FROM unsorted ORDER BY {order}"), rows.schema)
 
 
 def typed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
