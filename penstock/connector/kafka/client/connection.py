@@ -172,6 +172,12 @@ _READ = {
     "fetch.queue.backoff.ms": "10",
     "fetch.error.backoff.ms": "50",
 }
+_FEW = {
+    # a small range is over before more is wanted: records behind it cost the client more than those in it cost to read
+    "queued.min.messages": "1000",
+    "max.partition.fetch.bytes": str(1 << 20),
+    "fetch.queue.backoff.ms": "1",
+}
 _PEEK = {
     "queued.min.messages": "1",
     # a record batch larger than this is answered for one partition a request (KIP-74)
@@ -194,6 +200,11 @@ def admin_connection(client: Mapping[str, str]) -> Connection:
 def read_connection(client: Mapping[str, str]) -> Connection:
     """For reading ranges as fast as they can be decoded; the table may change sizes and waits."""
     return Connection.of({**_COMMON, **_GROUP, **_READ, **client, **_ALWAYS})
+
+
+def few_records_connection(client: Mapping[str, str]) -> Connection:
+    """For ranges of few records: little is fetched behind their ends; the table may change sizes and waits."""
+    return Connection.of({**_COMMON, **_GROUP, **_READ, **_FEW, **client, **_ALWAYS})
 
 
 def peek_connection(client: Mapping[str, str]) -> Connection:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from penstock.connector.kafka.client.client import Message
@@ -40,6 +40,9 @@ from penstock.connector.source.split import Split
 RECORDS_A_FETCH = 20_000
 """Large enough that the cost per call vanishes, small enough to decode while the next ones come."""
 
+FEW_RECORDS = RECORDS_A_FETCH
+"""Ranges up to so many are read by a client that fetches little ahead."""
+
 POLL_S = 0.02
 """How long a call may wait for a full fetch; it is what a gap at the end of a range costs."""
 
@@ -60,9 +63,14 @@ class KafkaSplitReader:
         check: LogCheck,
         *,
         origins: bool = False,
+        few: Connection | None = None,
     ) -> None:
-        """Connect to nothing yet. `origins`: fetches lead back to their records."""
+        """Connect to nothing yet. `origins`: fetches lead back to their records.
+
+        `few`: what is used in place of the connection where the first ranges have few records each.
+        """
         self._connection = connection
+        self._few = few
         self._decoder = decoder
         self._check = check
         self._origins = origins
@@ -71,8 +79,6 @@ class KafkaSplitReader:
         self._ranges: dict[TopicPartition, RangeProgress] = {}
         self._paused: dict[TopicPartition, RangeProgress] = {}
         self._finished: set[str] = set()
-        # still assigned though finished: taking the last ones off is left to `close`
-        self._left_over: list[TopicPartition] = []
         self._woken = threading.Event()
         self._moved_at_s = time.monotonic()
 
@@ -92,6 +98,8 @@ class KafkaSplitReader:
         self._moved_at_s = time.monotonic()
         with self._kept_only_if_well():
             if added and self._consumer is None:
+                if self._few is not None and _has_few(self._ranges.values()):
+                    self._connection = self._few
                 self._consumer = CONSUMERS.lend(self._connection, open_consumer)
                 self._consumer.settle([start.partition for start in added])
                 self._consumer.assign(added)
@@ -151,9 +159,6 @@ class KafkaSplitReader:
     def _add(self, starts: Sequence[Start]) -> None:
         """Read more partitions; the others stay where they are."""
         assert self._consumer is not None, "a consumer is lent when the first split comes"
-        left_over, self._left_over = self._left_over, []
-        if left_over:
-            self._consumer.remove(left_over)
         self._consumer.add(starts)
 
     @contextmanager
@@ -235,8 +240,7 @@ class KafkaSplitReader:
         return found, drained.events
 
     def _hand_over(self, taken: FetchedRecords | None) -> RecordsWithSplitIds:
-        """Decode records, and take finished ranges off the list."""
-        decoded = None if taken is None else self._decoder.decode(taken)
+        """Take finished ranges off the list, and decode records."""
         done = [partition for partition, reading in self._ranges.items() if reading.finished]
         finished = frozenset({*self._finished, *(partition.split_id for partition in done)})
         reported = {
@@ -251,10 +255,10 @@ class KafkaSplitReader:
         self._finished.clear()
         for partition in done:
             del self._ranges[partition]
-        if done and self._ranges and self._consumer is not None:
+        if done and self._consumer is not None:
+            # before records are decoded: the client would fetch what is behind the ranges meanwhile
             self._consumer.remove(done)
-        elif done:
-            self._left_over += done
+        decoded = None if taken is None else self._decoder.decode(taken)
         self._moved_at_s = time.monotonic()
         if decoded is None:
             return RecordsWithSplitIds(finished=finished, positions=positions)
@@ -303,7 +307,13 @@ class KafkaSplitReader:
                 self._check.still_there(reading)
 
     def _reassign(self) -> None:
-        """Begin again where each range stands."""
+        """Begin again where each range stands, also of one that is at its end now: it is taken off with the others."""
         assert self._consumer is not None, "only a reader with a consumer reads"
-        self._left_over.clear()
-        self._consumer.assign([r.start for r in self._ranges.values() if not r.finished])
+        self._consumer.assign([reading.start for reading in self._ranges.values()])
+
+
+def _has_few(ranges: Iterable[RangeProgress]) -> bool:
+    return all(
+        reading.split.stop is not None and reading.split.stop - reading.position <= FEW_RECORDS
+        for reading in ranges
+    )

@@ -139,7 +139,10 @@ class KafkaSource(SplitSource):
 
     def open_reader(self, request: ReadRequest) -> KafkaSplitReader:
         """Open a task's side."""
-        from penstock.connector.kafka.client.connection import read_connection
+        from penstock.connector.kafka.client.connection import (
+            few_records_connection,
+            read_connection,
+        )
         from penstock.connector.kafka.source.ranges import LogCheck
         from penstock.connector.kafka.source.reader import KafkaSplitReader
 
@@ -153,6 +156,7 @@ class KafkaSource(SplitSource):
             self.decoder(request),
             check,
             origins=request.origins,
+            few=few_records_connection(self.table.settings.client),
         )
 
     def decoder(self, request: ReadRequest, *, deletes: bool = True) -> KafkaRecordDecoder:

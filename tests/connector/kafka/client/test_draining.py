@@ -80,6 +80,9 @@ class Consumer(DrainingConsumer):
         del partitions
         return {}
 
+    def remove(self, partitions: Any) -> None:
+        """Read what is left."""
+
     def unassign(self) -> None:
         """Read nothing."""
 

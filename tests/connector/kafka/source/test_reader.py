@@ -419,6 +419,19 @@ def test_deleted_records_are_passed_when_told_so(
     assert "50 offsets from 10 were deleted before they were read" in caplog.text
 
 
+def test_a_range_that_is_gone_ends_beside_one_that_is_read(kafka: KafkaServer) -> None:
+    """It is taken off the consumer, which reads on."""
+    topic = kafka.create_topic(partitions=2)
+    for partition in (0, 1):
+        kafka.produce(topic, encoded(30_000), partition=partition, enable_idempotence=True)
+    kafka.delete_records(topic, {0: 60})
+    source = topic_source(kafka, topic, {"scan.on-data-loss": "continue"})
+
+    found = read(source, ["id"], {f"{topic}-0": (10, 50), f"{topic}-1": (0, 30_000)})
+
+    assert found.column("id") == list(range(30_000))
+
+
 def test_a_log_that_is_shorter_than_planned_fails_a_read(kafka: KafkaServer) -> None:
     """A truncated log, or another topic of that name with fewer records."""
     topic = kafka.create_topic()
@@ -496,6 +509,57 @@ def test_consumers_are_kept_for_the_next_reader(kafka: KafkaServer) -> None:
     with pytest.raises(BadRecordError):
         read(topic_source(kafka, two), ["id"])
     assert CONSUMERS._resting == []
+
+
+@pytest.mark.parametrize(("length", "few"), [(3, True), (reader_module.FEW_RECORDS + 1, False)])
+def test_ranges_of_few_records_are_read_by_a_client_that_fetches_little_ahead(
+    kafka: KafkaServer, length: int, few: bool
+) -> None:
+    """What it fetches behind a range is thrown away; a table's own settings stay in both."""
+    topic = kafka.create_topic()
+    kafka.produce(topic, [b'{"id": 1}'])
+    source = topic_source(kafka, topic, {"properties.fetch.max.bytes": "1000000"})
+    CONSUMERS.clear()
+    reader = source.open_reader(ReadRequest(columns=("id",)))
+    with planning(source) as planner:
+        reader.add_splits([planner.split(f"{topic}-0", 0, length)])
+    reader.fetch()
+    reader.close()
+
+    (rested,) = CONSUMERS._resting
+    settings = dict(rested.consumer.connection.settings)
+    assert (settings["queued.min.messages"] == "1000") == few
+    assert settings["fetch.max.bytes"] == "1000000"
+
+
+def test_nothing_is_fetched_while_the_last_records_are_decoded(
+    kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A range that is at its end is no longer assigned, be it the last one."""
+    topic = kafka.create_topic(partitions=2)
+    for partition in (0, 1):
+        kafka.produce(topic, [b'{"id": 1}', b'{"id": 2}'], partition=partition)
+    source = topic_source(kafka, topic)
+    reader = source.open_reader(ReadRequest(columns=("id",)))
+    decode = reader._decoder.decode
+    assigned: list[int] = []
+
+    def look_and_decode(records: FetchedRecords) -> DecodedRecords:
+        assert reader._consumer is not None
+        assigned.append(len(reader._consumer._consumer.assignment()))
+        return decode(records)
+
+    monkeypatch.setattr(reader._decoder, "decode", look_and_decode)
+    with planning(source) as planner:
+        reader.add_splits([planner.split(f"{topic}-{n}", 0, 1) for n in (0, 1)])
+    finished: set[str] = set()
+    deadline = time.monotonic() + 30
+    while len(finished) < 2:
+        assert time.monotonic() < deadline, f"only {finished}"
+        finished |= reader.fetch().finished
+    reader.close()
+
+    assert assigned[-1] == 0
 
 
 def test_a_consumer_that_failed_to_pause_is_not_kept(
