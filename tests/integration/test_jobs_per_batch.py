@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from penstock.connector.contract import AvailableNow
 from penstock.connector.spark.internals import java_session
+from penstock.connector.spark.session import configured
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.jobs.progress import batch_events
 from penstock.sql.plan.physical.planner import Planner
@@ -86,6 +87,60 @@ def test_a_windowed_aggregate_into_delta_is_one_job(spark: SparkSession, project
 
     assert [jobs for _, jobs in found] == [batches for batches, _ in found]
     assert spark.read.format("delta").load(str(project / "kept")).count() > 0
+
+
+HOLE = f"CREATE TEMPORARY TABLE kept ({COLUMNS}) WITH ('connector' = 'blackhole');"
+BY_DEFAULT = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+"""The sessions of tests have it disabled."""
+GENERATED = "[codegen id"
+"""What a described plan has at each operator for which Spark writes code."""
+
+
+def plans_after(spark: SparkSession, execution: int) -> list[str]:
+    """Describe the plans that Spark has run after the one of this number, the oldest first."""
+    java_session(spark).sparkContext().listenerBus().waitUntilEmpty()
+    kept = java_session(spark).sharedState().statusStore().executionsList()
+    found = [kept.apply(at) for at in range(kept.size())]
+    return [one.physicalPlanDescription() for one in found if one.executionId() > execution]
+
+
+def newest_execution(spark: SparkSession) -> int:
+    """The number of the plan that Spark has run last."""
+    java_session(spark).sparkContext().listenerBus().waitUntilEmpty()
+    kept = java_session(spark).sharedState().statusStore().executionsList()
+    return max((kept.apply(at).executionId() for at in range(kept.size())), default=-1)
+
+
+def test_rows_that_tasks_write_take_one_plan_without_generated_code(
+    spark: SparkSession, project: Path
+) -> None:
+    """That of the stream: the batch is run as it is, and has a row or two for each task."""
+    found = []
+    for number in range(2):
+        put_file(project, number)
+        before = newest_execution(spark)
+        with configured(spark, BY_DEFAULT):
+            run = run_jobs(spark, project, SOURCE + HOLE + COPY)
+            after = {key: spark.conf.get(key) for key in BY_DEFAULT}
+        found.append((run, plans_after(spark, before)))
+
+    assert [run for run, _ in found] == [(1, 1)] * 2
+    assert [len(plans) for _, plans in found] == [1, 1]
+    assert not any(GENERATED in plan for _, plans in found for plan in plans)
+    assert after == BY_DEFAULT
+
+
+def test_code_is_generated_where_the_sink_runs_queries(spark: SparkSession, project: Path) -> None:
+    """Delta reads its log by Spark, with the settings of the stream."""
+    put_file(project, 0)
+    before = newest_execution(spark)
+    with configured(spark, BY_DEFAULT):
+        run_jobs(spark, project, SOURCE + SINK.format(COLUMNS, "") + COPY)
+
+    assert any(GENERATED in plan for plan in plans_after(spark, before))
 
 
 CHANGES = """

@@ -168,7 +168,9 @@ class BlackholeTaskWriter(TaskWriter):
 
     def write_batch(self, files: DataFrame, batch: MicroBatch, output: TaskOutput) -> None:  # noqa: ARG002
         """Run the tasks of a micro-batch."""
-        files.collect()
+        from penstock.connector.spark.sink.task_files import run_tasks
+
+        run_tasks(files)
 
     def open(self, output: RecordOutput, task: int, note: str | None) -> TaskRecords:  # noqa: ARG002
         """Open what drops the rows of a task, in it."""

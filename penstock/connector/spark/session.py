@@ -57,6 +57,12 @@ CHECK = "spark.sql.streaming.unsupportedOperationCheck"
 """Whether Spark makes its check when a query starts (SQLConf.UNSUPPORTED_OPERATION_CHECK_ENABLED)."""
 
 
+FEW_ROWS = {"spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Settings of a query whose plan has a row or two for each task: Spark writes no Java for the plan of each batch, and
+computes them by its expressions.
+"""
+
+
 RULES = ("ReplaceExpressions", "RewriteWithExpression", "SimplifyCasts")
 """Rules of the optimizer: BETWEEN as two comparisons, which is what the helper knows, then no cast to the same type."""
 

@@ -94,8 +94,9 @@ from penstock.connector.spark.sink.micro_batch import (
     saved_query_id,
 )
 from penstock.connector.spark.sink.target_rows import check_complete
+from penstock.connector.spark.sink.task_files import count_rows, run_tasks
 from penstock.connector.spark.source.columns import FILE
-from penstock.connector.spark.source.task import BATCH_OF_SINK, PASSED_OVER
+from penstock.connector.spark.source.task import BATCH_OF_SINK
 
 logger = logging.getLogger(__name__)
 
@@ -270,14 +271,13 @@ class KafkaSink(Sink):
     def write_by_tasks(self, frame: DataFrame, batch: MicroBatch, output: RecordOutput) -> None:
         """Run the tasks of a batch, which write its records; exactly-once passes over what is written."""
         if self.settings.delivery is not Delivery.EXACTLY_ONCE:
-            frame.collect()
+            run_tasks(frame)
             return
         shared, slots = self._transactions(batch, by_tasks=output.tasks)
         assert slots == output.tasks, "the slots of a checkpoint do not change"
         follows = self._written.get(shared.names.scope) == batch.batch_id - 1
         if not follows and not self._is_open(shared, slots):
-            with job_property(batch.spark, PASSED_OVER, "true"):
-                frame.collect()
+            count_rows(frame)
         else:
             counted = batch.commits.transactions(batch.sink, slots)
             with counted, job_property(batch.spark, BATCH_OF_SINK, transactions_text(shared)):

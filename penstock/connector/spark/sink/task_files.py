@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.catalog.model import types as t
 from penstock.connector.file_output import FileOutput, WrittenByEngine, WrittenFile
 from penstock.connector.spark.files.parquet_file import SUFFIXES
-from penstock.connector.spark.internals import file_system
+from penstock.connector.spark.internals import analyzed_plan, file_system, java_frame
 from penstock.connector.spark.session import job_property
 from penstock.connector.spark.source.columns import (
     FILE,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _CODEC = "spark.sql.parquet.compression.codec"
 _MOST_RECORDS = "spark.sql.files.maxRecordsPerFile"
 _INSTANTS = "spark.sql.parquet.outputTimestampType"
+_RELATION_OVER_RDD = "org.apache.spark.sql.execution.LogicalRDD"
 _LEGACY = "spark.sql.parquet.writeLegacyFormat"
 
 
@@ -89,7 +90,20 @@ def collect_files(frame: DataFrame, below: str = "") -> list[WrittenFile]:
     ]
 
 
+def run_tasks(frame: DataFrame) -> None:
+    """Run the tasks of a batch, and drop what they report: one job, without a plan of its own.
+
+    Spark gives `foreachBatch` a relation over the RDD of the batch. An action of a DataFrame analyses it, makes a plan
+    of it, and describes that to Spark's listeners.
+    """
+    plan = analyzed_plan(frame)
+    if plan.getClass().getName() == _RELATION_OVER_RDD:
+        plan.rdd().count()
+    else:
+        java_frame(frame).queryExecution().toRdd().count()
+
+
 def count_rows(frame: DataFrame) -> None:
     """Run the tasks of a batch that the table has already: rows are read and counted, and no file is written."""
     with job_property(frame.sparkSession, PASSED_OVER, "true"):
-        frame.collect()
+        run_tasks(frame)

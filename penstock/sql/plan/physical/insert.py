@@ -27,9 +27,9 @@ from penstock.connector.changelog import ROW_KIND, ChangelogMode, RowKind
 from penstock.connector.commits import CommitLog, OffsetCommits
 from penstock.connector.contract import LostLease, OutputMode, Sink, SinkSettings, Trigger
 from penstock.connector.dead_letters.publisher import DeadLetterPublisher, dead_letter_publisher
-from penstock.connector.file_output import TaskOutput, WrittenByEngine
+from penstock.connector.file_output import RecordOutput, TaskOutput, WrittenByEngine
 from penstock.connector.spark.internals import select_sql, without_call_sites
-from penstock.connector.spark.session import configured, streaming_conf
+from penstock.connector.spark.session import FEW_ROWS, configured, streaming_conf
 from penstock.connector.spark.source.retry import Outage, current_commits, current_outage
 from penstock.connector.spark.types import spark_schema
 from penstock.sql.checkpoint.directory import check_checkpoint, record_plan, record_query
@@ -292,10 +292,15 @@ class PlannedInsert(LocatedQuery):
         frame = built.frame
         self._record(self.plan_record(tasks_write=built.output is not None))
         conf = {**self.builder.conf, **self._streaming_conf(frame)}
+        if built.output is not None:
+            writer = self.target.task_writer
+            assert writer is not None, "it was asked"
+            # its sink runs no query of Spark, which would have the same settings
+            if bad_records is None and isinstance(built.output, RecordOutput):
+                conf |= FEW_ROWS
+            with configured(self.spark, conf), without_call_sites():
+                return writer.start(frame, settings, built.output)
         with configured(self.spark, conf), without_call_sites():
-            if built.output is not None:
-                assert self.target.task_writer is not None, "it was asked"
-                return self.target.task_writer.start(frame, settings, built.output)
             if self.incremental is not None:
                 return self.incremental.start(frame, settings, self._record_mechanism)
             assert built.result is not None, "it is a frame of rows"
