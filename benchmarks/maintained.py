@@ -25,7 +25,7 @@ from sqlglot import exp, parse_one
 from benchmarks.contestants import SPARK_CONF
 from benchmarks.cpu import resident_bytes
 from benchmarks.machine import describe_machine, machine
-from penstock.sql.checkpoint.directory import batch_time_ms
+from penstock.sql.checkpoint.directory import PlannedBatches
 from penstock.sql.dialect.flink.dialect import Flink
 from penstock.sql.incremental.describe import FOLDER
 from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
@@ -197,13 +197,15 @@ def through(
         return write
     runs: list[KeyedRun] = []
 
+    planned = PlannedBatches(1)
+
     def write_keyed(frame: DataFrame, batch_id: int) -> None:
         if not runs:
             plan = keyed_plan(frame.sparkSession, query, frame.schema, 0)
             assert not isinstance(plan, RunBySpark), plan
             runs.append(KeyedRun(query, plan, f"{checkpoint}/{KEYED}"))
-        now_ms = batch_time_ms(frame.sparkSession, checkpoint, batch_id)
-        with runs[0].batch(frame, batch_id, now_ms) as changes:
+        batch = planned.read(frame.sparkSession, checkpoint, batch_id)
+        with runs[0].batch(frame, batch_id, batch.time_ms, records=batch.records) as changes:
             drop(changes, batch_id)
 
     return write_keyed

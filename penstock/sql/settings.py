@@ -43,6 +43,12 @@ def _count(text: str) -> int:
     return number
 
 
+def _records(text: str) -> int:
+    if (number := int(text)) < 0:
+        raise ValueError(text)
+    return number
+
+
 PIPELINE_NAME = Option(
     key="pipeline.name",
     type=STRING,
@@ -92,6 +98,15 @@ STATE_TTL = Option(
     "without limit. Later rows of the key start from nothing.",
 )
 
+ONE_TASK_RECORDS = Option(
+    key="penstock.keyed.one-task-records",
+    type=OptionType(name="a whole number", parse=_records),
+    default=100_000,
+    doc="Records of a micro-batch up to which one task runs all keyed operators of an updating query, which is "
+    "cheapest where there are few. More are shared by tasks, one for each bucket of keys and stage; 0: always.",
+    flink=None,
+)
+
 TARGET = Option(
     key="penstock.target",
     type=STRING,
@@ -108,6 +123,7 @@ SETTINGS = (
     LOCAL_TIME_ZONE,
     STATE_PARTITIONS,
     STATE_TTL,
+    ONE_TASK_RECORDS,
     TARGET,
 )
 
@@ -116,10 +132,14 @@ SUBSTITUTION = "spark.sql.variable.substitute"
 
 TIME_ZONE = "spark.sql.session.timeZone"
 
+ONE_TASK = "spark.penstock.keyed.one-task-records"
+"""What tells a running query of `penstock.keyed.one-task-records`."""
+
 CARRIED = {
     TIME_ZONE: LOCAL_TIME_ZONE,
     # a checkpoint keeps the number that its query first started with, whatever is set later
     "spark.sql.shuffle.partitions": STATE_PARTITIONS,
+    ONE_TASK: ONE_TASK_RECORDS,
 }
 
 

@@ -83,6 +83,8 @@ WITH ('connector' = 'delta', 'path' = 'versioned');
 INSERT INTO versioned
 SELECT e.part, e.seq, v.version FROM events AS e JOIN newest FOR SYSTEM_TIME AS OF e.ts AS v ON e.part = v.part;
 """
+ONE_TASK, BY_BUCKET = "", "SET 'penstock.keyed.one-task-records' = '0';\n"
+"""What runs a small batch: one task, as it does by default, or tasks by bucket."""
 NOW = ("--available-now",)
 FOUR_BUCKETS = ("--conf", "spark.default.parallelism=2")
 """On each machine: with more of them, files of a bucket are merged later."""
@@ -187,9 +189,12 @@ pytestmark = pytest.mark.timeout(1800)
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_a_run_by_keyed_operators_dies_at_every_step(pipeline: Make, workload: Workload) -> None:
+@pytest.mark.parametrize("tasks", [ONE_TASK, BY_BUCKET])
+def test_a_run_by_keyed_operators_dies_at_every_step(
+    pipeline: Make, workload: Workload, tasks: str
+) -> None:
     """Before the sink has the batch, before and after the manifest, and in tasks, which Spark runs again."""
-    job = die_at_every_step(pipeline, workload, SIZES, states=3)
+    job = die_at_every_step(pipeline, workload, tasks + SIZES, states=1 if tasks == ONE_TASK else 3)
 
     assert found_sizes(job) == sizes(workload)
     assert list((job.checkpoint("sizes") / "keyed" / "manifests").glob("*.json"))
@@ -264,9 +269,12 @@ def test_keyed_operators_die_at_random_moments(
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_a_join_of_inserts_dies_at_every_step(pipeline: Make, workload: Workload) -> None:
+@pytest.mark.parametrize("tasks", [ONE_TASK, BY_BUCKET])
+def test_a_join_of_inserts_dies_at_every_step(
+    pipeline: Make, workload: Workload, tasks: str
+) -> None:
     """Each row finds the one before it of its partition, in an earlier batch or the same, and once."""
-    job = die_at_every_step(pipeline, workload, PAIRS, states=1)
+    job = die_at_every_step(pipeline, workload, tasks + PAIRS, states=1)
 
     assert found_pairs(job) == pairs(workload)
     assert list((job.checkpoint("pairs") / "keyed" / "manifests").glob("*.json"))
@@ -309,9 +317,12 @@ def test_an_outer_join_in_time_dies_at_every_step(pipeline: Make, workload: Work
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_windows_over_inserts_die_at_every_step(pipeline: Make, workload: Workload) -> None:
+@pytest.mark.parametrize("tasks", [ONE_TASK, BY_BUCKET])
+def test_windows_over_inserts_die_at_every_step(
+    pipeline: Make, workload: Workload, tasks: str
+) -> None:
     """Each window that the watermark has closed is there once, with all rows of its panes, in whatever batch they came."""
-    job = die_at_every_step(pipeline, workload, BUSIEST, states=1)
+    job = die_at_every_step(pipeline, workload, tasks + BUSIEST, states=1)
     query = "SELECT part, n, starts FROM {table}"
     found = Counter(map(tuple, delta_rows(job.project / "busiest", query)))
     # a second of the watermark, of the partition that is behind all others

@@ -34,9 +34,9 @@ from penstock.sql.checkpoint.reader import (
     SHAPE_FILE,
     SavedCheckpoint,
     damaged_error,
-    read_batch_time_ms,
     read_checkpoint,
     read_offsets,
+    read_planned,
     read_shape,
 )
 from penstock.sql.checkpoint.search import OpenFiles
@@ -81,27 +81,56 @@ def saved_shape(spark: SparkSession, location: str) -> QueryFingerprint | None:
     return read_shape(_HadoopFiles(spark=spark, location=location))
 
 
-def batch_watermarks(spark: SparkSession, location: str, batch_id: int, sources: int) -> Watermarks:
-    """Return the watermarks of a batch that is planned, by its offsets and those of the batch before.
+_Offsets = Sequence[SourceState | str | None]
 
-    `sources` is their number; one without splits has no watermark. Raises StateMismatchError for a damaged file.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedBatch:
+    """A batch that Spark has planned: its time, ms since the epoch, and the offsets of its sources, with those before.
+
+    The same on a replay. `before` is None of the first batch. A source that is none of ours has a text, or nothing.
     """
-    files = _HadoopFiles(spark=spark, location=location)
-    now = _watermarks(read_offsets(files, batch_id, sources))
-    if batch_id == 0:
-        return Watermarks(before_ms=[None] * sources, now_ms=now)
-    before = _watermarks(read_offsets(files, batch_id - 1, sources))
-    return Watermarks(before_ms=before, now_ms=now)
+
+    time_ms: int
+    offsets: _Offsets
+    before: _Offsets | None
+
+    @property
+    def watermarks(self) -> Watermarks:
+        """The watermarks of its sources; one without splits has none."""
+        before = [None] * len(self.offsets) if self.before is None else _watermarks(self.before)
+        return Watermarks(before_ms=before, now_ms=_watermarks(self.offsets))
+
+    @property
+    def records(self) -> int | None:
+        """The positions of all splits that it reads: records, or bytes of files. None where a source has others."""
+        states = [state for state in self.offsets if isinstance(state, SourceState)]
+        if len(states) < len(self.offsets):
+            return None
+        return sum(split.end - split.start for state in states for split in state.splits)
 
 
-def batch_time_ms(spark: SparkSession, location: str, batch_id: int) -> int:
-    """Return the time of a batch that is planned, in ms since the epoch. Raises StateMismatchError for a damaged
-    file.
-    """
-    return read_batch_time_ms(_HadoopFiles(spark=spark, location=location), batch_id)
+class PlannedBatches:
+    """Reads what is planned of the batches of a run with so many `sources`, each file once."""
+
+    def __init__(self, sources: int) -> None:
+        self._sources = sources
+        self._last: tuple[int, _Offsets] | None = None
+
+    def read(self, spark: SparkSession, location: str, batch_id: int) -> PlannedBatch:
+        """Read a batch of the checkpoint at `location`. Raises StateMismatchError for a damaged file."""
+        files = _HadoopFiles(spark=spark, location=location)
+        time_ms, offsets = read_planned(files, batch_id, self._sources)
+        before: _Offsets | None = None
+        if batch_id and self._last is not None and self._last[0] == batch_id - 1:
+            before = self._last[1]
+        elif batch_id:
+            before = read_offsets(files, batch_id - 1, self._sources)
+        self._last = batch_id, offsets
+        return PlannedBatch(time_ms=time_ms, offsets=offsets, before=before)
 
 
-def _watermarks(offsets: Sequence[SourceState | str | None]) -> Sequence[int | None]:
+def _watermarks(offsets: _Offsets) -> Sequence[int | None]:
     return [o.watermark_ms if isinstance(o, SourceState) else None for o in offsets]
 
 

@@ -208,22 +208,32 @@ def read_offsets(
 ) -> tuple[SourceState | str | None, ...]:
     """Read what a batch ends at, as `SavedCheckpoint.offsets`. Raises StateMismatchError."""
     path = f"{OFFSETS}/{batch}"
-    found = _log(files, path)[1:]
-    if len(found) < sources:
-        raise damaged_error(
-            files.location, path, f"holds {len(found)} offsets of {sources} sources"
-        )
-    return tuple(_offset(files, path, line) for line in found)
+    return _offsets(files, path, _log(files, path)[1:], sources)
 
 
-def read_batch_time_ms(files: CheckpointFiles, batch: int) -> int:
-    """Read the time of a batch, in ms since the epoch: what CURRENT_TIMESTAMP is in it. Raises StateMismatchError."""
+def read_planned(
+    files: CheckpointFiles, batch: int, sources: int
+) -> tuple[int, tuple[SourceState | str | None, ...]]:
+    """Read the time of a batch, in ms since the epoch, and what it ends at.
+
+    The time is what CURRENT_TIMESTAMP is in it. Raises StateMismatchError.
+    """
     path = f"{OFFSETS}/{batch}"
-    metadata = json.loads(_log(files, path)[0])
-    time = metadata.get("batchTimestampMs")
+    metadata, *lines = _log(files, path)
+    time = json.loads(metadata).get("batchTimestampMs")
     if not isinstance(time, int):
         raise damaged_error(files.location, path, "does not hold the time of its batch")
-    return time
+    return time, _offsets(files, path, lines, sources)
+
+
+def _offsets(
+    files: CheckpointFiles, path: str, lines: Sequence[str], sources: int
+) -> tuple[SourceState | str | None, ...]:
+    if len(lines) < sources:
+        raise damaged_error(
+            files.location, path, f"holds {len(lines)} offsets of {sources} sources"
+        )
+    return tuple(_offset(files, path, line) for line in lines)
 
 
 def _offset(files: CheckpointFiles, path: str, line: str) -> SourceState | str | None:

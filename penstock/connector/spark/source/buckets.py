@@ -115,7 +115,7 @@ class _InputRows:
             return
         rows = pa.Table.from_batches(self._waiting).combine_chunks()
         self._waiting, self.count, self.size = [], 0, 0
-        keys = [_whole(rows.column(position)) for position in self._of.key]
+        keys = [combined(rows.column(position)) for position in self._of.key]
         numbers = bucket_numbers(keys, rows.num_rows, buckets)
         sizes = np.bincount(numbers, minlength=buckets)
         if np.count_nonzero(sizes) > 1:
@@ -146,7 +146,8 @@ def _typed(value: Expression, rows: pa.RecordBatch, kind: pa.DataType) -> pa.Arr
     return found if found.type.equals(kind) else found.cast(kind)
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def combined(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
     found = column.combine_chunks()
     return found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
 

@@ -361,7 +361,7 @@ def _runs_in_task_of(first: Stage, then: Stage, operators: Mapping[str, KeyedOpe
         return False
     if any(pa.types.is_floating(kind) or pa.types.is_nested(kind) for kind in wanted.key_types):
         return False
-    passed = _passed_keys(first)
+    passed = passed_keys(first)
     return len(passed) == len(wanted.key) and all(
         column in columns for column, columns in zip(wanted.key, passed, strict=True)
     )
@@ -374,7 +374,7 @@ def _is_part_of_key(
 
     Not of other operators than joins in time, whose checkpoints may have the buckets of the whole key.
     """
-    passed = _passed_keys(first)
+    passed = passed_keys(first)
     own = dict(zip(wanted.key, wanted.key_types, strict=True))
     if len(kinds) != 1 or not passed:
         return False
@@ -386,7 +386,7 @@ def _is_part_of_key(
     )
 
 
-def _passed_keys(stage: RecomputeOperator) -> tuple[frozenset[str], ...]:
+def passed_keys(stage: RecomputeOperator) -> tuple[frozenset[str], ...]:
     """Return the columns of the result that are the key's columns, by their position in the key."""
     query = stage.query
     if not isinstance(query, exp.Select) or query.find(exp.GroupingSets, exp.Cube, exp.Rollup):

@@ -25,10 +25,9 @@ from penstock.connector.expression import BucketedRows
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.hadoop_files import list_names
 from penstock.connector.spark.sink.micro_batch import micro_batch_query
-from penstock.sql.checkpoint.directory import batch_time_ms, batch_watermarks
+from penstock.sql.checkpoint.directory import PlannedBatch, PlannedBatches
 from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.checkpoint.plan_record import Mechanism
-from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.incremental.describe import FOLDER
 from penstock.sql.incremental.keyed.files.manifest import FOLDER as KEYED
 from penstock.sql.incremental.keyed.operator import RunBySpark
@@ -197,8 +196,11 @@ class IncrementalInsert:
         keyed = isinstance(run, KeyedRun)
         self.reported.mode = ResultMode.KEYED if keyed else ResultMode.RECOMPUTED
 
+        planned = PlannedBatches(len(self.analysed.followed))
+
         def write(rows: DataFrame, batch: MicroBatch) -> None:
-            with self._changes(run, rows, batch) as changes:
+            found = planned.read(batch.spark, batch.checkpoint, batch.batch_id)
+            with self._changes(run, rows, batch, found) as changes:
                 reach("maintained")
                 self.target.write_batch(self._sent(changes), batch)
             self.counts.add(batch.batch_id, {self.sink: run.rows})
@@ -248,25 +250,29 @@ class IncrementalInsert:
         return KeyedRun(self.maintained, plan, keyed)
 
     def _changes(
-        self, run: IncrementalRun | KeyedRun, rows: DataFrame, batch: MicroBatch
+        self,
+        run: IncrementalRun | KeyedRun,
+        rows: DataFrame,
+        batch: MicroBatch,
+        planned: PlannedBatch,
     ) -> AbstractContextManager[DataFrame]:
+        waits = any(map(sources_of, self.maintained.stages))
+        watermarks = planned.watermarks if waits else None
         match run:
             case IncrementalRun():
-                return run.batch(rows, batch.batch_id, self._watermarks(batch))
+                return run.batch(rows, batch.batch_id, watermarks)
             case KeyedRun():
-                now_ms = batch_time_ms(batch.spark, batch.checkpoint, batch.batch_id)
                 once = self.target.capabilities.evaluates_once
-                watermarks = self._watermarks(batch)
-                return run.batch(rows, batch.batch_id, now_ms, watermarks, once=once)
+                return run.batch(
+                    rows,
+                    batch.batch_id,
+                    planned.time_ms,
+                    watermarks,
+                    once=once,
+                    records=planned.records,
+                )
             case _:
                 assert_never(run)
-
-    def _watermarks(self, batch: MicroBatch) -> Watermarks | None:
-        """Return the watermarks of a batch, where a stage waits for them."""
-        if not any(map(sources_of, self.maintained.stages)):
-            return None
-        sources = len(self.analysed.followed)
-        return batch_watermarks(batch.spark, batch.checkpoint, batch.batch_id, sources)
 
     def _by_source(self, late: Mapping[tuple[str, str], int]) -> Mapping[str, int]:
         """Return late rows by stage and input as those by source: that of the input, else OF_SEVERAL."""

@@ -1,5 +1,5 @@
 # ruff: noqa: S608  this module writes SQL of positions and names that it gives
-"""The state of an input of a stage in one bucket, for the task that runs its operator (KeyedState).
+"""The state of an input of a stage in one bucket, or in all, for the task that runs its operator (KeyedState).
 
 The rows are looked up in a cache, a DuckDB file on the local disk of the executor, which any of its workers takes up,
 and in the memory of the worker (`held_rows.py`), which has those of the newest files: all of a small state. The cache
@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.connector.spark.source.buckets import bucket_numbers, combined
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
@@ -89,21 +91,11 @@ class BucketState:
 
     def rows_of(self, keys: pa.Table) -> pa.Table:
         """Return the stored rows of distinct keys, not added up. Raises RuntimeError for a missing or damaged file."""
-        schema = self._layout.schema
-        if not self._location.stored.files or (self._layout.key and not keys.num_rows):
-            return schema.empty_table()
-        found = self._opened_cache().rows_of(keys, self._layout, is_large=self._is_large)
-        return typed(found, schema)
+        return _rows_of((self,), self._layout, keys)
 
     def rows_between(self, after: int | None, until: int) -> pa.Table:
         """Return the stored rows of a span of time, not added up. Raises RuntimeError as `rows_of`."""
-        schema = self._layout.schema
-        if not self._location.stored.files:
-            return schema.empty_table()
-        cache = self._opened_cache()
-        return typed(
-            cache.rows_between(after, until, self._layout, is_large=self._is_large), schema
-        )
+        return _rows_between((self,), self._layout, after, until)
 
     def write(self, changes: pa.Table) -> None:
         """Write the file of the batch."""
@@ -121,14 +113,81 @@ class BucketState:
             self._cache = None
 
     @property
-    def _is_large(self) -> bool:
-        """Whether the rows of a lookup may be more than are held in memory: those of a hot key, or of all."""
-        return self._location.stored.rows > _MANY_ROWS
+    def stored_rows(self) -> int:
+        """The number of its stored rows, not added up."""
+        return self._location.stored.rows
 
-    def _opened_cache(self) -> _HeldCache:
-        if self._cache is None:
+    def opened_cache(self) -> _HeldCache | None:
+        """Return what its rows are looked up in, None without any; it is open until `close`."""
+        if self._cache is None and self._location.stored.files:
             self._cache = _opened(self._location, self._layout, self._ended)
         return self._cache
+
+
+class AllBuckets:
+    """A KeyedState of all buckets: rows are looked up in all of them at once, and written to the bucket of their key.
+
+    `hashed` are the columns of the layout whose hash tells the bucket. Whoever made `buckets` closes them.
+    """
+
+    def __init__(
+        self, buckets: Sequence[BucketState], layout: KeyedLayout, hashed: Sequence[str]
+    ) -> None:
+        self._buckets = buckets
+        self._layout = layout
+        self._hashed = tuple(layout.names.index(name) for name in hashed)
+
+    def rows_of(self, keys: pa.Table) -> pa.Table:
+        """Return the stored rows of distinct keys, as a BucketState does."""
+        return _rows_of(self._buckets, self._layout, keys)
+
+    def rows_between(self, after: int | None, until: int) -> pa.Table:
+        """Return the stored rows of a span of time, as a BucketState does."""
+        return _rows_between(self._buckets, self._layout, after, until)
+
+    def write(self, changes: pa.Table) -> None:
+        """Write the files of the batch: of a bucket the rows in the order in which they are given."""
+        keys = [combined(changes.column(position)) for position in self._hashed]
+        numbers = bucket_numbers(keys, changes.num_rows, len(self._buckets))
+        sizes = np.bincount(numbers, minlength=len(self._buckets)).tolist()
+        rows = changes.take(pa.array(np.argsort(numbers, kind="stable")))
+        start = 0
+        for bucket, size in zip(self._buckets, sizes, strict=True):
+            bucket.write(rows.slice(start, size))
+            start += size
+
+
+def _rows_of(buckets: Sequence[BucketState], layout: KeyedLayout, keys: pa.Table) -> pa.Table:
+    if layout.key and not keys.num_rows:
+        return layout.schema.empty_table()
+    cache = _joint_cache(buckets)
+    if cache is None:
+        return layout.schema.empty_table()
+    found = cache.rows_of(keys, layout, is_large=_are_many(buckets))
+    return typed(found, layout.schema)
+
+
+def _rows_between(
+    buckets: Sequence[BucketState], layout: KeyedLayout, after: int | None, until: int
+) -> pa.Table:
+    cache = _joint_cache(buckets)
+    if cache is None:
+        return layout.schema.empty_table()
+    found = cache.rows_between(after, until, layout, is_large=_are_many(buckets))
+    return typed(found, layout.schema)
+
+
+def _are_many(buckets: Sequence[BucketState]) -> bool:
+    """Return whether the rows of a lookup may be more than are held in memory: those of a hot key, or of all."""
+    return sum(bucket.stored_rows for bucket in buckets) > _MANY_ROWS
+
+
+def _joint_cache(buckets: Sequence[BucketState]) -> _HeldCache | None:
+    """Return what the rows of some buckets are looked up in, None where they have none."""
+    caches = [cache for bucket in buckets if (cache := bucket.opened_cache()) is not None]
+    if len(caches) <= 1:
+        return next(iter(caches), None)
+    return _Caches(caches)
 
 
 # --- the cache ---
@@ -142,7 +201,7 @@ class _HeldCache:
 
     def __init__(self) -> None:
         self._duckdb = process_duckdb()
-        self._held: pa.Table | None = None
+        self.held: pa.Table | None = None
 
     def close(self) -> None:
         """Nothing is open."""
@@ -156,19 +215,24 @@ class _HeldCache:
         def read(file: StateFile) -> pa.Table:
             return pa.concat_tables(location.files.read(location.bucket, file, schema))
 
-        self._held = held_rows().rows_of(location.held, files, read)
+        self.held = held_rows().rows_of(location.held, files, read)
+
+    @property
+    def attached(self) -> list[str]:
+        """The tables of rows that are not held."""
+        return []
 
     def _relations(self) -> list[str]:
         """The tables of rows."""
-        return [] if self._held is None else [_HELD]
+        return self.attached if self.held is None else [*self.attached, _HELD]
 
     def _fetched(self, query: str, *, is_large: bool) -> pa.Table:
         """Return what a query over the relation `stored` gives."""
         rows = " UNION ALL ".join(f"SELECT * FROM {name}" for name in self._relations())
         text = query.format(stored=f"({rows})" if " UNION " in rows else self._relations()[0])
-        if self._held is None:
+        if self.held is None:
             return fetched(self._duckdb, text, is_large=is_large)
-        with self._registered(_HELD, self._held):
+        with self._registered(_HELD, self.held):
             return fetched(self._duckdb, text, is_large=is_large)
 
     def rows_of(self, keys: pa.Table, layout: KeyedLayout, *, is_large: bool) -> pa.Table:
@@ -207,6 +271,21 @@ class _HeldCache:
             self._duckdb.unregister(name)
 
 
+class _Caches(_HeldCache):
+    """The rows of several caches, which are open for as long as this is used."""
+
+    def __init__(self, caches: Sequence[_HeldCache]) -> None:
+        super().__init__()
+        held = [cache.held for cache in caches if cache.held is not None]
+        self.held = pa.concat_tables(held) if held else None
+        self._attached = [name for cache in caches for name in cache.attached]
+
+    @property
+    def attached(self) -> list[str]:
+        """The tables of their databases."""
+        return self._attached
+
+
 class _Cache(_HeldCache):
     """A database that is attached to that of the process: a file of the executor's disk, or without one in memory.
 
@@ -227,8 +306,10 @@ class _Cache(_HeldCache):
         """Let others take up the file."""
         self._duckdb.execute(f"DETACH {self._name}")
 
-    def _relations(self) -> list[str]:
-        return [f"{self._name}.rows", *super()._relations()]
+    @property
+    def attached(self) -> list[str]:
+        """The table of its database."""
+        return [f"{self._name}.rows"]
 
     def advance(self, location: BucketLocation, layout: KeyedLayout) -> None:
         """Add what the cache lacks, unless it is few rows; one of which it is not known what it has begins anew."""

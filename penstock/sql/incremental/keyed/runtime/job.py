@@ -30,10 +30,12 @@ from penstock.sql.incremental.keyed.operator import (
     KeyedOperator,
     WatermarkOperator,
 )
+from penstock.sql.incremental.keyed.recompute import SideQuery
 from penstock.sql.incremental.keyed.runtime.task import (
     ORDER,
     Reports,
     StageTask,
+    TaskCalc,
     TaskInput,
     TaskReport,
     TaskStage,
@@ -42,6 +44,7 @@ from penstock.sql.incremental.keyed.runtime.task import (
 )
 from penstock.sql.incremental.stages import (
     INPUT_INDEX,
+    Calc,
     IncrementalQuery,
     PaneAggregate,
     Stage,
@@ -145,13 +148,26 @@ def bucket_inputs(maintained: IncrementalQuery, plan: KeyedPlan) -> Sequence[Buc
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneTask:
+    """What one task runs of a query over all buckets: its stages in their order, those of the last relation last.
+
+    `calcs` are those of them that are a Calc, in DuckDB's SQL; `hashed`, by stage and input, the columns of a layout
+    whose hash tells the bucket. Spark computes the other stages in front of them.
+    """
+
+    stages: tuple[Stage, ...]
+    calcs: Mapping[str, SideQuery]
+    hashed: Mapping[tuple[str, str], tuple[str, ...]]
+
+
 def _is_by_bucket(rows: DataFrame) -> bool:
     return ENCODED in rows.columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedJob:
-    """Builds the frame of a batch: nothing is computed."""
+    """Builds the frame of a batch: nothing is computed. `one_task`: a task runs all stages; None: tasks by bucket."""
 
     maintained: IncrementalQuery
     plan: KeyedPlan
@@ -161,10 +177,30 @@ class KeyedJob:
     files: StateFiles
     reports: Accumulator[Reports]
     writes: bool
+    one_task: OneTask | None = None
     held: list[DataFrame] = field(default_factory=list)
 
     def build(self, frame: DataFrame) -> DataFrame:
         """Return the changes of the query's result, ROW_KIND last."""
+        changes = (
+            self._by_bucket(frame)
+            if self.one_task is None
+            else self._in_one_task(frame, self.one_task)
+        )
+        return changes.select(*columns_of((*self.maintained.columns, ROW_KIND)))
+
+    def _in_one_task(self, frame: DataFrame, one: OneTask) -> DataFrame:
+        """Return the changes of the last relation, which one task computes from those of the inputs."""
+        if _is_by_bucket(frame):
+            found = {}
+            rows = self._pieces(one.stages, frame, self._numbers(one.stages).values())
+        else:
+            found = self._inputs(frame, one)
+            rows = self._union(outer_inputs(one.stages), found)
+        return self._computed(one.stages, rows.repartition(1))
+
+    def _by_bucket(self, frame: DataFrame) -> DataFrame:
+        """Return the changes of the last relation, which a task for each bucket computes for each stage."""
         readers = self._readers()
         found: dict[str, DataFrame] = {}
         taken = self._taken() if _is_by_bucket(frame) else None
@@ -184,15 +220,15 @@ class KeyedJob:
             else:
                 changes = self._keyed(stages, self._received(stages, frame, found))
             found[last.name] = self.hold(changes) if readers[last.name] > 1 else changes
-        result = found[last_relation(self.maintained)]
-        return result.select(*columns_of((*self.maintained.columns, ROW_KIND)))
+        return found[last_relation(self.maintained)]
 
     def is_complete(self, reports: Sequence[TaskReport]) -> bool:
         """Return whether every task has reported."""
         tasks = {(report.stage, report.partition) for report in reports}
         done = Counter(stage for stage, _ in tasks)
         return all(
-            done[name] == self._tasks(operator) for name, operator in self.plan.operators.items()
+            done[name] == (self._tasks(operator) if self.one_task is None else 1)
+            for name, operator in self.plan.operators.items()
         )
 
     def release(self) -> None:
@@ -242,6 +278,21 @@ class KeyedJob:
         kind = F.col(ROW_KIND).cast("tinyint").alias(ROW_KIND)
         return result.select(*columns_of(self.plan.schemas[stage.name].names), kind)
 
+    def _inputs(self, frame: DataFrame, one: OneTask) -> dict[str, DataFrame]:
+        """Return the relations that one task reads: the inputs, and what Spark computes of them."""
+        outer = [name for _, name in outer_inputs(one.stages)]
+        own = {stage.name for stage in one.stages}
+        by_spark = [stage for stage in self.maintained.stages if stage.name not in own]
+        read = Counter([*outer, *(name for stage in by_spark for name in inputs_of(stage))])
+        if sum(read[name] for name in self._feeds) > 1:
+            frame = self.hold(frame)
+        found = {feed.name: self._feed(frame, n) for n, feed in enumerate(self.maintained.feeds)}
+        for stage in by_spark:
+            assert isinstance(stage, Calc | PaneAggregate), "stages with state are the task's"
+            changes = self._stateless(stage, found)
+            found[stage.name] = self.hold(changes) if read[stage.name] > 1 else changes
+        return found
+
     def _received(
         self, stages: Sequence[Stage], frame: DataFrame, found: Mapping[str, DataFrame]
     ) -> DataFrame:
@@ -251,19 +302,31 @@ class KeyedJob:
             return self._pieces(stages, frame, numbers.values())
         if takes_inputs(self.maintained, self.plan, stages):
             return self._tagged_at_once(frame, outer)
-        read = {
-            name: with_columns(found[name], self.plan.computed[stage.name].get(name, ()))
+        return self._union(outer, found)
+
+    def _union(
+        self, outer: Sequence[tuple[Stage, str]], found: Mapping[str, DataFrame]
+    ) -> DataFrame:
+        """Return the changes of relations that stages read as the rows of tasks."""
+        read = [
+            with_columns(found[name], self.plan.computed.get(stage.name, {}).get(name, ()))
             for stage, name in outer
-        }
+        ]
         rows, *others = (self._tagged(n, outer, read) for n in range(len(outer)))
         for more in others:
             rows = rows.unionAll(more)
         return rows
 
     def _keyed(self, stages: Sequence[Stage], rows: DataFrame) -> DataFrame:
-        """Return the changes of the last of the stages that run in one task."""
+        """Return the changes of the last of the stages that run in tasks together, one for each bucket."""
         tasks = self._tasks(self.plan.operators[stages[0].name])
-        columns = {name: n for n, (_, name) in enumerate(outer_inputs(stages))}
+        if any(self._releases(stage) for stage in stages):
+            rows = rows.unionAll(each_bucket(rows, tasks))
+        return self._computed(stages, rows.repartitionById(tasks, F.col(BUCKET)))
+
+    def _computed(self, stages: Sequence[Stage], rows: DataFrame) -> DataFrame:
+        """Return what tasks compute of their rows: the changes of the last of their stages."""
+        columns = {(stage.name, name): n for n, (stage, name) in enumerate(outer_inputs(stages))}
         if _is_by_bucket(rows):
             columns = dict(self._numbers(stages))
         result = self._result(stages[-1])
@@ -276,10 +339,8 @@ class KeyedJob:
             state_id=self.before.state_id,
             reports=self.reports,
             writes=self.writes,
+            all_buckets=self.one_task is not None,
         )
-        if any(self._releases(stage) for stage in stages):
-            rows = rows.unionAll(each_bucket(rows, tasks))
-        rows = rows.repartitionById(tasks, F.col(BUCKET))
         return rows.mapInArrow(task, s.StructType([result.fields[n] for n in returned]))
 
     def _returned(self, stage: Stage, names: Sequence[str]) -> tuple[int, ...]:
@@ -301,27 +362,40 @@ class KeyedJob:
         stored = any(bucket.stage == stage.name for bucket in self.before.files)
         return stored and span.now_ms != span.before_ms
 
-    def _in_task(self, stage: Stage, columns: Mapping[str, int]) -> TaskStage:
+    def _in_task(
+        self, stage: Stage, columns: Mapping[tuple[str, str], int]
+    ) -> TaskStage | TaskCalc:
+        """Return a stage as a task runs it; `columns` are the numbers of the inputs that come from outside."""
+        inputs = tuple(
+            TaskInput(
+                name=name,
+                schema=self._read(stage, name),
+                inserts=name in without_kinds(self.maintained),
+                column=columns.get((stage.name, name)),
+                shuffled=name in shuffled_relations(self.maintained),
+            )
+            for name in inputs_of(stage)
+        )
+        result = to_arrow_schema(self._result(stage), timezone="UTC")
+        if isinstance(stage, Calc):
+            assert self.one_task is not None, "Spark computes it between tasks by bucket"
+            query = self.one_task.calcs[stage.name]
+            return TaskCalc(name=stage.name, inputs=inputs, query=query, result=result)
+        operator, one = self.plan.operators[stage.name], self.one_task
+        hashed = () if one is None else one.hashed.items()
         return TaskStage(
             name=stage.name,
-            operator=self.plan.operators[stage.name],
-            inputs=tuple(
-                TaskInput(
-                    name=name,
-                    schema=self._read(stage, name),
-                    inserts=name in without_kinds(self.maintained),
-                    column=columns.get(name),
-                    shuffled=name in shuffled_relations(self.maintained),
-                )
-                for name in inputs_of(stage)
-            ),
-            result=to_arrow_schema(self._result(stage), timezone="UTC"),
+            operator=operator,
+            inputs=inputs,
+            result=result,
             states={
                 bucket: files
                 for bucket, files in self.before.files.items()
                 if bucket.stage == stage.name
             },
             ended={name: until for (own, name), until in self.ended.items() if own == stage.name},
+            buckets=None if one is None else self._tasks(operator),
+            hashed={name: of for (own, name), of in hashed if own == stage.name},
         )
 
     def _result(self, stage: Stage) -> s.StructType:
@@ -350,10 +424,10 @@ class KeyedJob:
         assert found is not None, "the batch comes by bucket"
         return found
 
-    def _numbers(self, stages: Sequence[Stage]) -> Mapping[str, int]:
-        """Return what comes by bucket of the inputs of some stages, by name: its number."""
+    def _numbers(self, stages: Sequence[Stage]) -> Mapping[tuple[str, str], int]:
+        """Return what comes by bucket of the inputs of some stages, by stage and name: its number."""
         own = {stage.name for stage in stages}
-        return {one.name: n for n, one in enumerate(self._taken()) if one.stage in own}
+        return {(one.stage, one.name): n for n, one in enumerate(self._taken()) if one.stage in own}
 
     def _pieces(
         self, stages: Sequence[Stage], frame: DataFrame, numbers: Collection[int]
@@ -361,30 +435,30 @@ class KeyedJob:
         """Return rows of the query's inputs that come by bucket as the rows of tasks."""
         if len(numbers) < len(self._taken()):
             frame = frame.where(F.col(INPUT).isin(*numbers))
-        is_ordered = any(self.plan.operators[stage.name].ordered for stage in stages)
+        is_ordered = any(self._ordered(stage) for stage in stages)
         # as monotonically_increasing_id has it: the partition, then the row in it
         number = F.shiftleft(F.spark_partition_id().cast("bigint"), 33) + F.col(FIRST)
         order = number if is_ordered else F.lit(0).cast("bigint")
         return frame.select(F.col(BUCKET), order.alias(ORDER), F.col(INPUT), F.col(ENCODED))
 
     def _tagged(
-        self, index: int, outer: Sequence[tuple[Stage, str]], found: Mapping[str, DataFrame]
+        self, index: int, outer: Sequence[tuple[Stage, str]], read: Sequence[DataFrame]
     ) -> DataFrame:
-        """Return the changes of an input as the rows of tasks."""
+        """Return the changes of an input as the rows of tasks; `read` are those of all inputs."""
         stage, name = outer[index]
-        operator = self.plan.operators[stage.name]
-        rows = found[name]
-        order = (
-            F.monotonically_increasing_id() if name in operator.ordered else F.lit(0).cast("bigint")
-        )
+        rows = read[index]
+        is_ordered = name in self._ordered(stage)
+        order = F.monotonically_increasing_id() if is_ordered else F.lit(0).cast("bigint")
         structs = [
             F.struct(*columns_of(rows.columns))
             if n == index
-            else F.lit(None).cast(s.StructType(found[other].schema.fields))
-            for n, (_, other) in enumerate(outer)
+            else F.lit(None).cast(s.StructType(other.schema.fields))
+            for n, other in enumerate(read)
         ]
+        one = self.one_task is not None
+        bucket = F.lit(0) if one else self._bucket(self.plan.operators[stage.name].layouts[name])
         return rows.select(
-            self._bucket(operator.layouts[name]).alias(BUCKET),
+            bucket.alias(BUCKET),
             order.alias(ORDER),
             *(struct.alias(rows_column(n)) for n, struct in enumerate(structs)),
         )
@@ -404,6 +478,10 @@ class KeyedJob:
         """Return the columns of an input as the tasks of a stage get them, without ROW_KIND."""
         own = self.plan.read.get((stage.name, name))
         return to_arrow_schema(self.plan.schemas[name], timezone="UTC") if own is None else own
+
+    def _ordered(self, stage: Stage) -> frozenset[str]:
+        """Return the inputs of a stage whose changes count in their order."""
+        return frozenset() if isinstance(stage, Calc) else self.plan.operators[stage.name].ordered
 
     def _tasks(self, operator: KeyedOperator) -> int:
         """Return the number of buckets: one, where everything depends on everything."""

@@ -45,12 +45,15 @@ from penstock.sql.incremental.keyed.runtime.job import (
     BucketInput,
     KeyedJob,
     KeyedPlan,
+    OneTask,
     bucket_inputs,
     with_columns,
 )
+from penstock.sql.incremental.keyed.runtime.one_task import is_small, plan_one_task
 from penstock.sql.incremental.keyed.runtime.task import Reports, TaskReport, late_rows
 from penstock.sql.incremental.stages import IncrementalQuery
 from penstock.sql.incremental.state.schemas import empty, plain_columns, schemas_of
+from penstock.sql.settings import ONE_TASK, ONE_TASK_RECORDS
 
 _COUNTED = "penstock_changes"
 
@@ -106,12 +109,14 @@ class KeyedRun:
     ) -> None:
         self._maintained = maintained
         self._plan = plan
+        self._one_task = plan_one_task(maintained, plan)
         self._folder = folder.rstrip("/")
         self._bounded = bounded
         self._reports: Accumulator[Reports] | None = None
         self._newest: StateManifest | None = None
         self._ended: Mapping[tuple[str, str], int] = {}
         self._buckets: int | None = None
+        self._most_records: int | None = None
         self._compaction: StateCompaction | None = None
         self.late: Mapping[tuple[str, str], int] = {}
         """The late rows of the last batch, which its operators dropped, by stage and input."""
@@ -158,6 +163,7 @@ class KeyedRun:
         watermarks: Watermarks | None = None,
         *,
         once: bool = False,
+        records: int | None = None,
     ) -> Iterator[DataFrame]:
         """Return the changes of a batch, ROW_KIND last, which the first action over them computes.
 
@@ -165,7 +171,8 @@ class KeyedRun:
 
         `now_ms` is the time of the batch, the same on a replay, as are the `watermarks`, which release rows; None where
         the batch has all rows of bounded tables. `frame` is read once; within a partition the rows of a
-        key come in order. It has the columns of the streaming query, or those of BucketedRows over `buckets`.
+        key come in order. It has the columns of the streaming query, or those of BucketedRows over `buckets`. One task
+        computes a batch of few `records` (None: their number is not known).
 
         When the block ends the state of the batch becomes valid; until then the one before is.
 
@@ -192,6 +199,7 @@ class KeyedRun:
             files=files,
             reports=self._reports,
             writes=not self._bounded,
+            one_task=self._one_task_of(spark, records, before),
         )
         with configured(spark, _SETTINGS):
             counted = job.build(frame).observe(_COUNTED, F.count(F.lit(1)).alias("rows"))
@@ -211,6 +219,16 @@ class KeyedRun:
             compaction.consider(self._newest, now_ms, ended)
         finally:
             job.release()
+
+    def _one_task_of(
+        self, spark: SparkSession, records: int | None, before: StateManifest
+    ) -> OneTask | None:
+        """Return what one task runs of a batch; None: tasks by bucket do."""
+        if self._most_records is None:
+            most = spark.conf.get(ONE_TASK, None) or ONE_TASK_RECORDS.default
+            assert most is not None, "the option has a default"
+            self._most_records = int(most)
+        return self._one_task if is_small(records, self._most_records, before) else None
 
     def _before(self, spark: SparkSession, manifests: Manifests, batch_id: int) -> StateManifest:
         """Return the state before a batch."""

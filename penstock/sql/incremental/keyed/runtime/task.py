@@ -1,4 +1,5 @@
-"""Runs keyed operators in a task of Spark, over the changes of one bucket (`mapInArrow`), and reports their files.
+# ruff: noqa: S608  this module writes SQL of positions and names that it gives
+"""Runs keyed operators in a task of Spark, over the changes of one bucket or of all (`mapInArrow`), and reports files.
 
 A row of a task has the bucket of its key, its place in the order of the batch, and a STRUCT for each input that comes
 from outside of the task, NULL but for its own; or, of inputs that come by bucket, the number of the input and some rows
@@ -31,9 +32,20 @@ from penstock.sql.incremental.keyed.operator import (
     KeyedBatch,
     KeyedOperator,
 )
-from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
+from penstock.sql.incremental.keyed.recompute import SideQuery
+from penstock.sql.incremental.keyed.runtime.bucket_state import (
+    AllBuckets,
+    BucketLocation,
+    BucketState,
+)
 from penstock.sql.incremental.keyed.spooled_rows import SpooledRows, is_large, local_folder
-from penstock.sql.incremental.keyed.tables import in_order, sorted_by_all
+from penstock.sql.incremental.keyed.tables import (
+    BucketTables,
+    in_order,
+    listed,
+    sorted_by_all,
+    typed,
+)
 
 ORDER = "__order"
 """BIGINT column of a task's rows."""
@@ -98,7 +110,8 @@ class TaskStage:
     """A stage of a task. `result` are the columns of its result, ROW_KIND last.
 
     `states` are the files of its buckets as of the batch before. `ended`: by input, up to which time rows were not
-    needed behind that batch, in microseconds: this one may need rows that end in it.
+    needed behind that batch, in microseconds: this one may need rows that end in it. `buckets`: the task has the rows
+    of so many buckets, which is all, and by input the columns of its layout whose hash tells the bucket; None: of one.
     """
 
     name: str
@@ -107,41 +120,76 @@ class TaskStage:
     result: pa.Schema
     states: Mapping[BucketId, BucketFiles]
     ended: Mapping[str, int] = field(default_factory=dict)
+    buckets: int | None = None
+    hashed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCalc:
+    """A Calc that a task computes, by DuckDB: `query` reads its inputs as `calc0`, `calc1`, ..., ROW_KIND last."""
+
+    name: str
+    inputs: tuple[TaskInput, ...]
+    query: SideQuery
+    result: pa.Schema
+
+    def run(self, changes: Mapping[str, pa.Table]) -> pa.Table:
+        """Return the changes of its result, in the order of those that it reads."""
+        with BucketTables() as tables:
+            for n, one in enumerate(self.inputs):
+                tables.give(calc_table(n), changes[one.name])
+            rows = tables.rows(f"SELECT {listed(self.query.columns)} FROM ({self.query.sql})")
+        return typed(rows, self.result)
+
+
+def calc_table(n: int) -> str:
+    """Name the table of an input of a TaskCalc."""
+    return f"calc{n}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageTask:
-    """Stages in a batch, for `mapInArrow`: the result is that of the last one, which alone reads those of the others.
+    """Stages in a batch, for `mapInArrow`: the result is that of the last one, to which the others lead.
 
-    Their keys are the same columns, so that all of them work on one bucket. `returned` are the indexes of the columns
-    that the result has of those of the last one. `writes`: another batch follows, for which state is written.
+    Their keys are the same columns, so that all of them work on one bucket; or it is the only task of the batch, and
+    has the rows of all buckets (`all_buckets`). `returned` are the indexes of the columns that the result has of those
+    of the last one. `writes`: another batch follows, for which state is written.
     """
 
-    stages: tuple[TaskStage, ...]
+    stages: tuple[TaskStage | TaskCalc, ...]
     returned: tuple[int, ...]
     batch: KeyedBatch
     files: StateFiles
     state_id: str
     reports: Accumulator[Reports]
     writes: bool
+    all_buckets: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Return the changes of the result of one bucket."""
+        """Return the changes of the result, of the bucket whose rows came or of all."""
         files: dict[str, Mapping[BucketId, StateFile]] = {}
         late: dict[str, Mapping[str, int]] = {}
         bucket, received = self._received(batches)
-        if bucket is not None:
+        if self.all_buckets or bucket is not None:
             results: dict[str, pa.Table] = {}
+            readers = self._readers()
             for stage in self.stages:
                 changes = {}
                 for one in stage.inputs:
-                    # taken out: no other stage reads them
-                    came = results if one.column is None else received
-                    changes[one.name] = came.pop(one.name)
-                result, files[stage.name] = self._run(stage, bucket, changes)
+                    if one.column is not None:
+                        changes[one.name] = received.pop((stage.name, one.name))
+                        continue
+                    changes[one.name] = results[one.name]
+                    readers[one.name] -= 1
+                    if not readers[one.name]:
+                        del results[one.name]  # nothing reads them any more
+                if isinstance(stage, TaskCalc):
+                    result = stage.run(changes)
+                else:
+                    result, files[stage.name] = self._run(stage, bucket, changes)
+                    if isinstance(stage.operator, EventTimeOperator):
+                        late[stage.name] = stage.operator.late_rows(changes, self.batch)
                 results[stage.name] = _joined(_in_columns(result, stage.result))
-                if isinstance(stage.operator, EventTimeOperator):
-                    late[stage.name] = stage.operator.late_rows(changes, self.batch)
             reach("state-written")
             # Spark copies each row that it gets, column by column
             yield from results[self.stages[-1].name].select(list(self.returned)).to_batches()
@@ -156,58 +204,84 @@ class StageTask:
                 files=files.get(stage.name, {}),
             )
             for stage in self.stages
+            if isinstance(stage, TaskStage)
         )
         self.reports.add(tuple(reports))
 
+    def _readers(self) -> Counter[str]:
+        """Count the stages that read each result of another stage of the task."""
+        return Counter(
+            one.name for stage in self.stages for one in stage.inputs if one.column is None
+        )
+
     def _received(
         self, batches: Iterator[pa.RecordBatch]
-    ) -> tuple[int | None, dict[str, pa.Table]]:
-        """Return the bucket of the rows that came, None without any, and the changes of each input from outside."""
-        inputs = [
-            ReceivedInput(one, ordered=one.name in stage.operator.ordered)
+    ) -> tuple[int | None, dict[tuple[str, str], pa.Table]]:
+        """Return the bucket of the rows that came, None without any, and the changes that each stage has from outside.
+
+        Of all buckets that is any of them.
+        """
+        inputs = {
+            (stage.name, one.name): ReceivedInput(
+                one, ordered=isinstance(stage, TaskStage) and one.name in stage.operator.ordered
+            )
             for stage in self.stages
             for one in stage.inputs
             if one.column is not None
-        ]
+        }
         bucket: int | None = None
         try:
             for batch in batches:
                 if batch.num_rows:
                     bounds = pc.min_max(batch.column(BUCKET)).as_py()
-                    assert bounds["min"] == bounds["max"], "a task has the rows of one bucket"
-                    assert bucket in (None, bounds["min"]), "a task has the rows of one bucket"
+                    if not self.all_buckets:
+                        assert bounds["min"] == bounds["max"], "a task has the rows of one bucket"
+                        assert bucket in (None, bounds["min"]), "a task has the rows of one bucket"
                     bucket = bounds["min"]
-                    for one in inputs:
+                    for one in inputs.values():
                         one.add(batch)
-            return bucket, {one.name: one.changes() for one in inputs}
+            return bucket, {name: one.changes() for name, one in inputs.items()}
         finally:
-            for one in inputs:
+            for one in inputs.values():
                 one.discard()
 
     def _run(
-        self, stage: TaskStage, bucket: int, changes: Mapping[str, pa.Table]
+        self, stage: TaskStage, bucket: int | None, changes: Mapping[str, pa.Table]
     ) -> tuple[pa.Table, dict[BucketId, StateFile]]:
+        """Run an operator over the state of `bucket`; of all buckets where the stage has them."""
+        numbers = range(stage.buckets) if stage.buckets is not None else _only(bucket)
+        buckets = {
+            name: tuple(self._state(stage, name, number) for number in numbers)
+            for name in stage.operator.layouts
+        }
         states = {
-            name: BucketState(
-                self._location(stage, name, bucket),
-                layout,
-                self.batch.batch_id,
-                writes=self.writes,
-                ended=stage.ended.get(name),
-            )
-            for name, layout in stage.operator.layouts.items()
+            name: AllBuckets(of, stage.operator.layouts[name], stage.hashed[name])
+            if len(of) > 1
+            else of[0]
+            for name, of in buckets.items()
         }
         try:
             result = stage.operator.run(changes, states, self.batch)
         finally:
-            for state in states.values():
-                state.close()
+            for of in buckets.values():
+                for state in of:
+                    state.close()
         files = {
-            BucketId(stage=stage.name, input=name, bucket=bucket): state.written
-            for name, state in states.items()
+            BucketId(stage=stage.name, input=name, bucket=number): state.written
+            for name, of in buckets.items()
+            for number, state in zip(numbers, of, strict=True)
             if state.written is not None
         }
         return result, files
+
+    def _state(self, stage: TaskStage, name: str, bucket: int) -> BucketState:
+        return BucketState(
+            self._location(stage, name, bucket),
+            stage.operator.layouts[name],
+            self.batch.batch_id,
+            writes=self.writes,
+            ended=stage.ended.get(name),
+        )
 
     def _location(self, stage: TaskStage, name: str, bucket: int) -> BucketLocation:
         identity = BucketId(stage=stage.name, input=name, bucket=bucket)
@@ -218,6 +292,11 @@ class StageTask:
             stored=stage.states.get(identity, BucketFiles()),
             caches=local_folder() / CACHES,
         )
+
+
+def _only(bucket: int | None) -> range:
+    assert bucket is not None, "of its rows"
+    return range(bucket, bucket + 1)
 
 
 class ReceivedInput:
