@@ -44,6 +44,14 @@ class Delayed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DelayedValue:
+    """A time that reading tasks choose among those of delivered columns and fields, less `delay_us` microseconds."""
+
+    time: Expression
+    delay_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rowtime:
     """How a record's watermark is computed.
 
@@ -58,7 +66,7 @@ class Rowtime:
     inputs: tuple[str, ...]
     expression: str
     instant: bool
-    delayed: Delayed | None = None
+    delayed: Delayed | DelayedValue | None = None
     bound_us: int | None = None
     of_clock: bool = False
 
@@ -230,7 +238,7 @@ def _rowtime_to_json(rowtime: Rowtime) -> dict[str, Any]:
         "instant": rowtime.instant,
         "bound_us": rowtime.bound_us,
         "of_clock": rowtime.of_clock,
-        "delayed": None if rowtime.delayed is None else asdict(rowtime.delayed),
+        "delayed": _delayed_to_json(rowtime.delayed),
     }
 
 
@@ -242,5 +250,20 @@ def _rowtime_from_json(value: dict[str, Any]) -> Rowtime:
         instant=value["instant"],
         bound_us=value["bound_us"],
         of_clock=value["of_clock"],
-        delayed=None if value["delayed"] is None else Delayed(**value["delayed"]),
+        delayed=_delayed_from_json(value["delayed"]),
     )
+
+
+def _delayed_to_json(delayed: Delayed | DelayedValue | None) -> dict[str, Any] | None:
+    if isinstance(delayed, DelayedValue):
+        return {"time": expression_to_json(delayed.time), "delay_us": delayed.delay_us}
+    return None if delayed is None else asdict(delayed)
+
+
+def _delayed_from_json(value: dict[str, Any] | None) -> Delayed | DelayedValue | None:
+    if value is None:
+        return None
+    if "time" in value:
+        time = expression_from_json(value["time"])
+        return DelayedValue(time=time, delay_us=value["delay_us"])
+    return Delayed(**value)

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from penstock.connector.arrow import query
 from penstock.connector.contract import SplitMetadataClient
-from penstock.connector.scan import Delayed, Rowtime
+from penstock.connector.fragments import evaluate
+from penstock.connector.scan import Delayed, DelayedValue, Rowtime
 from penstock.connector.source.state import MAX_WATERMARK_MS, MIN_INSTANT_MS
 
 _MICROSECONDS_IN_MS = 1000
@@ -72,16 +73,26 @@ def count_late(rowtime: Rowtime, batch: pa.RecordBatch, time_zone: str, watermar
     return int(pc.sum(pc.less_equal(instants, most)).as_py() or 0)
 
 
-def _delayed_us(delayed: Delayed, batch: pa.RecordBatch) -> int | None:
-    """Return the highest in epoch microseconds; None where there is none, or it is beyond the years 1 to 9999."""
-    column = batch.column(delayed.column)
-    if delayed.unit_us is None:
+def _delayed_us(delayed: Delayed | DelayedValue, batch: pa.RecordBatch) -> int | None:
+    """Return the highest in epoch microseconds; None where there is none, or it is beyond the years 1 to 9999.
+
+    None, too, where a record has a value that cannot be computed: the query finds the others'.
+    """
+    unit_us = None
+    if isinstance(delayed, DelayedValue):
+        try:
+            column = evaluate(delayed.time, batch)
+        except pa.ArrowInvalid:
+            return None
+    else:
+        column, unit_us = batch.column(delayed.column), delayed.unit_us
+    if unit_us is None:
         # as numbers, which have no time zone and no first or last year
         column = column.cast(_TIMES).cast(pa.int64())
     highest_found: int | None = pc.max(column).as_py()
     if highest_found is None:
         return None
-    latest = highest_found * (delayed.unit_us or 1)
+    latest = highest_found * (unit_us or 1)
     return latest - delayed.delay_us if _FIRST_US <= latest <= _LAST_US else None
 
 

@@ -10,12 +10,14 @@ from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.table import ComputedColumn, Schema, Table
 from penstock.catalog.model.types import (
     BigIntType,
+    BooleanType,
     IntType,
     LogicalType,
     TimestampLtzType,
     TimestampType,
 )
-from penstock.connector.scan import Delayed, Rowtime
+from penstock.connector.expression import Expression, FieldValue, FunctionCall
+from penstock.connector.scan import Delayed, DelayedValue, Rowtime
 from penstock.sql.expressions.expression import (
     columns_of,
     find_nondeterministic,
@@ -24,6 +26,8 @@ from penstock.sql.expressions.expression import (
     timestamp_kind,
     to_duckdb,
 )
+from penstock.sql.expressions.fragments import compile_expression, field_of
+from penstock.sql.expressions.value_types import hangs_on_zone
 from penstock.sql.syntax.intervals import interval_value
 
 _UNITS_US = {"0": 1_000_000, "3": 1000}
@@ -69,8 +73,8 @@ def inline_computed(expression: str, schema: Schema) -> str:
     return expression
 
 
-def _delayed(expression: str, schema: Schema, *, instant: bool) -> Delayed | None:
-    """Recognise a delivered time, or epoch number, less a day-time interval: what most watermarks are; else None."""
+def _delayed(expression: str, schema: Schema, *, instant: bool) -> Delayed | DelayedValue | None:
+    """Recognise a time less a day-time interval, delivered, an epoch number or one that tasks compute; else None."""
     bound = _bound(expression)
     if bound is None:
         return None
@@ -83,9 +87,41 @@ def _delayed(expression: str, schema: Schema, *, instant: bool) -> Delayed | Non
             return None
         tree, kinds = tree.expressions[0].unnest(), (IntType, BigIntType)
     if not isinstance(tree, exp.Column) or len(tree.parts) > 1:
-        return None
+        return None if unit_us is not None else _computed(tree, schema, kinds[0], delay_us)
     plain = isinstance(schema.column(tree.name).type, kinds)
     return Delayed(column=tree.name, delay_us=delay_us, unit_us=unit_us) if plain else None
+
+
+def _computed(
+    tree: exp.Expr, schema: Schema, kind: type[LogicalType], delay_us: int
+) -> DelayedValue | None:
+    """Recognise a time that reading tasks choose among delivered ones, in any time zone."""
+
+    def value_of(column: exp.Column) -> Expression | None:
+        first, *rest = column.parts
+        found = next((c for c in schema.columns if c.name == first.name), None)
+        if found is None or isinstance(found, ComputedColumn):
+            return None
+        return field_of(
+            FieldValue(path=(found.name,), type=found.type), [part.name for part in rest]
+        )
+
+    time = compile_expression(tree, value_of)
+    if time is None or not _is_chosen(time, kind) or hangs_on_zone(time):
+        return None
+    return DelayedValue(time=time, delay_us=delay_us)
+
+
+def _is_chosen(value: Expression, kind: type[LogicalType]) -> bool:
+    """Return whether a value is one of delivered times as it is, by conditions of any form."""
+    if not isinstance(value.type, kind):
+        return False
+    if not isinstance(value, FunctionCall):
+        return True
+    return all(
+        isinstance(argument.type, BooleanType) or _is_chosen(argument, kind)
+        for argument in value.arguments
+    )
 
 
 def _bound(expression: str) -> tuple[exp.Expr, int] | None:

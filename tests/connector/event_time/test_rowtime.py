@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.catalog.errors import UnsupportedError
-from penstock.catalog.model.table import PhysicalColumn, Schema
-from penstock.catalog.model.types import BigIntType
+from penstock.catalog.model.identifier import Identifier
+from penstock.catalog.model.table import ComputedColumn, PhysicalColumn, Schema, Table, Watermark
+from penstock.catalog.model.types import BigIntType, IntType, RowField, RowType, TimestampType
 from penstock.connector.contract import Accept, SplitMetadataClient
 from penstock.connector.event_time.rowtime import (
     WatermarkPeeks,
@@ -22,8 +23,9 @@ from penstock.connector.event_time.rowtime import (
     highest_watermark,
     rows_above,
 )
-from penstock.connector.scan import Delayed, Rowtime
+from penstock.connector.scan import Delayed, DelayedValue, Rowtime
 from penstock.sql.expressions.expression import to_duckdb
+from penstock.sql.expressions.rowtime import rowtime_of
 
 
 def rowtime(expression: str, *, instant: bool = False) -> Rowtime:
@@ -119,6 +121,48 @@ def test_a_plain_watermark_needs_no_query(
     plain = replace(queried, delayed=Delayed(column="at", delay_us=delay_us))
 
     assert highest_watermark(plain, batch, "UTC") == highest_watermark(queried, batch, "UTC")
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.none() | st.integers(0, 2), *[st.none() | st.integers(-(10**6), 10**6)] * 2)
+    ),
+    fields=st.booleans(),
+)
+def test_a_computed_time_needs_no_query(
+    rows: list[tuple[int | None, int | None, int | None]], *, fields: bool
+) -> None:
+    """As the table of a test of the benchmark has it: NULL where no branch holds, or the field's row is NULL."""
+    kinds, one, two = zip(*rows, strict=True) if rows else ((), (), ())
+    at = pa.array(two, pa.timestamp("us"))
+    inner = pa.StructArray.from_arrays(
+        [at], ["at"], mask=pa.array([fields and k == 1 for k in kinds], pa.bool_())
+    )
+    batch = pa.record_batch(
+        {"n": pa.array(kinds, pa.int32()), "ts": pa.array(one, pa.timestamp("us")), "p": inner}
+    )
+    row = RowType(fields=(RowField(name="at", type=TimestampType(precision=6)),))
+    table = Table(
+        identifier=Identifier(catalog="c", database="d", name="t"),
+        schema=Schema(
+            columns=(
+                PhysicalColumn(name="n", type=IntType()),
+                PhysicalColumn(name="ts", type=TimestampType(precision=6)),
+                PhysicalColumn(name="p", type=row),
+                ComputedColumn(
+                    name="at", expression="CASE WHEN n = 0 THEN ts WHEN n = 1 THEN p.`at` END"
+                ),
+            ),
+            watermark=Watermark(column="at", expression="`at` - INTERVAL '4' SECOND"),
+        ),
+        options=(("connector", "kafka"),),
+    )
+    computed = rowtime_of(table)
+    assert computed is not None
+    assert isinstance(computed.delayed, DelayedValue)
+    queried = replace(computed, delayed=None)
+
+    assert highest_watermark(computed, batch, "UTC") == highest_watermark(queried, batch, "UTC")
 
 
 def test_rows_above_a_bound_are_found_with_their_watermarks():

@@ -7,7 +7,7 @@ import pytest
 from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import ComputedColumn, PhysicalColumn, Schema, Table, Watermark
 from penstock.catalog.model.type_parser import parse_type
-from penstock.connector.scan import Delayed
+from penstock.connector.scan import Delayed, DelayedValue
 from penstock.sql.expressions.rowtime import rowtime_of
 
 COLUMNS = {
@@ -22,7 +22,7 @@ COLUMNS = {
 
 def delayed(
     expression: str, column: str = "ts", computed: dict[str, str] | None = None
-) -> Delayed | None:
+) -> Delayed | DelayedValue | None:
     """What is recognised of a watermark."""
     physical = [PhysicalColumn(name=n, type=parse_type(text)) for n, text in COLUMNS.items()]
     made = [ComputedColumn(name=n, expression=text) for n, text in (computed or {}).items()]
@@ -85,12 +85,22 @@ def test_a_fraction_is_not_plain() -> None:
     [
         "ts - INTERVAL '1' MONTH",
         "ts + INTERVAL '1' SECOND",
-        "p.ts - INTERVAL '1' SECOND",
         "TO_TIMESTAMP(s) - INTERVAL '1' SECOND",
         "CAST(l AS TIMESTAMP(3)) - INTERVAL '1' SECOND",
-        "COALESCE(ts, TIMESTAMP '2024-01-01 00:00:00')",
     ],
 )
 def test_anything_else_is_left_to_the_query(expression: str) -> None:
     """Months have no length, conversions a time zone."""
     assert delayed(expression) is None
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["p.ts - INTERVAL '1' SECOND", "CASE WHEN n = 0 THEN ts ELSE p.ts END - INTERVAL '1' SECOND"],
+)
+def test_what_tasks_compute_needs_no_query(expression: str) -> None:
+    """Records of several kinds have their times in fields of their own."""
+    found = delayed(expression)
+
+    assert isinstance(found, DelayedValue)
+    assert found.delay_us == 1_000_000

@@ -17,8 +17,17 @@ from penstock.catalog.model.identifier import Identifier
 from penstock.catalog.model.table import PhysicalColumn, Schema, Table
 from penstock.catalog.model.types import TimestampType
 from penstock.connector.contract import Accept, ReadRequest, SplitMetadataClient, SplitSource
+from penstock.connector.expression import FieldValue
 from penstock.connector.options.watermark import OnFuture, WatermarkSettings
-from penstock.connector.scan import GroupMember, Rowtime, Scan, read_scan, write_scan
+from penstock.connector.scan import (
+    Delayed,
+    DelayedValue,
+    GroupMember,
+    Rowtime,
+    Scan,
+    read_scan,
+    write_scan,
+)
 from penstock.connector.source.alignment import Alignment
 from penstock.connector.source.enumerator import MakeEnumerator
 from penstock.connector.source.microbatch.events import AlignmentGroupFetched
@@ -218,6 +227,26 @@ def test_tasks_report_no_event_times_of_the_clock(tmp_path: Path, *, of_clock: b
     (planned,) = batches(made)
 
     assert (made.report_folder(planned) is None) == of_clock
+
+
+@pytest.mark.parametrize(
+    "delayed",
+    [
+        None,
+        Delayed(column="ts", delay_us=5, unit_us=1000),
+        DelayedValue(
+            time=FieldValue(path=("bid", "ts"), type=TimestampType(precision=3)), delay_us=5
+        ),
+    ],
+)
+def test_tasks_find_the_rowtime_as_the_driver_does(
+    tmp_path: Path, delayed: Delayed | DelayedValue | None
+) -> None:
+    """The file of a scan keeps how it is had without a query."""
+    scan = replace(SCAN, rowtime=replace(ROWTIME, delayed=delayed))
+    write_scan(scan, tmp_path / "scan.json")
+
+    assert read_scan(tmp_path / "scan.json") == scan
 
 
 def member(folder: Path, name: str, other: str, planner: Listing) -> PlanningExecutor:
