@@ -57,7 +57,7 @@ def session(spark: SparkSession, project: Path) -> Iterator[Session]:
 def test_rows_of_later_batches_come_behind_those_of_equal_order(
     session: Session, project: Path
 ) -> None:
-    """In an aggregation of Spark's and in a maintained query; the first batch is run again by the second start."""
+    """By a keyed operator, and in windows that stages rank; the first batch is run again by the second start."""
     script = project / "ties.sql"
     script.write_text(f"{FIRSTS};\n{IN_WINDOWS}", encoding="utf-8")
     run(session, script)
@@ -70,6 +70,38 @@ def test_rows_of_later_batches_come_behind_those_of_equal_order(
     assert names(session, "bests") == {"z", "y"}
 
 
+def in_form(form: PlanForm) -> Any:
+    """Analyse INSERTs as a version did."""
+    return lambda *a, **k: analyse_or_refuse(*a, **k | {"form": form})
+
+
+def test_top_1_goes_on_in_the_update_mode_that_its_checkpoint_is_of(
+    session: Session,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its best row is in Spark's state: a later row of equal order is none, a better one is."""
+    script = project / "ties.sql"
+    script.write_text(FIRSTS, encoding="utf-8")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(insert_forms, "analyse_or_refuse", in_form(PlanForm.PANES))
+        run(session, script)
+    checkpoint = project / ".penstock" / "checkpoints" / "ties" / "firsts"
+    assert "ARG_MIN" in (checkpoint / "penstock-query.json").read_text(encoding="utf-8")
+
+    write(project, "n.json", "b")
+    with caplog.at_level("INFO", "penstock"):
+        run(session, script)
+
+    assert names(session, "firsts") == {"z"}
+    assert "goes on with a checkpoint whose Top-1 runs in Spark's update mode" in caplog.text
+    better = '{"k":1,"v":4,"n":"x","ts":"2024-01-01 00:00:10"}\n'
+    (project / "in" / "o.json").write_text(better, encoding="utf-8")
+    run(session, script)
+    assert names(session, "firsts") == {"x"}
+
+
 def test_an_aggregation_goes_on_from_the_state_of_an_earlier_version(
     session: Session,
     project: Path,
@@ -80,11 +112,7 @@ def test_an_aggregation_goes_on_from_the_state_of_an_earlier_version(
     script = project / "ties.sql"
     script.write_text(FIRSTS, encoding="utf-8")
     with monkeypatch.context() as earlier:
-        earlier.setattr(
-            insert_forms,
-            "analyse_or_refuse",
-            lambda *a, **k: analyse_or_refuse(*a, **k | {"form": PlanForm.TIES_OPEN}),
-        )
+        earlier.setattr(insert_forms, "analyse_or_refuse", in_form(PlanForm.TIES_OPEN))
         run(session, script)
     shape = project / ".penstock" / "checkpoints" / "ties" / "firsts" / "penstock-query.json"
     assert "__arrived" not in shape.read_text(encoding="utf-8")

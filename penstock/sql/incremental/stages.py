@@ -230,6 +230,7 @@ class RecomputeOperator:
     is no result: an aggregation without keys begins with its first row, as Flink's. The query is deterministic:
     functions that depend on the order of rows sort by columns (or arrival). `times`: rows of a join that end, and are
     dropped where they are late; only keyed operators do that, so others keep rows for good, and run no outer one.
+    `upserts`: nothing reads the row before an update, which is left out.
     """
 
     name: str
@@ -238,7 +239,18 @@ class RecomputeOperator:
     key: tuple[str, ...] | None = None
     joins: bool = False
     times: JoinTimes | None = None
+    upserts: bool = False
     mechanism: UpdatingOperator
+
+    @property
+    def keeps_first(self) -> bool:
+        """Whether it keeps the first rows of inserts that are numbered as they come."""
+        return all(
+            one.keeps is InputState.RESULT
+            and one.arrival is not None
+            and not (one.by_batch or one.by_change)
+            for one in self.inputs
+        )
 
     @property
     def is_padded(self) -> bool:

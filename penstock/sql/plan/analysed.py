@@ -147,6 +147,11 @@ class AnalysedQuery:
         stages = () if self.maintained is None else self.maintained.stages
         return any(isinstance(stage, PaneAggregate) for stage in stages)
 
+    @property
+    def ranks_rows(self) -> bool:
+        """Whether stages run Top-1 of inserts, which earlier versions gave to Spark."""
+        return self.plan is not None and self.plan.of_best_rows
+
     def in_one_phase(self) -> AnalysedQuery:
         """Return the query as versions ran it that had no aggregations in two phases."""
         return self._in_phases(frozenset())

@@ -167,6 +167,7 @@ def analyse_or_refuse(
         streams_joins=form.age < PlanForm.REGULAR_JOINS.age,
         streams_joins_in_time=form.age < PlanForm.TIME_JOINS.age,
         streams_windows=form.age < PlanForm.PANES.age,
+        streams_best_rows=form.age < PlanForm.BEST_ROWS.age,
     )
     placed = choose_engines(plan, options, partial(_plan_stages, read))
     if isinstance(placed, Refusal):
@@ -174,7 +175,7 @@ def analyse_or_refuse(
     if placed.stages is None:
         return _streamed(read, placed, appends=appends)
     found = _incremental(read, placed)
-    if not found.joins_in_time:
+    if not found.joins_in_time and not placed.of_best_rows:
         return found
 
     def in_form(other: PlanForm) -> AnalysedQuery | Refusal:
@@ -189,6 +190,9 @@ def analyse_or_refuse(
             shown=shown,
         )
 
+    if placed.of_best_rows:
+        # types that no keyed operator stores would cost several jobs a batch
+        return found if is_run_keyed(found, state_ttl_ms) else in_form(PlanForm.PANES)
     if found.aggregates_panes and not is_run_keyed(found, state_ttl_ms):
         return in_form(PlanForm.TIME_JOINS)
     by_spark = in_form(PlanForm.REGULAR_JOINS)
@@ -200,14 +204,22 @@ def analyse_or_refuse(
 
 
 def _plan_stages(
-    read: QuerySyntax, plan: Plan, spark: SparkTraits, *, joins_in_time: bool, by_panes: bool
+    read: QuerySyntax,
+    plan: Plan,
+    spark: SparkTraits,
+    *,
+    joins_in_time: bool,
+    by_panes: bool,
+    by_position: bool,
 ) -> IncrementalPlan | Refusal:
     from penstock.sql.incremental.planning.incremental_plan import (
         plan_incremental,  # few queries are incremental
     )
 
     tables = tuple(map(narrowed_input, read.inputs, read.keyed))
-    return plan_incremental(plan, spark, tables, joins_in_time=joins_in_time, by_panes=by_panes)
+    return plan_incremental(
+        plan, spark, tables, joins_in_time=joins_in_time, by_panes=by_panes, by_position=by_position
+    )
 
 
 def _instants(read: QuerySyntax) -> dict[int, bool]:

@@ -72,6 +72,7 @@ class InsertForms:
         differs = (
             found.before is not tuple
             or query.aggregates_panes
+            or query.ranks_rows
             or query.joins_in_time
             or query.joins_regularly
             or query.follows_windows
@@ -82,7 +83,8 @@ class InsertForms:
 
     def _earlier(self, current: _FormForSink) -> tuple[AnalysedQuery, ...]:
         """Analyse the forms of earlier versions. Raises InputError."""
-        earlier = [*current.before()]
+        by_position = current.query.ranks_rows
+        earlier = [*(self._all_of(PlanForm.PANES) if by_position else current.before())]
         found = (current.query, *earlier)
         if any(query.aggregates_panes for query in found):
             earlier += self._all_of(PlanForm.TIME_JOINS)

@@ -55,7 +55,9 @@ class PlanForm(StrEnum):
     """So do those that the watermark ends, where it is known when a row does."""
     PANES = "panes"
     """So do aggregations by windows below such joins, whose rows are grouped by pane."""
-    CURRENT = PANES
+    BEST_ROWS = "best-rows"
+    """So do deduplication and Top-1 of the rows of a table, which Spark's update mode ran."""
+    CURRENT = BEST_ROWS
 
     @property
     def age(self) -> int:

@@ -50,15 +50,15 @@ def test_other_forms_are_analysed_where_a_checkpoint_has_another(
         assert as_checkpointed(insert, known) is insert
     assert forms == [PlanForm.CURRENT]
 
-    (before,) = insert.earlier
-    assert insert.earlier == (before,)
-    assert forms == [PlanForm.CURRENT, PlanForm.TIES_OPEN]
+    before = insert.earlier
+    assert insert.earlier is before
+    assert forms == [PlanForm.CURRENT, PlanForm.PANES, PlanForm.TIES_OPEN]
 
 
 def test_other_forms_have_the_definitions_of_their_statement(tmp_path: Path) -> None:
     """Statements further down may give its names another meaning before they are asked for."""
-    (as_written,) = analysed(tmp_path, VIEW + FIRST).earlier
-    (redefined,) = analysed(tmp_path, VIEW + FIRST + OTHER_VIEW).earlier
+    (as_written, _) = analysed(tmp_path, VIEW + FIRST).earlier
+    (redefined, _) = analysed(tmp_path, VIEW + FIRST + OTHER_VIEW).earlier
 
     assert redefined.query == as_written.query
     assert "> 1" in to_text(redefined.query)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
-from penstock.sql.incremental.keyed.aggregates import sum_type
+from penstock.sql.incremental.keyed.aggregates import sum_type, window_order
 from penstock.sql.incremental.keyed.append_join import AppendJoin
 from penstock.sql.incremental.keyed.choose_event_time import (
     append_join_operator,
@@ -21,7 +21,7 @@ from penstock.sql.incremental.keyed.choose_event_time import (
     temporal_join_operator,
     window_operator,
 )
-from penstock.sql.incremental.keyed.normalize import NormalizeUpserts
+from penstock.sql.incremental.keyed.one_row import BestRow, NormalizeUpserts
 from penstock.sql.incremental.keyed.operator import (
     KeyedLayout,
     KeyedOperator,
@@ -74,7 +74,8 @@ def keyed_operator(
             case RecomputeOperator() if _is_append_join(stage, time_to_live_ms, inserts):
                 return _append_join(stage, schemas)
             case RecomputeOperator():
-                return _recompute(stage, schemas, time_to_live_ms)
+                recomputed = _recompute(stage, schemas, time_to_live_ms)
+                return _best_row(stage, recomputed) or recomputed
             case ChangelogNormalize():
                 return _normalize(stage, schemas[stage.input], time_to_live_ms)
             case OverAggregate():
@@ -125,6 +126,36 @@ def _recompute(
         result_dims=_result_dims(stage, inputs[0], sides[0].names),
         unchanged=live and not stage.joins,
         refreshed=stage.mechanism.way is OperatorKind.AGGREGATE,
+    )
+
+
+def _best_row(stage: RecomputeOperator, recomputed: RecomputeKeys) -> BestRow | None:
+    """Return the operator of Top-1 of inserts that are numbered as they come: it has the state of the other."""
+    one, window = recomputed.inputs[0], stage.query.find(exp.Window)
+    if window is None or not stage.keeps_first or one.layout.time_to_live_ms:
+        return None
+    bound, parts = stage.query.args["where"].this, window.args["order"].expressions
+    names = [by.this.name for by in parts]
+    first = isinstance(bound, exp.LTE) and bound.expression.name == "1"
+    if not first or not isinstance(window.this, exp.RowNumber):
+        return None
+    if stage.inputs[0].arrival not in names:
+        return None
+    arrival = names.index(stage.inputs[0].arrival)
+    # what stands behind the number decides nothing
+    order = exp.Window(order=exp.Order(expressions=parts[:arrival]))
+    positions = tuple(dict.fromkeys(map(one.layout.names.index, names[:arrival])))
+    columns = TableColumns(sql="rows", columns=tuple(one.layout.dims[n] for n in positions))
+    position_of = {name: n for n, name in enumerate(one.layout.names)}
+    return BestRow(
+        name=one.name,
+        layout=one.layout,
+        compared=positions,
+        order=window_order(order, lambda value: translate_over(value, columns)).by,
+        latest=bool(parts[arrival].args.get("desc")),
+        result=recomputed.result,
+        taken=tuple(position_of.get(of.name) for of in recomputed.result),
+        upserts=stage.upserts,
     )
 
 

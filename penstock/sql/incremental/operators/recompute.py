@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as s
 
+from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.incremental.stages import (
     COUNT,
     TIME,
@@ -100,6 +101,8 @@ def recompute(
         inserts_only=not any(one.before for one in changed),
         unchanged=_keeps_unchanged(stage, states),
     )
+    if stage.upserts:
+        result = result.where(F.col(ROW_KIND) != F.lit(int(RowKind.UPDATE_BEFORE)))
     frame, figures = moment.holder.hold(result)
     return BatchChanges(frame=frame, rows=figures["rows"])
 

@@ -5,19 +5,30 @@ Analysis asks for it. What `planner.py` found of the operators is put together h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from sqlglot import exp
+
+from penstock.connector.changelog import ChangelogMode
 from penstock.sql.incremental.planning.planner import OperatorPlanner
+from penstock.sql.incremental.planning.relation import ChangelogRelation
 from penstock.sql.incremental.planning.shared_scan import (
     combine_inputs,
     share_inputs,
 )
 from penstock.sql.incremental.planning.stage_list import union_inputs
-from penstock.sql.incremental.stages import IncrementalQuery, sources_of
+from penstock.sql.incremental.stages import (
+    Calc,
+    IncrementalQuery,
+    RecomputeOperator,
+    Stage,
+    sources_of,
+)
 from penstock.sql.plan.logical.plan import Plan
 from penstock.sql.plan.placement.blocks import IncrementalPlan
 from penstock.sql.plan.placement.spark import SparkTraits
-from penstock.sql.plan.rules.flow import ScanFlow
+from penstock.sql.plan.rules.flow import Flow, ScanFlow
 from penstock.sql.syntax.refusal import Refusal
 
 
@@ -28,34 +39,65 @@ def plan_incremental(
     *,
     joins_in_time: bool = False,
     by_panes: bool = False,
+    by_position: bool = False,
 ) -> IncrementalPlan | Refusal:
     """Plan a query as stages; `spark` are the traits of what Spark streams for it.
 
     `joins_in_time`: inner joins that end with the watermark are stages, too, where their rows can be told to end.
     `by_panes`: so are aggregations by windows whose rows are grouped by pane.
+    `by_position`: rows of a table that Top-1 has to tell apart are numbered in their order.
     `tables` have the columns that are read of them, those by which upserts replace rows too.
     """
-    planner = OperatorPlanner(spark, tables, joins_in_time=joins_in_time, by_panes=by_panes)
+    planner = OperatorPlanner(
+        spark, tables, joins_in_time=joins_in_time, by_panes=by_panes, by_position=by_position
+    )
     found = planner.query(plan.root)
     if isinstance(found, Refusal):
         return found
     stages = planner.stages
     rows = stages.staged(found)
     queries, feeds, shared = share_inputs(stages.queries, stages.feeds, stages.stages)
+    upserted = _upserted(shared, rows) if by_position else None
     return IncrementalPlan(
         maintained=IncrementalQuery(
             feeds=tuple(feeds),
-            stages=tuple(shared),
+            stages=tuple(upserted or shared),
             columns=rows.columns,
             key=rows.key,
         ),
         query=union_inputs(queries, feeds),
         combined=combine_inputs(queries, feeds),
         inputs=tuple(queries),
-        flow=rows.flow,
+        flow=rows.flow if upserted is None else _as_upserts(rows.flow),
         waiting=stages.timed,
         timed=frozenset[int]().union(*map(sources_of, stages.stages)),
-        rows=planner.rows,
+        rows=planner.rows if upserted is None else _all_as_upserts(planner.rows),
         streamed=frozenset(planner.streamed),
         stateful=frozenset(planner.stateful),
     )
+
+
+def _upserted(stages: Sequence[Stage], rows: ChangelogRelation) -> list[Stage] | None:
+    """Let the first stage leave out rows before an update; None where something behind it, or a sink, needs these.
+
+    That is a filter, which a row may pass before an update alone, and a result without a key.
+    """
+    first, *others = stages
+    if not isinstance(first, RecomputeOperator) or rows.inserts or rows.key is None:
+        return None
+    for stage in others:
+        if not isinstance(stage, Calc) or not isinstance(stage.query, exp.Select):
+            return None
+        if {name for name, part in stage.query.args.items() if part} != {"expressions", "from_"}:
+            return None
+    return [replace(first, upserts=True), *others]
+
+
+def _as_upserts(flow: Flow) -> Flow:
+    """Return rows without those before an update."""
+    changes = ChangelogMode.UPSERT if flow.is_changing else flow.changes
+    return replace(flow, changes=changes)
+
+
+def _all_as_upserts(rows: Mapping[int, Flow | None]) -> dict[int, Flow | None]:
+    return {of: None if flow is None else _as_upserts(flow) for of, flow in rows.items()}

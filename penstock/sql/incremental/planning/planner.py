@@ -84,7 +84,6 @@ from penstock.sql.syntax.traversal import conjuncts, is_table
 Listed = tuple[Source, list[exp.Expr]]
 """FROM and WHERE of a SELECT, and its list with stars written out."""
 
-
 Rows = TypeVar("Rows", bound=Relation | ChangelogSource | Refusal)
 
 
@@ -101,10 +100,12 @@ class OperatorPlanner:
         *,
         joins_in_time: bool,
         by_panes: bool,
+        by_position: bool,
     ) -> None:
         self._spark = spark
         self._joins_in_time = joins_in_time
         self._by_panes = by_panes
+        self._by_position = by_position
         self._streams = StreamedParts(spark, joins_in_time=joins_in_time, by_panes=by_panes)
         self._tables = tables
         self._proctimes = frozenset[str]().union(*(table.proctimes for table in tables))
@@ -268,13 +269,12 @@ class OperatorPlanner:
     def _top_n(self, node: nodes.TopN, numbered: RowNumberQuery) -> ChangelogRelation | Refusal:
         if (refusal := check_limit(numbered)) is not None:
             return refusal
-        block = query_block(node)
-        assert block is not None, "it is a SELECT"
-        found = self._source(block)
-        if isinstance(found, Refusal):
+        if isinstance(found := self._source(numbering_block(node)), Refusal):
             return found
         source, listed = found
-        return self._noted(node, plan_top_n(node, numbered, listed, source, self.stages))
+        by_position = self._by_position
+        best = plan_top_n(node, numbered, listed, source, self.stages, by_position=by_position)
+        return self._noted(node, best)
 
     # --- FROM and WHERE ---
 

@@ -35,14 +35,19 @@ def plan_top_n(
     listed: Sequence[exp.Expr],
     source: Source,
     stages: StageList,
+    *,
+    by_position: bool = False,
 ) -> ChangelogRelation | Refusal:
     """Add the stage; `listed` is its SELECT list without stars. Returns its columns in their order, then others.
 
     Rows that are updated or deleted arrive with the batches that last added them. Ties in the order are broken by
     arrival, and where that does not, or for changes, by the other columns, so that the choice is deterministic.
+    `by_position`: rows of records are numbered in their order, and do not carry it as a column.
     """
     by_record = False
-    if node.by_record and isinstance(source, AppendSource):
+    of_records = node.by_record and isinstance(source, AppendSource)
+    by_position = by_position and of_records and node.tie is not None
+    if of_records and not by_position and isinstance(source, AppendSource):
         carry_arrival(source.skeleton)
         by_record = node.tie is not None
     columns = [i for i in listed if i is not numbered.item]
@@ -61,7 +66,7 @@ def plan_top_n(
     tie = node.tie if rows.inserts else None  # a row that is updated came more than once
     if by_arrival:
         order = [_in_order_of_arrival(node.order[0])]
-    by_batch = tie is not None and not by_record
+    by_batch = tie is not None and not by_record and not by_position
     shown = (i.alias_or_name for i in listed)
     ranks = _Ranks(
         node=node,
@@ -70,9 +75,10 @@ def plan_top_n(
         names=tuple(names),
         partition=partition,
         order=tuple(order),
-        arrival=(INGESTION_ORDER,) if by_arrival or by_batch else (),
+        arrival=(INGESTION_ORDER,) if by_arrival or by_batch or by_position else (),
         tie=tie,
         by_record=by_record,
+        by_position=by_position,
     )
     alone = node.shows_number and node.limit == 1
     spelled = tuple(map(to_text, node.partition))
@@ -111,7 +117,8 @@ class _Ranks:
     """The stage: `rows` with the columns `names`, then those that only partition and order need.
 
     `listed` are the columns that its reader knows. `tie`: ties in the order are broken by arrival, of records where
-    rows have the column ARRIVED (`by_record`), else of the batches in which they came.
+    rows have the column ARRIVED (`by_record`) or are numbered in their order (`by_position`), else of the batches in
+    which they came.
     """
 
     node: TopN
@@ -123,6 +130,7 @@ class _Ranks:
     arrival: tuple[str, ...]
     tie: TieBreak | None
     by_record: bool
+    by_position: bool
 
     @property
     def one(self) -> bool:
@@ -147,7 +155,7 @@ class _Ranks:
             key=self.partition,
             keeps=self.keeps,
             arrival=arrival,
-            by_batch=arrival is not None and self.tie is not None,
+            by_batch=arrival is not None and self.tie is not None and not self.by_position,
             by_change=arrival is not None and not self.rows.inserts,
         )
 
@@ -187,7 +195,7 @@ class _Ranks:
             order += self._by_arrival
             known = {part.this.name for part in order}
             # of one record there may be a row for each of its windows
-            others = [_START] if ARRIVED in known else columns
+            others = [_START] if ARRIVED in known else () if self.by_position else columns
             order += [_ascending(n) for n in others if n not in known and n in columns]
         over = exp.Window(
             this=self.node.function.copy(),

@@ -202,6 +202,12 @@ def _going_on(
             "anew, with results that come once, when the watermark closes the window",
             location.job,
         )
+    elif analysed.query.ranks_rows and found.query is analysed.earlier[0]:
+        log.info(
+            "%s goes on with a checkpoint whose Top-1 runs in Spark's update mode, as its state stays; --from-scratch "
+            "starts anew, with a keyed operator",
+            location.job,
+        )
     elif found is not analysed and found.query.query != analysed.query.query:
         log.warning(
             "%s resumes from a checkpoint of an earlier version: which of rows with equal order ROW_NUMBER() takes, "

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
 from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
+from penstock.sql.incremental.stages import RecomputeOperator
 from penstock.sql.plan.logical.nodes import (
     Aggregate,
+    Distinct,
     Join,
     JoinType,
+    Limit,
+    LookupJoin,
     Node,
     Over,
     Project,
@@ -70,7 +74,8 @@ class PhysicalPlan:
     """The operators of a query, each on its engine; `flow` are the rows that reach the sink.
 
     `checked`: what streams cannot do was refused. False for a query that Spark runs as it is. `traits` are those of
-    Spark, by which its SQL is written. `stages` is the query on stages, where they run it.
+    Spark, by which its SQL is written. `stages` is the query on stages, where they run it; `of_best_rows`: as they are
+    one of Top-1 of inserts, which Spark could run, too.
     """
 
     root: PhysicalNode
@@ -78,6 +83,7 @@ class PhysicalPlan:
     flow: Flow
     traits: SparkTraits = field(compare=False, repr=False)
     stages: IncrementalPlan | None = field(default=None, compare=False, repr=False)
+    of_best_rows: bool = False
     checked: bool = True
 
 
@@ -153,11 +159,18 @@ class StagePlanner(Protocol):
     """What plans a query as stages, over what Spark streams by its traits; a refusal for what no stage runs."""
 
     def __call__(
-        self, plan: Plan, spark: SparkTraits, *, joins_in_time: bool, by_panes: bool
+        self,
+        plan: Plan,
+        spark: SparkTraits,
+        *,
+        joins_in_time: bool,
+        by_panes: bool,
+        by_position: bool,
     ) -> IncrementalPlan | Refusal:
         """Plan a query. `joins_in_time`: joins whose rows end with the watermark are stages, too.
 
-        `by_panes`: so are aggregations by windows whose rows are grouped by pane.
+        `by_panes`: so are aggregations by windows whose rows are grouped by pane. `by_position`: rows of a table that
+        Top-1 has to tell apart are numbered in their order.
         """
         ...
 
@@ -169,7 +182,8 @@ class PlacementOptions:
     `at_rest` are the scans that are read as they are, with the reason why their changes cannot be followed; `instants`
     says of scans with a rowtime whether it is an instant (TIMESTAMP_LTZ) or a local time. `temporal`: the query has a
     join as of an event time somewhere. `streams_joins`: Spark runs regular joins of streams, as in earlier versions,
-    `streams_joins_in_time`: those that end with the watermark, and `streams_windows`: aggregations by windows.
+    `streams_joins_in_time`: those that end with the watermark, `streams_windows`: aggregations by windows, and
+    `streams_best_rows`: deduplication and Top-1.
     """
 
     sink: SinkTable | None
@@ -180,6 +194,7 @@ class PlacementOptions:
     streams_joins: bool = False
     streams_joins_in_time: bool = False
     streams_windows: bool = False
+    streams_best_rows: bool = False
 
 
 def choose_engines(
@@ -209,7 +224,7 @@ def choose_engines(
         return refusal
     found = unequal.regular or _streamed(plan, spark, options)
     if isinstance(found, PhysicalPlan):
-        return _with_joins_on_stages(plan, found, options, planner)
+        return _on_cheaper_stages(plan, found, options, planner)
     if found is not None and plan.lookups:
         return found  # stages follow their tables, and a lookup does not
     return plan_on_stages(plan, spark, options, planner)
@@ -232,16 +247,20 @@ def _streamed(
     return PhysicalPlan(root=root, plan=plan, flow=flow, traits=spark)
 
 
-def _with_joins_on_stages(
+def _on_cheaper_stages(
     plan: Plan, streamed: PhysicalPlan, options: PlacementOptions, planner: StagePlanner
 ) -> PhysicalPlan:
-    """Give a query that Spark streams to stages, where it has inner joins and keyed operators run it.
+    """Give a query that Spark streams to stages, where it has inner joins or Top-1, and keyed operators run it.
 
-    Spark reads a table of such a join once for each side, and writes each of their rows into its state store.
+    Spark reads a table of such a join once for each side, and writes each of their rows into its state store. For Top-1
+    it sorts the rows of a batch twice, and compares each of them with the row of its state store.
     """
     whole = bool(plan.lookups or options.at_rest) or any(scan.static for scan in plan.scans)
     if options.streams_joins or whole:
         return streamed
+    best = _with_best_rows(plan, streamed, options, planner)
+    if best is not None:
+        return best
     staged = _with_joins_in_time(plan, streamed.traits, options, planner)
     if staged is not None and staged.flow.changes is streamed.flow.changes:
         return staged
@@ -251,6 +270,38 @@ def _with_joins_on_stages(
     if isinstance(found, Refusal) or found.stages is None:
         return streamed
     return found if runs_keyed(found.stages.maintained) else streamed
+
+
+def _with_best_rows(
+    plan: Plan, streamed: PhysicalPlan, options: PlacementOptions, planner: StagePlanner
+) -> PhysicalPlan | None:
+    """Run by stages a plan whose only operator with state is Top-1 of rows that stay; None for others."""
+    best = [node for node in walk(plan.root) if isinstance(node, TopN)]
+    others = any(isinstance(node, _WITH_STATE) for node in walk(plan.root))
+    if options.streams_best_rows or others or len(best) != 1:
+        return None
+    (only,) = best
+    if only.limit > 1 or only.ties:
+        return None
+    found = _on_all_stages(
+        plan, streamed.traits, options, planner, joins_in_time=False, by_position=True
+    )
+    stages = None if isinstance(found, Refusal) else found.stages
+    if stages is None or not runs_keyed(stages.maintained):
+        return None
+    assert isinstance(found, PhysicalPlan), "it has stages"
+    first = stages.maintained.stages[0]
+    if not isinstance(first, RecomputeOperator) or not first.keeps_first:
+        return None  # of batches, or of several tables: all columns would decide
+    if found.flow.key != streamed.flow.key:
+        return None
+    return replace(found, of_best_rows=True)
+
+
+_WITH_STATE = (
+    Aggregate, Distinct, Join, Limit, LookupJoin, Over, SetOp, TemporalJoin, WindowAssign,
+)  # fmt: skip
+"""Operators that a query with Top-1 is left to Spark for, with what else it has."""
 
 
 def _joins_for_good(node: Node) -> bool:
@@ -302,12 +353,15 @@ def _on_all_stages(
     *,
     joins_in_time: bool,
     by_panes: bool = False,
+    by_position: bool = False,
 ) -> PhysicalPlan | Refusal:
     for index in sorted(plan.lookups):
         return _refuse_lookup(plan.scans[index])
     for index in sorted(options.at_rest):
         return options.at_rest[index]
-    stages = planner(plan, spark, joins_in_time=joins_in_time, by_panes=by_panes)
+    stages = planner(
+        plan, spark, joins_in_time=joins_in_time, by_panes=by_panes, by_position=by_position
+    )
     if isinstance(stages, Refusal):
         return stages
     refusal = _refuse_unused(plan.hints, stages) or _refuse_mixed_times(plan, options)

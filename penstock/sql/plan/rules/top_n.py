@@ -1,8 +1,8 @@
 """Deduplication and Top-N: Flink's ROW_NUMBER() OVER (PARTITION BY k ORDER BY t) <= n, its bound and its ties.
 
 In Spark's update mode numbers are never retracted over inserts: row 3 of a key is replaced by another row 3, so
-(key, number) is the key of the result; `plan/spark_text/top_n.py` writes it. Over changes a stage numbers rows:
-`incremental/planning/top_n.py`.
+(key, number) is the key of the result; `plan/spark_text/top_n.py` writes it. Over changes, and of inserts where one row
+of a key is kept, a stage numbers rows: `incremental/planning/top_n.py`.
 """
 
 from __future__ import annotations

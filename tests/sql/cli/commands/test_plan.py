@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import replace
 
 import pytest
 
@@ -50,12 +51,14 @@ class Plans:
         assert json.loads(result.stdout)["statements"], result.output
         return result.exit_code, json.loads(result.stdout)["statements"][-1]
 
-    def begin(self):
-        """Write what a run of the file leaves: batch 0 is done, all of a.json was read."""
+    def begin(self, *, earlier=False):
+        """Write what a run of the file leaves, of an `earlier` version too: batch 0 is done, all of a.json was read."""
         context = SessionContext(namespace=Namespace(SqlCatalog("sqlite://")), project=self.project)
         script = read_script(self.project / "job.sql")
         checked = check_scripts((script,), context, variables={}, env={})
         insert = name_scripts_here(checked, self.project)[0].statements[-1].analysed
+        if earlier:
+            insert = replace(insert, query=insert.earlier[0])
         folder = self.checkpoint
         for name in ("offsets", "commits", "penstock-identity"):
             (folder / name).mkdir(parents=True, exist_ok=True)
@@ -228,7 +231,7 @@ def test_a_checkpoint_that_left_ties_open_resumes_without_spark(job):
         "FROM src) WHERE n = 1;"
     )
     file.write_text(keyed.replace(COPY, first))
-    job.begin()
+    job.begin(earlier=True)
     job.make_table()
     shape = job.checkpoint / "penstock-query.json"
     arrival = ", __arrived.batch, __arrived.input, __arrived.split, __arrived.position"

@@ -1413,20 +1413,25 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   digest: 5346d52e97adecdf
 -- [82] deduplication, first row
 --   plan:
---     Project auction, price [spark update mode] [I,UA,D]
---       TopN ROW_NUMBER() <= 1 of each auction, order by ts [spark update mode] [I,UA,D]
+--     Project auction, price [stage rows_1] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by ts [stage ranks_0] [I,UA,D]
 --       - key: auction
---       - state: the whole row, for each key that was ever seen
+--       - state: the row of the result
 --       - bound: none
---         Scan bids (kafka) [spark] [I]
---   flow: upsert, columns (auction, price), key (auction), first row
+--       - run by a keyed operator
+--         Scan bids (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (auction, price), key (auction), kinds, Top-N
 --   reads:
 --     bids (auction, price, ts)
 --   query:
---     SELECT auction, price FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bids AS `bids`) AS __rows GROUP BY __key0) AS __keys)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'ts', `ts`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price`, ts AS `ts` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `ts`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrival`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
 --   checkpoint: bids
---     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bids AS `bids`) AS __rows
---   digest: 83a8c12c7bd7c086
+--     FEED feed_0 (auction, price, ts)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `ts`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `ts`, `__arrival`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: af245d39c570fb24
 -- [83] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
@@ -1493,20 +1498,25 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --   digest: 4f01ea95d20faf39
 -- [87] deduplication, last row
 --   plan:
---     Project auction, price [spark update mode] [I,UA,D]
---       TopN ROW_NUMBER() <= 1 of each auction, order by ts DESC [spark update mode] [I,UA,D]
+--     Project auction, price [stage rows_1] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by ts DESC [stage ranks_0] [I,UA,D]
 --       - key: auction
---       - state: the whole row, for each key that was ever seen
+--       - state: the row of the result
 --       - bound: none
---         Scan bids (kafka) [spark] [I]
---   flow: upsert, columns (auction, price), key (auction), last row
+--       - run by a keyed operator
+--         Scan bids (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (auction, price), key (auction), kinds, Top-N
 --   reads:
 --     bids (auction, price, ts)
 --   query:
---     SELECT auction, price FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bids AS `bids`) AS __rows GROUP BY __key0) AS __keys)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`, 'ts', `ts`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price`, ts AS `ts` FROM bids AS `bids`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `ts`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `ts` DESC, `__arrival` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0
 --   checkpoint: bids
---     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bids AS `bids`) AS __rows
---   digest: dcf54ba75cc50be6
+--     FEED feed_0 (auction, price, ts)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `ts` AS `ts`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `ts`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `ts` DESC, `__arrival` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 6be930372b6a231b
 -- [88] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay

@@ -839,20 +839,24 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --       = help: the PRIMARY KEY has to be the columns filled by (auction, day); or choose one row for each (sum_price) in the query: ROW_NUMBER() OVER (PARTITION BY sum_price ORDER BY ...) AS n, WHERE n = 1
 -- [43] q18
 --   plan:
---     Project auction, bidder, price, channel, dateTime [spark update mode] [I,UA,D]
---       TopN ROW_NUMBER() <= 1 of each bidder, auction, order by dateTime DESC [spark update mode] [I,UA,D]
+--     Project auction, bidder, price, channel, dateTime [stage ranks_0] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each bidder, auction, order by dateTime DESC [stage ranks_0] [I,UA,D]
 --       - key: bidder, auction
---       - state: the whole row, for each key that was ever seen
+--       - state: the row of the result
 --       - bound: none
---         Scan bid (kafka) [spark] [I]
---   flow: upsert, columns (auction, bidder, price, channel, dateTime), key (bidder, auction), last row
+--       - run by a keyed operator
+--         Scan bid (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime), key (bidder, auction), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
 --   query:
---     SELECT auction, bidder, price, channel, dateTime FROM (SELECT __best.`auction` AS `auction`, __best.`bidder` AS `bidder`, __best.`price` AS `price`, __best.`channel` AS `channel`, __best.`dateTime` AS `dateTime`, CAST(1 AS BIGINT) AS `rank_number` FROM (SELECT __key0, __key1, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT bidder AS __key0, auction AS __key1, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0, __key1) AS __keys)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`bidder` AS `bidder`, `bid`.`price` AS `price`, `bid`.`channel` AS `channel`, `bid`.`dateTime` AS `dateTime` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (bidder, auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `bidder`, `auction` ORDER BY `dateTime` DESC, `__arrival` DESC) AS `rank_number` FROM feed_0) AS __numbered WHERE `rank_number` <= 1
 --   checkpoint: bid
---     GROUP BY __key0, __key1 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT bidder AS __key0, auction AS __key1, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
---   digest: 149775721c86b26a
+--     FEED feed_0 (auction, bidder, price, channel, dateTime)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (bidder, auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `bidder`, `auction` ORDER BY `dateTime` DESC, `__arrival` DESC) AS `rank_number` FROM feed_0) AS __numbered WHERE `rank_number` <= 1
+--   digest: 5954834355e75749
 -- [44] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay

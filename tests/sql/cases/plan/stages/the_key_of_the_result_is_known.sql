@@ -109,21 +109,26 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --   digest: 76659caea8034e85
 -- [5] another
 --   plan:
---     Project k, id [spark update mode] [I,UA,D]
---       SubqueryAlias b [spark update mode] [I,UA,D]
---         TopN ROW_NUMBER() <= 1 of each k, order by x DESC [spark update mode] [I,UA,D]
+--     Project k, id [stage rows_1] [I,UA,D]
+--       SubqueryAlias b [stage rows_1] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each k, order by x DESC [stage ranks_0] [I,UA,D]
 --         - key: k
---         - state: the whole row, for each key that was ever seen
+--         - state: the row of the result
 --         - bound: none
---           Scan events (kafka) [spark] [I]
---   flow: upsert, columns (k, id), key (k), last row
+--         - run by a keyed operator
+--           Scan events (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (k, id), key (k), kinds, Top-N
 --   reads:
 --     events (id, k, x)
 --   query:
---     SELECT k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, __best.`x` AS `x`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys) AS b
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `x`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
 --   checkpoint: events
---     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(x, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM events AS `events`) AS __rows
---   digest: 2e099a157b1f28db
+--     FEED feed_0 (id, k, x)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `x`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x` DESC, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: 4096e9a221e618fa
 -- [6] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay

@@ -7,21 +7,26 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 -- ----- expected
 -- [1] a subquery with named columns gives the order as one more
 --   plan:
---     Project rn, k, id [spark update mode] [I,UA,D]
---       TopN ROW_NUMBER() <= 1 of each k, order by x [spark update mode] [I,UA,D]
+--     Project rn, k, id [stage rows_1] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by x [stage ranks_0] [I,UA,D]
 --       - key: k
---       - state: the whole row, for each key that was ever seen
+--       - state: the row of the result
 --       - bound: none
---         Project id, k, x [spark] [I]
+--       - run by a keyed operator
+--         Project id, k, x [spark, feed_0] [I]
 --           Scan events (kafka) [spark] [I]
---   flow: upsert, columns (rn, k, id), key (k), first row
+--   flow: upsert, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x)
 --   query:
---     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM (SELECT id, k, x, `__arrived` FROM events AS `events`)) AS __rows GROUP BY __key0) AS __keys)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x` FROM (SELECT id, k, x FROM events AS `events`)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `x`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrival`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
 --   checkpoint: events
---     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(x, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM (SELECT id, k, x, `__arrived` FROM events AS `events`)) AS __rows
---   digest: 619eea40e06ec5b7
+--     FEED feed_0 (id, k, x)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `x` AS `x`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `x`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `x`, `__arrival`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 1fa8156b1d657904
 -- [2] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay

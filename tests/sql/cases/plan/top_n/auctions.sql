@@ -99,20 +99,24 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 -- ----- expected
 -- [1] top n over tables of every kind: dedup first
 --   plan:
---     Project * [spark update mode] [I,UA,D]
---       TopN ROW_NUMBER() <= 1 of each auction, order by dateTime [spark update mode] [I,UA,D]
+--     Project * [stage ranks_0] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by dateTime [stage ranks_0] [I,UA,D]
 --       - key: auction
---       - state: the whole row, for each key that was ever seen
+--       - state: the row of the result
 --       - bound: none
---         Scan bid (kafka) [spark] [I]
---   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction), first row
+--       - run by a keyed operator
+--         Scan bid (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction), constants (n), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
 --   query:
---     SELECT * FROM (SELECT __best.`auction` AS `auction`, __best.`bidder` AS `bidder`, __best.`price` AS `price`, __best.`channel` AS `channel`, __best.`dateTime` AS `dateTime`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`bidder` AS `bidder`, `bid`.`price` AS `price`, `bid`.`channel` AS `channel`, `bid`.`dateTime` AS `dateTime` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `n` AS `n`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `dateTime`, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
 --   checkpoint: bid
---     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
---   digest: 63a1c9f838bc6736
+--     FEED feed_0 (auction, bidder, price, channel, dateTime)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `n` AS `n`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `dateTime`, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: de1dd12b29e42da7
 -- [2] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
@@ -168,20 +172,24 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --   digest: 31c3a8ca37400d3e
 -- [6] dedup last
 --   plan:
---     Project * [spark update mode] [I,UA,D]
---       TopN ROW_NUMBER() <= 1 of each auction, order by dateTime DESC [spark update mode] [I,UA,D]
+--     Project * [stage ranks_0] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by dateTime DESC [stage ranks_0] [I,UA,D]
 --       - key: auction
---       - state: the whole row, for each key that was ever seen
+--       - state: the row of the result
 --       - bound: none
---         Scan bid (kafka) [spark] [I]
---   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction), last row
+--       - run by a keyed operator
+--         Scan bid (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (auction, bidder, price, channel, dateTime, n), key (auction), constants (n), kinds, Top-N
 --   reads:
 --     bid (auction, bidder, price, channel, dateTime)
 --   query:
---     SELECT * FROM (SELECT __best.`auction` AS `auction`, __best.`bidder` AS `bidder`, __best.`price` AS `price`, __best.`channel` AS `channel`, __best.`dateTime` AS `dateTime`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`, 'price', `price`, 'channel', `channel`, 'dateTime', `dateTime`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`bidder` AS `bidder`, `bid`.`price` AS `price`, `bid`.`channel` AS `channel`, `bid`.`dateTime` AS `dateTime` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `n` AS `n`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `dateTime` DESC, `__arrival` DESC) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
 --   checkpoint: bid
---     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'bidder', `bid`.`bidder`, 'price', `bid`.`price`, 'channel', `bid`.`channel`, 'dateTime', `bid`.`dateTime`) AS __row_of_key, STRUCT(dateTime, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
---   digest: e6997a36864d9c51
+--     FEED feed_0 (auction, bidder, price, channel, dateTime)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `bidder` AS `bidder`, `price` AS `price`, `channel` AS `channel`, `dateTime` AS `dateTime`, `n` AS `n`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `bidder`, `price`, `channel`, `dateTime`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `dateTime` DESC, `__arrival` DESC) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: fab94175e2613f57
 -- [7] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
@@ -916,21 +924,26 @@ SELECT a.auction FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER B
 --       = help: number the rows: ROW_NUMBER() OVER (ORDER BY ...) AS n in a query in FROM, and WHERE n <= 10 in the query around it
 -- [55] topn extra filter
 --   plan:
---     Project auction, price [spark update mode] [I,UA,D]
---       Filter price > 5 [spark update mode] [I,UA,D]
---         TopN ROW_NUMBER() <= 1 of each auction, order by price DESC [spark update mode] [I,UA,D]
+--     Project auction, price [stage rows_1] [I,UB,UA,D]
+--       Filter price > 5 [stage rows_1] [I,UB,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each auction, order by price DESC [stage ranks_0] [I,UB,UA,D]
 --         - key: auction
---         - state: the whole row, for each key that was ever seen
+--         - state: the row of the result
 --         - bound: none
---           Scan bid (kafka) [spark] [I]
---   flow: upsert, columns (auction, price), key (auction), kinds, last row
+--         - run by a keyed operator
+--           Scan bid (kafka) [spark, feed_0] [I]
+--   flow: all, columns (auction, price), key (auction), kinds, Top-N
 --   reads:
 --     bid (auction, price)
 --   query:
---     SELECT auction, price, CASE WHEN price > 5 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`price` AS `price` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `auction`, `ranks_0`.`price` AS `price`, `ranks_0`.`__row_kind` FROM ranks_0 WHERE `ranks_0`.`price` > 5
 --   checkpoint: bid
---     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM bid AS `bid`) AS __rows
---   digest: 7567d3a540c76280
+--     FEED feed_0 (auction, price)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price` DESC, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: 9b63424f13254de7
 -- [56] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay

@@ -248,21 +248,26 @@ SELECT * FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY 
 --   digest: 2969fb75f47976a0
 -- [12] the one row, the number first
 --   plan:
---     Project rn, a, p [spark update mode] [I,UA,D]
---       SubqueryAlias t (rn, a, p) [spark update mode] [I,UA,D]
---         TopN ROW_NUMBER() <= 1 of each auction, order by price [spark update mode] [I,UA,D]
+--     Project rn, a, p [stage rows_1] [I,UA,D]
+--       SubqueryAlias t (rn, a, p) [stage rows_1] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UA,D]
 --         - key: auction
---         - state: the whole row, for each key that was ever seen
+--         - state: the row of the result
 --         - bound: none
---           Scan bid (kafka) [spark] [I]
---   flow: upsert, columns (rn, a, p), key (a), first row
+--         - run by a keyed operator
+--           Scan bid (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (rn, a, p), key (a), constants (rn), kinds, Top-N
 --   reads:
 --     bid (auction, price)
 --   query:
---     SELECT rn, a, p FROM (SELECT CAST(1 AS BIGINT) AS `n`, __best.`auction` AS `auction`, __best.`price` AS `price` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys) AS t(rn, a, p)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `n` AS `n`, `auction` AS `auction`, `price` AS `price`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`n` AS `rn`, `ranks_0`.`auction` AS `a`, `ranks_0`.`price` AS `p`, `ranks_0`.`__row_kind` FROM ranks_0
 --   checkpoint: bid
---     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
---   digest: 93df424d8d413885
+--     FEED feed_0 (auction, price)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `n` AS `n`, `auction` AS `auction`, `price` AS `price`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: 15dad7d58d2b8ca8
 -- [13] names for all columns, of which the number is not read
 --   plan:
 --     Project a, b [stage rows_2] [I,UB,UA,D]
@@ -294,21 +299,26 @@ SELECT * FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY 
 --   digest: f44b65d0095f10ed
 -- [14] over inserts, the number is not read
 --   plan:
---     Project a, p [spark update mode] [I,UA,D]
---       SubqueryAlias t (a, p, rn) [spark update mode] [I,UA,D]
---         TopN ROW_NUMBER() <= 1 of each auction, order by price [spark update mode] [I,UA,D]
+--     Project a, p [stage rows_1] [I,UA,D]
+--       SubqueryAlias t (a, p, rn) [stage rows_1] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UA,D]
 --         - key: auction
---         - state: the whole row, for each key that was ever seen
+--         - state: the row of the result
 --         - bound: none
---           Scan bid (kafka) [spark] [I]
---   flow: upsert, columns (a, p), key (a), first row
+--         - run by a keyed operator
+--           Scan bid (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (a, p), key (a), kinds, Top-N
 --   reads:
 --     bid (auction, price)
 --   query:
---     SELECT a, p FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys) AS t(a, p, rn)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `n` AS `n`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`auction` AS `a`, `ranks_0`.`price` AS `p`, `ranks_0`.`__row_kind` FROM ranks_0
 --   checkpoint: bid
---     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
---   digest: f8ab4a77f68b8846
+--     FEED feed_0 (auction, price)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `n` AS `n`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: a6ab076f8ae3eb7a
 -- [15] a star gives the number in its place
 --   plan:
 --     Project * [spark update mode] [I,UA,D]
@@ -328,17 +338,21 @@ SELECT * FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY 
 --   digest: f194ba8e28543c5f
 -- [16] also of the one row
 --   plan:
---     Project * [spark update mode] [I,UA,D]
---       TopN ROW_NUMBER() <= 1 of each auction, order by price [spark update mode] [I,UA,D]
+--     Project * [stage ranks_0] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UA,D]
 --       - key: auction
---       - state: the whole row, for each key that was ever seen
+--       - state: the row of the result
 --       - bound: none
---         Scan bid (kafka) [spark] [I]
---   flow: upsert, columns (auction, n, price), key (auction), first row
+--       - run by a keyed operator
+--         Scan bid (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (auction, n, price), key (auction), constants (n), kinds, Top-N
 --   reads:
 --     bid (auction, price)
 --   query:
---     SELECT * FROM (SELECT __best.`auction` AS `auction`, CAST(1 AS BIGINT) AS `n`, __best.`price` AS `price` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT auction AS `auction`, price AS `price` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `n` AS `n`, `price` AS `price`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
 --   checkpoint: bid
---     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', auction, 'price', price) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
---   digest: 43209a2c48b8d5e4
+--     FEED feed_0 (auction, price)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `n` AS `n`, `price` AS `price`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: dfba4fef786d2d18

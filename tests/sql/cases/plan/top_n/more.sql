@@ -533,21 +533,25 @@ SELECT a.auction FROM (SELECT auction, ROW_NUMBER() OVER (PARTITION BY auction O
 --   digest: 0e4987ef396bc726
 -- [32] in WITH
 --   plan:
---     Project auction, price [spark update mode] [I,UA,D]
---       SubqueryAlias r [spark update mode] [I,UA,D]
---         TopN ROW_NUMBER() <= 1 of each auction, order by price [spark update mode] [I,UA,D]
+--     Project auction, price [stage ranks_0] [I,UA,D]
+--       SubqueryAlias r [stage ranks_0] [I,UA,D]
+--         TopN ROW_NUMBER() <= 1 of each auction, order by price [stage ranks_0] [I,UA,D]
 --         - key: auction
---         - state: the whole row, for each key that was ever seen
+--         - state: the row of the result
 --         - bound: none
---           Scan bid (kafka) [spark] [I]
---   flow: upsert, columns (auction, price), key (auction), first row
+--         - run by a keyed operator
+--           Scan bid (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (auction, price), key (auction), kinds, Top-N
 --   reads:
 --     bid (auction, price)
 --   query:
---     SELECT auction, price FROM (SELECT __best.`auction` AS `auction`, __best.`price` AS `price`, CAST(1 AS BIGINT) AS `n` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows GROUP BY __key0) AS __keys) AS `r`
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'price', `price`) AS `__feed0` FROM (SELECT `bid`.`auction` AS `auction`, `bid`.`price` AS `price` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
 --   checkpoint: bid
---     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT auction AS __key0, NAMED_STRUCT('auction', `bid`.`auction`, 'price', `bid`.`price`) AS __row_of_key, STRUCT(price, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM bid AS `bid`) AS __rows
---   digest: a7ef12af48f51a3e
+--     FEED feed_0 (auction, price)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (auction) result COMPUTE SELECT `auction` AS `auction`, `price` AS `price`, `__arrival` AS `__arrival` FROM (SELECT `auction`, `price`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `auction` ORDER BY `price`, `__arrival`) AS `n` FROM feed_0) AS __numbered WHERE `n` <= 1
+--   digest: c8c683326d61ced0
 -- [33] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay

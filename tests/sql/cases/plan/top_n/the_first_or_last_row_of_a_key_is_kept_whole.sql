@@ -12,20 +12,25 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t
 -- ----- expected
 -- [1] the first or last row of a key is kept whole
 --   plan:
---     Project k, id [spark update mode] [I,UA,D]
---       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--     Project k, id [stage rows_1] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [stage ranks_0] [I,UA,D]
 --       - key: k
---       - state: the whole row, for each key that was ever seen
+--       - state: the row of the result
 --       - bound: none
---         Scan events (kafka) [spark] [I]
---   flow: upsert, columns (k, id), key (k), last row
+--       - run by a keyed operator
+--         Scan events (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (k, id), key (k), kinds, Top-N
 --   reads:
 --     events (id, k, x, ts)
 --   query:
---     SELECT k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, __best.`x` AS `x`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, 'ts', `ts`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, ts AS `ts` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrival` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
 --   checkpoint: events
---     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
---   digest: 35db8d716d4894e1
+--     FEED feed_0 (id, k, x, ts)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrival` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 10c526d35f24142f
 -- [2] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
@@ -73,20 +78,25 @@ SELECT k, id FROM (SELECT id, k, x, ROW_NUMBER() OVER (PARTITION BY k ORDER BY t
 --   digest: 70807f8909418ed8
 -- [5] another
 --   plan:
---     Project k, id [spark update mode] [I,UA,D]
---       TopN ROW_NUMBER() <= 1 of each k, order by ts [spark update mode] [I,UA,D]
+--     Project k, id [stage rows_1] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts [stage ranks_0] [I,UA,D]
 --       - key: k
---       - state: the whole row, for each key that was ever seen
+--       - state: the row of the result
 --       - bound: none
---         Scan events (kafka) [spark] [I]
---   flow: upsert, columns (k, id), key (k), first row
+--       - run by a keyed operator
+--         Scan events (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (k, id), key (k), kinds, Top-N
 --   reads:
 --     events (id, k, x, ts)
 --   query:
---     SELECT k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, __best.`x` AS `x`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MIN(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows GROUP BY __key0) AS __keys)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'x', `x`, 'ts', `ts`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, x AS `x`, ts AS `ts` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `__arrival`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
 --   checkpoint: events
---     GROUP BY __key0 COMPUTE ARG_MIN(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k, 'x', x) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM events AS `events`) AS __rows
---   digest: 3a40af56745818b3
+--     FEED feed_0 (id, k, x, ts)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `x` AS `x`, `ts` AS `ts`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `x`, `ts`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts`, `__arrival`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 6fd61a46079f6f57
 -- [6] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay

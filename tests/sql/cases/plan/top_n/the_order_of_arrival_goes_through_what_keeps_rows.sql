@@ -155,22 +155,27 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --   digest: 7c36d3875b92b5f7
 -- [9] another
 --   plan:
---     Project rn, k, id [spark update mode] [I,UA,D]
---       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--     Project rn, k, id [stage rows_1] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [stage ranks_0] [I,UA,D]
 --       - key: k
---       - state: the whole row, for each key that was ever seen
+--       - state: the row of the result
 --       - bound: none
---         Project * [spark] [I]
+--       - run by a keyed operator
+--         Project * [spark, feed_0] [I]
 --           Filter x > 1 [spark] [I]
 --             Scan events (kafka) [spark] [I]
---   flow: upsert, columns (rn, k, id), key (k), last row
+--   flow: upsert, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x, ts)
 --   query:
---     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM (SELECT * FROM events AS `events` WHERE x > 1)) AS __rows GROUP BY __key0) AS __keys)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, ts AS `ts` FROM (SELECT * FROM events AS `events` WHERE x > 1)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `ts`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrival` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
 --   checkpoint: events
---     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, __arrived.batch, __arrived.input, __arrived.split, __arrived.position) AS __order FROM (SELECT * FROM events AS `events` WHERE x > 1)) AS __rows
---   digest: a855c1e4de28d727
+--     FEED feed_0 (id, k, ts)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `ts`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrival` DESC) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: 85cedff2f9714659
 -- [10] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
@@ -223,21 +228,26 @@ SELECT rn, k, id FROM (SELECT id, k, ROW_NUMBER() OVER (PARTITION BY k ORDER BY 
 --   digest: 16b46fda1b8273e8
 -- [13] another
 --   plan:
---     Project rn, k, id [spark update mode] [I,UA,D]
---       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [spark update mode] [I,UA,D]
+--     Project rn, k, id [stage rows_1] [I,UA,D]
+--       TopN ROW_NUMBER() <= 1 of each k, order by ts DESC [stage ranks_0] [I,UA,D]
 --       - key: k
---       - state: the whole row, for each key that was ever seen
+--       - state: the row of the result
 --       - bound: none
---         Project id, k, x AS ts [spark] [I]
+--       - run by a keyed operator
+--         Project id, k, x AS ts [spark, feed_0] [I]
 --           Scan events (kafka) [spark] [I]
---   flow: upsert, columns (rn, k, id), key (k), last row
+--   flow: upsert, columns (rn, k, id), key (k), constants (rn), kinds, Top-N
 --   reads:
 --     events (id, k, x, ts)
 --   query:
---     SELECT rn, k, id FROM (SELECT __best.`id` AS `id`, __best.`k` AS `k`, CAST(1 AS BIGINT) AS `rn` FROM (SELECT __key0, ARG_MAX(__row_of_key, __order) AS __best FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM (SELECT id, k, x AS ts, `__arrived` FROM events AS `events`)) AS __rows GROUP BY __key0) AS __keys)
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'k', `k`, 'ts', `ts`) AS `__feed0` FROM (SELECT id AS `id`, k AS `k`, ts AS `ts` FROM (SELECT id, k, x AS ts FROM events AS `events`)) AS feed_0
+--   stages:
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `ts`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrival`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--     MAINTAINED rows_1 ROWS SELECT `ranks_0`.`rn` AS `rn`, `ranks_0`.`k` AS `k`, `ranks_0`.`id` AS `id`, `ranks_0`.`__row_kind` FROM ranks_0
 --   checkpoint: events
---     GROUP BY __key0 COMPUTE ARG_MAX(__row_of_key, __order) FROM (SELECT k AS __key0, NAMED_STRUCT('id', id, 'k', k) AS __row_of_key, STRUCT(ts, ~(__arrived.batch), ~(__arrived.input), ~(__arrived.split), ~(__arrived.position)) AS __order FROM (SELECT id, k, x AS ts, `__arrived` FROM events AS `events`)) AS __rows
---   digest: 825e9521e6c3f4ce
+--     FEED feed_0 (id, k, ts)
+--     MAINTAINED ranks_0 KEEP feed_0 BY (k) result COMPUTE SELECT `id` AS `id`, `k` AS `k`, `rn` AS `rn`, `ts` AS `ts`, `__arrival` AS `__arrival` FROM (SELECT `id`, `k`, `ts`, `__arrival`, ROW_NUMBER() OVER (PARTITION BY `k` ORDER BY `ts` DESC, `__arrival`) AS `rn` FROM feed_0) AS __numbered WHERE `rn` <= 1
+--   digest: e0478537cd4c6be9
 -- [14] sink: append
 --   error:
 --     error[PEN-5001]: this Top-N updates its results as rows come, and the sink only takes rows that stay
