@@ -155,7 +155,7 @@ class Session:
             spark=lambda: self.spark,
             jobs=self._jobs,
         )
-        self._spark_conf = {key: spark.conf.get(key) or "" for key in CARRIED}
+        self._spark_conf = {key: spark.conf.get(key, "") or "" for key in CARRIED}
         self._carry_settings()
 
     @errors_explained
