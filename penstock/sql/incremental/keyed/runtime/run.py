@@ -225,8 +225,8 @@ class KeyedRun:
     ) -> OneTask | None:
         """Return what one task runs of a batch; None: tasks by bucket do."""
         if self._most_records is None:
-            most = spark.conf.get(ONE_TASK, None) or ONE_TASK_RECORDS.default
-            assert most is not None, "the option has a default"
+            # empty where a session carries nothing
+            most = spark.conf.get(ONE_TASK, "") or str(ONE_TASK_RECORDS.default)
             self._most_records = int(most)
         return self._one_task if is_small(records, self._most_records, before) else None
 
