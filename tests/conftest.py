@@ -161,7 +161,6 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     from penstock.connector.jvm.java import find_java
     from penstock.sql.spark_process.class_path import class_path_settings, with_archive
     from penstock.sql.spark_process.python_processes import python_environment, worker_memory
-    from penstock.sql.spark_process.worker_sockets import socket_settings
     from tests.local_files import use_local_files
 
     failure_mark()  # the workers have it from the JVM's environment
@@ -169,7 +168,6 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     settings = {
         **class_path_settings(delta_jars(), {}, in_process=True),
         **worker_memory(),
-        **socket_settings({}, in_process=True),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),

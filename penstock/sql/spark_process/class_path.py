@@ -44,7 +44,7 @@ def class_path_settings(
     Executors elsewhere get them as `spark.jars`. So they are where the user has a class path or jars of his own, which
     come first, or in their place.
     """
-    if not in_process or CLASS_PATH in conf or JARS in conf or spark_defaults():
+    if not in_process or CLASS_PATH in conf or JARS in conf or _has_spark_defaults():
         return {JARS: ",".join(map(str, jars))}
     return {CLASS_PATH: os.pathsep.join(map(str, jars))}
 
@@ -94,10 +94,7 @@ def installed_spark() -> Path:
     return Path(spec.origin).parent
 
 
-def spark_defaults() -> str:
-    """Return the text of the `spark-defaults.conf` that Spark reads, whose settings ours would replace; or nothing."""
+def _has_spark_defaults() -> bool:
+    """Return whether Spark reads a `spark-defaults.conf`, whose class path ours would replace."""
     folder = os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf"
-    try:
-        return Path(folder, "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return Path(folder, "spark-defaults.conf").exists()

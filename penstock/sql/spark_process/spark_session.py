@@ -33,7 +33,6 @@ from penstock.sql.spark_process.python_processes import (
     python_environment,
     worker_memory,
 )
-from penstock.sql.spark_process.worker_sockets import socket_settings
 
 _MODULE = "pyspark.sql.connect."
 
@@ -141,8 +140,7 @@ def start_spark(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     in_process = re.match(r"local(\[|$)", master) is not None
     jars = class_path_settings(engine_jars(), conf or {}, in_process=in_process)
-    sockets = socket_settings(conf or {}, in_process=in_process)
-    settings = {**_defaults(master), **jars, **sockets, **(conf or {}), SUBSTITUTION: "false"}
+    settings = {**_defaults(master), **jars, **(conf or {}), SUBSTITUTION: "false"}
     builder = SparkSession.builder.appName("penstock").master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
