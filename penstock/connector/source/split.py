@@ -31,10 +31,14 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSize:
-    """Up to how many positions a task reads of several splits; the begin of each counts as `opening` of them."""
+    """Up to how many positions a task reads of several splits; the begin of each counts as `opening` of them.
+
+    `of_records`: a position is a record, and not a byte.
+    """
 
     positions: int
     opening: int
+    of_records: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

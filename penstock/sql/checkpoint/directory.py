@@ -103,11 +103,18 @@ class PlannedBatch:
 
     @property
     def records(self) -> int | None:
-        """The positions of all splits that it reads: records, or bytes of files. None where a source has others."""
-        states = [state for state in self.offsets if isinstance(state, SourceState)]
-        if len(states) < len(self.offsets):
-            return None
-        return sum(split.end - split.start for state in states for split in state.splits)
+        """The positions of all splits that it reads, of sources whose positions are records; None where it has others.
+
+        A source without news has the offset of the batch before, and nothing is read of it.
+        """
+        before = [None] * len(self.offsets) if self.before is None else self.before
+        found = 0
+        for state, last in zip(self.offsets, before, strict=True):
+            if not isinstance(state, SourceState):
+                return None
+            if state != last:
+                found += sum(split.end - split.start for split in state.splits)
+        return found
 
 
 class PlannedBatches:

@@ -38,6 +38,7 @@ class Batches:
     run: IncrementalRun | KeyedRun | None = field(init=False, default=None)
     query: IncrementalQuery = field(init=False)
     batches: int = 0
+    runs: int = 0
     keyed: bool = False
     clock: datetime = datetime(2026, 4, 1, tzinfo=UTC)
 
@@ -60,8 +61,9 @@ class Batches:
         match self.run:
             case KeyedRun():
                 now_ms = int(self.clock.timestamp() * 1000)
-                # one task runs every second batch, and what another way of running it has stored
-                records = 1 if self.batches % 2 else None
+                # every second batch is run by one task; one that is run again, the other way
+                self.runs += 1
+                records = 1 if self.runs % 2 else None
                 return self.run.batch(frame, self.batches, now_ms, watermarks, records=records)
             case IncrementalRun():
                 return self.run.batch(frame, self.batches, watermarks)

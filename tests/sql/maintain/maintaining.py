@@ -133,21 +133,31 @@ class Pipeline:
         self.rows = +self.rows
         return changes
 
-    def again(self, batch_id: int, *, now_s: int = 0, **batch: Sequence[Change]) -> list[Change]:
-        """Run a batch without applying what it gives."""
+    def again(
+        self, batch_id: int, *, now_s: int = 0, turned: bool = False, **batch: Sequence[Change]
+    ) -> list[Change]:
+        """Run a batch without applying what it gives; `turned` as in `batch_of`."""
         frame = tagged(self.spark, self.query, batch, now_s)
-        with batch_of(self.run, frame, batch_id, now_s) as changes:
+        with batch_of(self.run, frame, batch_id, now_s, turned=turned) as changes:
             return [tuple(row) for row in changes.collect()]
 
 
 def batch_of(
-    run: IncrementalRun | KeyedRun, frame: DataFrame, batch_id: int, now_s: int = 0
+    run: IncrementalRun | KeyedRun,
+    frame: DataFrame,
+    batch_id: int,
+    now_s: int = 0,
+    *,
+    turned: bool = False,
 ) -> AbstractContextManager[DataFrame]:
-    """A batch of a run at a time in seconds; keyed operators run every second one in one task."""
+    """A batch of a run at a time in seconds.
+
+    Keyed operators run every second one in one task; `turned`: this one the other way.
+    """
     from penstock.sql.incremental.keyed.runtime.run import KeyedRun
 
     if isinstance(run, KeyedRun):
-        return run.batch(frame, batch_id, now_s * 1000, records=batch_id % 2 or None)
+        return run.batch(frame, batch_id, now_s * 1000, records=(batch_id + turned) % 2 or None)
     return run.batch(frame, batch_id)
 
 

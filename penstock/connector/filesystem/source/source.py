@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.connector.filesystem.source.reader import FileSplitReader
 
 
-TASK_SIZE = TaskSize(positions=1 << 20, opening=1 << 16)
+TASK_SIZE = TaskSize(positions=1 << 20, opening=1 << 16, of_records=False)
 """In bytes: some 20 ms of reading and decoding. At most sixteen files, each of which may be a request to a store."""
 
 

@@ -241,6 +241,15 @@ class FrameBuilder:
                 )
                 write_lookup(join, way, function)
 
+    def counts_records(self, query: AnalysedQuery) -> bool:
+        """Return whether positions of all tables that a query follows are records."""
+        sources = [self._source(leaf) for leaf in query.followed]
+        return all(
+            source.kind is SourceKind.SPLITS
+            and (source.task_size is None or source.task_size.of_records)
+            for source in sources
+        )
+
     def _source(self, leaf: TableScan) -> Source:
         return leaf.source or connector_of(leaf.table, project=self.project).source(leaf.table)
 

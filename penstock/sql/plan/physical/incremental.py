@@ -159,7 +159,8 @@ class IncrementalInsert:
 
     `shaped` names and types rows as the target's, `target_key` is its PRIMARY KEY. `counts` are the rows sent, `late`
     those dropped, by the number of their source. `reported` is what the run tells of itself. `read_buckets` makes the
-    frame in which reading tasks give the inputs by bucket; None: Spark computes these.
+    frame in which reading tasks give the inputs by bucket; None: Spark computes these. `counts_records`: positions of
+    all sources are records.
     """
 
     analysed: AnalysedQuery
@@ -174,6 +175,7 @@ class IncrementalInsert:
     late: SinkCounts = field(compare=False, repr=False)
     reported: StagesRun = field(default_factory=StagesRun, compare=False, repr=False)
     read_buckets: Callable[[BucketedRows], DataFrame] | None = field(default=None, compare=False)
+    counts_records: bool = False
 
     def columns_of(self, frame: DataFrame) -> DataFrame:
         """Return an empty frame with the columns that the sink gets. `frame` is that of the inputs."""
@@ -269,7 +271,7 @@ class IncrementalInsert:
                     planned.time_ms,
                     watermarks,
                     once=once,
-                    records=planned.records,
+                    records=planned.records if self.counts_records else None,
                 )
             case _:
                 assert_never(run)

@@ -234,6 +234,7 @@ class PlannedInsert(LocatedQuery):
             late=self.late,
             reported=self.reported,
             read_buckets=partial(self.builder.build_buckets, self.analysed),
+            counts_records=self.builder.counts_records(self.analysed),
         )
 
     def check(self) -> None:

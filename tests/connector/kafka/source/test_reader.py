@@ -518,7 +518,7 @@ def test_ranges_of_few_records_are_read_by_a_client_that_fetches_little_ahead(
     """What it fetches behind a range is thrown away; a table's own settings stay in both."""
     topic = kafka.create_topic()
     kafka.produce(topic, [b'{"id": 1}'])
-    source = topic_source(kafka, topic, {"properties.fetch.max.bytes": "1000000"})
+    source = topic_source(kafka, topic, {"properties.max.partition.fetch.bytes": "1000000"})
     CONSUMERS.clear()
     reader = source.open_reader(ReadRequest(columns=("id",)))
     with planning(source) as planner:
@@ -529,7 +529,7 @@ def test_ranges_of_few_records_are_read_by_a_client_that_fetches_little_ahead(
     (rested,) = CONSUMERS._resting
     settings = dict(rested.consumer.connection.settings)
     assert (settings["queued.min.messages"] == "1000") == few
-    assert settings["fetch.max.bytes"] == "1000000"
+    assert settings["max.partition.fetch.bytes"] == "1000000"
 
 
 def test_nothing_is_fetched_while_the_last_records_are_decoded(

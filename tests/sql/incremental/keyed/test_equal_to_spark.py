@@ -236,7 +236,7 @@ COMPUTED = [
     "o1 * m2", "o1 + w2", "(n1 + n2) * (m1 - 1)", "MOD(n1, 3)", "n1 / 2", "c1 + 1.5", "c1 * 0.908",
     "n1 + c2", "c1 * n2", "m1 + c2", "m1 * c2", "c1 - 1", "c1 * 2", "2 * c1", "100 - c1", "n1 + 0.5", "m1 * 0.908",
     "w1 - c2", "c1 - m2", "c1 + (-3)", "(c1 + 1) * 2", "(n1 - 0.25) * (1 - c1)",
-    "f1 / o2", "n1 / o2",
+    "f1 / o2", "n1 / o2", "MOD(l1, -1)", "MOD(b1, -1)", "MOD(l1, n1 - n1 - 1)",
 ]  # fmt: skip
 CASTS = [
     "CAST(b1 AS SMALLINT)", "CAST(b1 AS BIGINT)", "CAST(i1 AS BIGINT)", "CAST(i1 AS DOUBLE)", "CAST(l1 AS DOUBLE)",

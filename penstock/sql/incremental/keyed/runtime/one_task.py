@@ -2,8 +2,8 @@
 
 A task costs some 30 ms however few rows it has, and so does each shuffle between stages by other keys. A small batch
 over a small state is less work than that: one task takes what the reading tasks give, runs the stages one behind the
-other, and writes the files of each bucket. What it returns and stores is what tasks by bucket return and store, so that
-a batch that is run again may run the other way.
+other, and writes the files of each bucket. What it returns, and what its files add up to, is that of tasks by bucket,
+so that a batch that is run again may run the other way.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
+from pyspark.sql import types as s
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.connector.changelog import ROW_KIND
@@ -38,7 +39,8 @@ from penstock.sql.incremental.stages import (
 )
 
 MOST_STORED = 1_000_000
-"""Stored rows, not added up, of all that one task looks for keys in: a scan of their keys takes some ms."""
+MOST_STORED_BYTES = 32 << 20
+"""Stored rows, not added up, and the bytes of their files: of all states, which one worker holds in memory together."""
 
 
 def is_small(records: int | None, most_records: int, before: StateManifest) -> bool:
@@ -46,17 +48,19 @@ def is_small(records: int | None, most_records: int, before: StateManifest) -> b
 
     `most_records` 0: none is.
     """
-    stored = sum(of.rows for of in before.files.values())
+    rows = sum(of.rows for of in before.files.values())
+    size = sum(of.bytes for of in before.files.values())
     few = records is not None and most_records > 0 and records <= most_records
-    return few and stored <= MOST_STORED
+    return few and rows <= MOST_STORED and size <= MOST_STORED_BYTES
 
 
 def plan_one_task(maintained: IncrementalQuery, plan: KeyedPlan) -> OneTask | None:
     """Return what one task runs of a query: all but what Spark computes in front of the first operator.
 
-    None where it cannot: where a Calc behind an operator is outside of what DuckDB computes, or what Spark adds to
-    changes; where keys are of types whose bucket Spark alone tells; where an operator counts the rows of another in
-    their order, which tasks by bucket would give in another one; and for OVER and temporal joins, which number rows.
+    None where it cannot: where a Calc behind an operator has floating point numbers, or is outside of what DuckDB
+    computes, or what Spark adds to changes; where keys are of types whose bucket Spark alone tells; where an operator
+    counts the rows of another in their order, which tasks by bucket would give in another one; and for OVER and
+    temporal joins, which number rows.
     """
     by_spark = {feed.name for feed in maintained.feeds}
     stages: list[Stage] = []
@@ -67,7 +71,7 @@ def plan_one_task(maintained: IncrementalQuery, plan: KeyedPlan) -> OneTask | No
             continue
         stages.append(stage)
         if isinstance(stage, Calc):
-            query = _translated(stage, plan)
+            query = None if _has_fractions(stage, plan) else _translated(stage, plan)
             if query is None:
                 return None
             calcs[stage.name] = query
@@ -87,6 +91,18 @@ def _takes(stage: Stage, plan: KeyedPlan, by_spark: set[str]) -> bool:
         and by_spark.issuperset(operator.ordered)
         and by_spark.issuperset(plan.computed.get(stage.name, {}))
         and all(map(is_hashed, kinds))
+    )
+
+
+def _has_fractions(stage: Calc, plan: KeyedPlan) -> bool:
+    """Return whether a Calc reads or gives floating point numbers.
+
+    Spark adds them in the order of its shuffle, and keeps a zero's sign, so that a replay could differ in digits.
+    """
+    names = (*stage.inputs, stage.name)
+    kinds = (of.dataType for name in names for of in plan.schemas[name].fields)
+    return any(
+        isinstance(kind, s.FractionalType) and not isinstance(kind, s.DecimalType) for kind in kinds
     )
 
 

@@ -21,6 +21,7 @@ from penstock.sql.incremental.keyed.files.manifest import (
 from penstock.sql.incremental.keyed.runtime.job import KeyedPlan
 from penstock.sql.incremental.keyed.runtime.one_task import (
     MOST_STORED,
+    MOST_STORED_BYTES,
     hashed_columns,
     is_small,
     plan_one_task,
@@ -122,6 +123,20 @@ def test_spark_computes_what_comes_before_the_first_operator() -> None:
             (COUNTED, calc(f"SELECT k, LENGTH(HEX(v)) AS v, {ROW_KIND} FROM g"), over("h", "c")),
             {"g": LONGS, "c": LONGS, "h": LONGS},
         ),
+        # numbers whose sums depend on their order, and whose zeros have a sign
+        (
+            (
+                recomputed(
+                    "g",
+                    "SELECT k, MAX(f) AS v FROM a GROUP BY k",
+                    StageInput(name="a", key=("k",)),
+                    key=("k",),
+                ),
+                calc(f"SELECT k, CAST(v > 1 AS BIGINT) AS v, {ROW_KIND} FROM g"),
+                over("h", "c"),
+            ),
+            {"g": pa.schema([K, ("v", pa.float64())]), "c": LONGS, "h": LONGS},
+        ),
         # the rows of an operator, which count in their order
         (
             (COUNTED, over("h", "g", arrival="n")),
@@ -175,7 +190,7 @@ def test_spark_computes_what_comes_before_the_first_operator() -> None:
             {"g": LONGS, "h": LONGS},
         ),
     ],
-    ids=["a function", "an order", "numbers", "a key", "an addend"],
+    ids=["a function", "fractions", "an order", "numbers", "a key", "an addend"],
 )
 def test_tasks_by_bucket_run_what_one_task_cannot(
     stages: tuple[Stage, ...], results: Mapping[str, pa.Schema]
@@ -214,8 +229,8 @@ def test_an_operator_in_the_task_of_another_has_the_buckets_of_its_key() -> None
 def test_a_batch_is_small_by_its_records_and_by_what_is_stored() -> None:
     """A number that is not known is none."""
 
-    def state(rows: int) -> StateManifest:
-        file = StateFile(name="f", first=0, last=0, rows=rows, bytes=1)
+    def state(rows: int, size: int = 1) -> StateManifest:
+        file = StateFile(name="f", first=0, last=0, rows=rows, bytes=size)
         bucket = BucketId(stage="s", input="a", bucket=0)
         files = {bucket: BucketFiles(files=(file,))}
         return StateManifest(state_id="s", buckets=2, batch_id=0, files=files)
@@ -224,5 +239,7 @@ def test_a_batch_is_small_by_its_records_and_by_what_is_stored() -> None:
     assert is_small(0, 100, StateManifest(state_id="s", buckets=2, batch_id=-1))
     assert not is_small(101, 100, state(0))
     assert not is_small(100, 100, state(MOST_STORED + 1))
+    assert is_small(100, 100, state(1, MOST_STORED_BYTES))
+    assert not is_small(100, 100, state(1, MOST_STORED_BYTES + 1))
     assert not is_small(None, 100, state(0))
     assert not is_small(0, 0, state(0))
