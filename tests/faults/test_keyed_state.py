@@ -141,6 +141,11 @@ OVER_CHANGES = {
         query=f"SELECT part, COUNT(*), SUM(seq) FROM ({LAST}) GROUP BY part",
         answer=f"SELECT part, COUNT(*), SUM(seq)::BIGINT FROM ({LAST}) GROUP BY part",
     ),
+    "best row": KilledCase(
+        columns="part INT, g BIGINT, seq BIGINT, PRIMARY KEY (part, g) NOT ENFORCED",
+        query=LAST,
+        answer=LAST,
+    ),
     "outer join": KilledCase(
         columns="g BIGINT, n BIGINT, m BIGINT, PRIMARY KEY (g) NOT ENFORCED",
         query=OUTER,

@@ -130,3 +130,18 @@ def test_rows_that_are_replaced_are_not_returned_where_nothing_reads_them() -> N
 
     assert kinds == [[INSERT] * 2, [INSERT] * 2, [BEFORE, AFTER], [AFTER]]
     assert states[0]["a"].counts() == states[1]["a"].counts()
+
+
+def test_a_best_row_without_a_new_one_is_not_looked_up() -> None:
+    """A batch of no rows gives nothing, in the columns of any other, and writes nothing."""
+    operator = best_row("v DESC NULLS LAST, seen NULLS FIRST", ("k",))
+    state = MemoryState(operator.layout)
+    at = KeyedBatch(batch_id=0, now_ms=0)
+    none = operator.run({}, {"a": state}, at)
+    empty = operator.run({"a": table_of([])}, {"a": state}, at)
+
+    assert none.num_rows == empty.num_rows == state.looked_up == 0
+    assert not state.counts()
+    full = operator.run({"a": table_of(Changes(1, inserts=True).batch(9))}, {"a": state}, at)
+    assert none.schema == empty.schema == full.schema
+    assert state.looked_up == 1
