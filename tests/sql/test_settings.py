@@ -68,11 +68,11 @@ def test_impossible_parallelism_is_refused(count: str) -> None:
 
 
 def test_spark_is_left_as_it_was_found(spark: SparkSession) -> None:
-    before = {key: spark.conf.get(key) for key in CARRIED}
+    before = {key: spark.conf.get(key, None) for key in CARRIED}
     with configured(spark, {TIME_ZONE: "Asia/Tokyo", PARTITIONS: "5"}):
         assert spark.conf.get(TIME_ZONE) == "Asia/Tokyo"
         assert spark.conf.get(PARTITIONS) == "5"
-    assert {key: spark.conf.get(key) for key in CARRIED} == before
+    assert {key: spark.conf.get(key, None) for key in CARRIED} == before
 
 
 def test_a_session_reads_instants_in_its_time_zone(

@@ -155,7 +155,7 @@ class Session:
             spark=lambda: self.spark,
             jobs=self._jobs,
         )
-        self._spark_conf = {key: spark.conf.get(key, "") or "" for key in CARRIED}
+        self._spark_conf = {key: spark.conf.get(key, None) for key in CARRIED}
         self._carry_settings()
 
     @errors_explained
@@ -255,8 +255,7 @@ class Session:
             job.stop()
         if self.published is not None:
             self.published.close()
-        for key, value in self._spark_conf.items():
-            self.spark.conf.set(key, value)
+        self._set_spark_conf(self._spark_conf)
         self._planner.close()
 
     def _run(self, statement: Statement) -> DataFrame | Job | tuple[Job, ...] | None:
@@ -317,8 +316,14 @@ class Session:
 
     def _carry_settings(self) -> None:
         """Apply the settings to the user's own frames; what is reset becomes what it was before."""
-        for key, value in (self._spark_conf | self._planner.engine_conf).items():
-            self.spark.conf.set(key, value)
+        self._set_spark_conf({**self._spark_conf, **self._planner.engine_conf})
+
+    def _set_spark_conf(self, conf: Mapping[str, str | None]) -> None:
+        for key, value in conf.items():
+            if value is None:
+                self.spark.conf.unset(key)
+            else:
+                self.spark.conf.set(key, value)
 
     def _plan(self, statement: InsertInto) -> PlannedInsert:
         self._register(statement.query)
