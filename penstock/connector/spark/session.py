@@ -28,11 +28,16 @@ def configured(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[None]:
             spark.conf.set(key, value)
         yield
     finally:
-        for key, was in before.items():
-            if was is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, was)
+        set_conf(spark, before)
+
+
+def set_conf(spark: SparkSession, conf: Mapping[str, str | None]) -> None:
+    """Set what `conf` says; None unsets."""
+    for key, value in conf.items():
+        if value is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, value)
 
 
 @contextmanager

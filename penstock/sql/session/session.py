@@ -21,6 +21,7 @@ from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.connector.contract import AvailableNow, Continuous, Trigger
 from penstock.connector.spark.errors import share_failure_mark
 from penstock.connector.spark.internals import remember_members
+from penstock.connector.spark.session import set_conf
 from penstock.connector.spark.source.data_source import bind_table_source, register_data_source
 from penstock.sql.check.explain import explain_lines
 from penstock.sql.clock import SystemClock
@@ -255,7 +256,7 @@ class Session:
             job.stop()
         if self.published is not None:
             self.published.close()
-        self._set_spark_conf(self._spark_conf)
+        set_conf(self.spark, self._spark_conf)
         self._planner.close()
 
     def _run(self, statement: Statement) -> DataFrame | Job | tuple[Job, ...] | None:
@@ -316,14 +317,7 @@ class Session:
 
     def _carry_settings(self) -> None:
         """Apply the settings to the user's own frames; what is reset becomes what it was before."""
-        self._set_spark_conf({**self._spark_conf, **self._planner.engine_conf})
-
-    def _set_spark_conf(self, conf: Mapping[str, str | None]) -> None:
-        for key, value in conf.items():
-            if value is None:
-                self.spark.conf.unset(key)
-            else:
-                self.spark.conf.set(key, value)
+        set_conf(self.spark, {**self._spark_conf, **self._planner.engine_conf})
 
     def _plan(self, statement: InsertInto) -> PlannedInsert:
         self._register(statement.query)

@@ -115,17 +115,9 @@ class _InputRows:
             return
         rows = pa.Table.from_batches(self._waiting).combine_chunks()
         self._waiting, self.count, self.size = [], 0, 0
-        keys = [combined(rows.column(position)) for position in self._of.key]
-        numbers = bucket_numbers(keys, rows.num_rows, buckets)
-        sizes = np.bincount(numbers, minlength=buckets)
-        if np.count_nonzero(sizes) > 1:
-            rows = rows.take(pa.array(np.argsort(numbers, kind="stable")))
-        start = 0
-        for bucket, size in enumerate(sizes.tolist()):
-            if size:
-                yield bucket, self._taken + start, _encoded(rows.slice(start, size))
-            start += size
-        self._taken += start
+        for bucket, start, found in sorted_by_bucket(rows, self._of.key, buckets):
+            yield bucket, self._taken + start, _encoded(found)
+        self._taken += rows.num_rows
 
     def _belonging(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         rows = batch.select(self._read) if self._read else batch
@@ -163,6 +155,25 @@ def _encoded(rows: pa.Table) -> bytes:
 
 _Hashes = npt.NDArray[np.uint32]
 _SEED = 42
+
+
+def sorted_by_bucket(
+    rows: pa.Table, key: Sequence[int], buckets: int
+) -> Iterator[tuple[int, int, pa.Table]]:
+    """Yield the rows of each bucket that has some, by the columns at the positions `key`, in the order of `rows`.
+
+    With the number of the bucket and of rows that were yielded before.
+    """
+    keys = [combined(rows.column(position)) for position in key]
+    numbers = bucket_numbers(keys, rows.num_rows, buckets)
+    sizes = np.bincount(numbers, minlength=buckets)
+    if np.count_nonzero(sizes) > 1:
+        rows = rows.take(pa.array(np.argsort(numbers, kind="stable")))
+    start = 0
+    for bucket, size in enumerate(sizes.tolist()):
+        if size:
+            yield bucket, start, rows.slice(start, size)
+        start += size
 
 
 def is_hashed(kind: pa.DataType) -> bool:

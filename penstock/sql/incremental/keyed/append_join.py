@@ -267,8 +267,7 @@ def _look_up(
     if due:
         rows += f" UNION ALL SELECT {listed(named) or '0'} FROM {DUE}{1 - n}"
     keys = tables.rows(f"SELECT DISTINCT * FROM ({rows})")
-    kinds = zip(one.layout.key, one.layout.key_types, strict=True)
-    stored = state.rows_of(typed(keys, pa.schema([pa.field(name, kind) for name, kind in kinds])))
+    stored = state.rows_of(typed(keys, one.layout.key_schema))
     tables.give(f"stored{n}", stored)
     tables.name(f"{OLD}{n}", _each_once(f"stored{n}", one, stored))
     return bool(stored.num_rows)

@@ -133,10 +133,8 @@ class WaitingRows:
         """Return the distinct keys of the rows that are due."""
         if not self.key:
             return pa.table({})
-        layout = self.layout
-        named = zip(self.key, layout.key_types, strict=True)
         keys = tables.rows(f"SELECT DISTINCT {listed(self.key_columns)} FROM due")
-        return typed(keys, pa.schema([pa.field(name, kind) for name, kind in named]))
+        return typed(keys, self.layout.key_schema)
 
     def until(self, until_ms: int | None) -> str:
         """Write a test of the time of rows that are not late."""

@@ -77,15 +77,7 @@ class NormalizeUpserts:
                 "newest",
                 f"SELECT * FROM upserts QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY position DESC) = 1",
             )
-            keys = typed(
-                tables.rows(f"SELECT {key} FROM newest"),
-                pa.schema(
-                    [
-                        pa.field(k, kind)
-                        for k, kind in zip(layout.key, layout.key_types, strict=True)
-                    ]
-                ),
-            )
+            keys = typed(tables.rows(f"SELECT {key} FROM newest"), layout.key_schema)
             tables.give("stored0", states[self.name].rows_of(keys))
             tables.create("folded0", folded("stored0", layout, batch))
             rows = listed(dims)
@@ -221,8 +213,7 @@ class BestRow:
 
     def _keys_of(self, best: pa.Table) -> pa.Table:
         keys = [best.column(self._narrow.index(position)) for position in self._key]
-        kinds = zip(self.layout.key, self.layout.key_types, strict=True)
-        schema = pa.schema([pa.field(name, kind) for name, kind in kinds])
+        schema = self.layout.key_schema
         return typed(pa.Table.from_arrays(keys, names=schema.names), schema)
 
     def _compared(

@@ -53,6 +53,13 @@ class KeyedLayout:
         return tuple(pa.int64() if pa.types.is_integer(kind) else kind for kind in types)
 
     @property
+    def key_schema(self) -> pa.Schema:
+        """The columns of keys that are looked up."""
+        return pa.schema(
+            [pa.field(name, kind) for name, kind in zip(self.key, self.key_types, strict=True)]
+        )
+
+    @property
     def schema(self) -> pa.Schema:
         """The columns of stored rows: `dims`, `values`, TIME."""
         return pa.schema([*self.dims, *self.values, pa.field(TIME, pa.int64())])

@@ -151,8 +151,7 @@ class RecomputeKeys:
             for n, one in enumerate(self.inputs)
         ]
         keys = tables.rows(" UNION ".join(columns))
-        named = zip(first.key, first.key_types, strict=True)
-        return typed(keys, pa.schema([pa.field(name, kind) for name, kind in named]))
+        return typed(keys, first.key_schema)
 
     def _compute(self, tables: BucketTables, there: Sequence[bool]) -> None:
         """Fill the table `results`: rows of the result with their sign, -1 before and 1 after the batch."""

@@ -224,8 +224,7 @@ class JoinVersions:
                 keys.append(versions.keys_of("passed_versions"))
             found = tables.rows(" UNION ".join(keys) if len(keys) > 1 else _distinct(keys[0]))
             layout = versions.layout
-            kinds = zip(layout.key, layout.key_types, strict=True)
-            asked = typed(found, pa.schema([pa.field(name, kind) for name, kind in kinds]))
+            asked = typed(found, layout.key_schema)
             versions.rank(tables, state.rows_of(asked), batch)
             versions.keep(tables, state, span.now_ms)
             if not due:

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.connector.spark.source.buckets import bucket_numbers, combined
+from penstock.connector.spark.source.buckets import sorted_by_bucket
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
@@ -147,14 +146,8 @@ class AllBuckets:
 
     def write(self, changes: pa.Table) -> None:
         """Write the files of the batch: of a bucket the rows in the order in which they are given."""
-        keys = [combined(changes.column(position)) for position in self._hashed]
-        numbers = bucket_numbers(keys, changes.num_rows, len(self._buckets))
-        sizes = np.bincount(numbers, minlength=len(self._buckets)).tolist()
-        rows = changes.take(pa.array(np.argsort(numbers, kind="stable")))
-        start = 0
-        for bucket, size in zip(self._buckets, sizes, strict=True):
-            bucket.write(rows.slice(start, size))
-            start += size
+        for bucket, _, rows in sorted_by_bucket(changes, self._hashed, len(self._buckets)):
+            self._buckets[bucket].write(rows)
 
 
 def _rows_of(buckets: Sequence[BucketState], layout: KeyedLayout, keys: pa.Table) -> pa.Table:
