@@ -134,8 +134,9 @@ def _best_row(stage: RecomputeOperator, recomputed: RecomputeKeys) -> BestRow | 
     one, window = recomputed.inputs[0], stage.query.find(exp.Window)
     if window is None or not stage.keeps_first or one.layout.time_to_live_ms:
         return None
-    bound, parts = stage.query.args["where"].this, window.args["order"].expressions
+    where, parts = stage.query.args.get("where"), window.args["order"].expressions
     names = [by.this.name for by in parts]
+    bound = None if where is None else where.this
     first = isinstance(bound, exp.LTE) and bound.expression.name == "1"
     if not first or not isinstance(window.this, exp.RowNumber):
         return None

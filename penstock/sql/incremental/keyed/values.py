@@ -385,8 +385,8 @@ def _remainder(node: exp.Expr, find: Find) -> SqlValue:
     if not all(v.type is not None and at.is_integer(v.type) for v in (left, right)):
         raise _outside(node)
     (one, two), kind = unified([left, right], node)
-    # the least number by -1 is out of DuckDB's range, and 0
-    by_one = f"WHEN {two} = -1 THEN {cast_text('0', kind)}"
+    # the least number by -1 is out of DuckDB's range, and 0; NULL stays NULL
+    by_one = f"WHEN {two} = -1 THEN {one} - {one}"
     return SqlValue(f"CASE WHEN {two} = 0 THEN {_BY_ZERO} {by_one} ELSE {one} % {two} END", kind)
 
 
