@@ -43,6 +43,9 @@ REQUEST_TIMEOUT_S = 5.0
 MAX_REQUEST_BYTES = 4 << 20
 """Of arguments and environment; Linux allows two megabytes."""
 
+SIGNAL_AGAIN_MS = 1000
+"""How long a process has to end before it is told again: Python may lose a signal that comes where it forks."""
+
 SPARKS_OWN = (
     "OLDPWD",
     "PWD",
@@ -103,9 +106,13 @@ class ForkServer:
                 poller.register(one, select.POLLIN)
             for waiting in filter(None, self.clients.values()):
                 poller.register(waiting.fileno(), select.POLLRDHUP)
-            ready = {number for number, _ in poller.poll()}
+            ending = [process for process, client in self.clients.items() if client is None]
+            ready = {number for number, _ in poller.poll(SIGNAL_AGAIN_MS if ending else None)}
             if self.alive in ready:
                 return None
+            if not ready:
+                for process in ending:
+                    os.kill(process, signal.SIGTERM)
             if ended.fileno() in ready:
                 with suppress(BlockingIOError):
                     ended.recv(1024)

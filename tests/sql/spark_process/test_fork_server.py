@@ -145,6 +145,37 @@ def test_a_process_ends_when_spark_ends_what_stands_for_it(
         assert parent(really) == server.process.pid
 
 
+LOST = """
+import signal, sys
+def once(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+signal.signal(signal.SIGTERM, once)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+"""A process that loses the first signal, as a daemon does that is in Python's code around a fork."""
+
+
+def test_a_process_that_lost_its_signal_is_told_again(server: Running, tmp_path: Path) -> None:
+    """Each second, until it ends."""
+    (tmp_path / "lost.py").write_text(LOST, encoding="utf-8")
+    path = str(server.folder / "socket")
+    asking = f"from {forked.__module__} import forked; forked({path!r}, ['lost'], {TIMEOUT_S})"
+    process = subprocess.Popen(
+        [sys.executable, "-c", asking],
+        env=server.environment,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None, "started with a pipe"
+    with process:
+        assert process.stdout.readline() == b"ready\n"
+        process.kill()
+        all_that_had_the_pipe_ended, _ = process.communicate(timeout=TIMEOUT_S)
+        assert all_that_had_the_pipe_ended == b""
+
+
 def test_another_environment_has_an_interpreter_of_its_own(server: Running) -> None:
     """What was imported may have read it."""
     with daemon({**server.environment, "ARROW_USER_SIMD_LEVEL": "NONE"}) as (process, really):
