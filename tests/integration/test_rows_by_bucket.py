@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import penstock
 from penstock.connector import scan
+from penstock.connector.expression import ENCODED
 from penstock.connector.scan import Scan
 from penstock.connector.spark.source import frame as scan_frames
+from penstock.sql.incremental.keyed.runtime import run as keyed_run
+from penstock.sql.incremental.keyed.runtime.job import KeyedJob
 from penstock.sql.jobs.progress import JobProgress
 from penstock.sql.plan.physical import incremental
 
@@ -44,6 +47,12 @@ QUERIES = {
         "GROUP BY owner, window_start, window_end) AS i JOIN (SELECT id, window_start, window_end, COUNT(*) AS n "
         "FROM TABLE(TUMBLE(TABLE people, DESCRIPTOR(at), INTERVAL '30' SECOND)) GROUP BY id, window_start, window_end) "
         "AS p ON i.owner = p.id AND i.window_start = p.window_start AND i.window_end = p.window_end",
+    ),
+    "rows and windows": (
+        "id BIGINT, owner BIGINT, name STRING, at TIMESTAMP(3)",
+        "SELECT i.id, i.owner, i.name, i.at FROM items AS i JOIN (SELECT MAX(owner) AS owner, window_end AS until "
+        "FROM TABLE(TUMBLE(TABLE items, DESCRIPTOR(at), INTERVAL '30' SECOND)) GROUP BY window_start, window_end) AS w "
+        "ON i.owner = w.owner WHERE i.at BETWEEN w.until - INTERVAL '30' SECOND AND w.until",
     ),
     "counts": (
         "n BIGINT, owners BIGINT, PRIMARY KEY (n) NOT ENFORCED",
@@ -120,6 +129,35 @@ def test_results_and_counts_do_not_depend_on_who_finds_the_buckets(
     assert batches(project, [False, True, False]) == [False, True, False]
 
     assert results(spark, project) == results(spark, by_spark)
+    assert len(results(spark, project)) > 2
+
+
+def test_one_task_reads_rows_by_bucket_beside_windows(
+    spark: SparkSession, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a join of rows with windows over them: a checkpoint goes on either way, with the same rows."""
+    by_bucket = tmp_path / "by_bucket"
+    by_bucket.mkdir()
+    ran: list[bool] = []
+    build = KeyedJob.build
+
+    def noted(job: KeyedJob, frame: DataFrame) -> DataFrame:
+        ran.append(job.one_task is not None)
+        assert ENCODED in frame.columns
+        return build(job, frame)
+
+    monkeypatch.setattr(KeyedJob, "build", noted)
+    for folder, ways in ((by_bucket, [False] * 3), (project, [True, False, True])):
+        monkeypatch.chdir(folder)
+        for number, one_task in enumerate(ways):
+            ran.clear()
+            write(folder, number)
+            with monkeypatch.context() as patched:
+                patched.setattr(keyed_run, "is_small", lambda *_, one=one_task: one)
+                run(spark, folder, "rows and windows")
+            assert set(ran) == {one_task}
+
+    assert results(spark, project) == results(spark, by_bucket)
     assert len(results(spark, project)) > 2
 
 

@@ -26,7 +26,7 @@ from penstock.connector.expression import (
     PartialAggregate,
 )
 from penstock.connector.spark.source.buckets import is_hashed
-from penstock.sql.incremental.keyed.runtime.job import BucketInput
+from penstock.sql.incremental.keyed.runtime.plan import BucketInput
 from penstock.sql.incremental.planning.first_phase import first_phase
 from penstock.sql.incremental.planning.shared_scan import ScanQuery, read_scan_query
 from penstock.sql.plan.analysed import AnalysedQuery

@@ -11,7 +11,7 @@ from penstock.connector.arrow import arrow_type
 from penstock.connector.changelog import ChangelogMode
 from penstock.connector.expression import BucketedRows
 from penstock.sql.incremental.keyed.operator import KeyedLayout
-from penstock.sql.incremental.keyed.runtime.job import BucketInput
+from penstock.sql.incremental.keyed.runtime.plan import BucketInput
 from penstock.sql.incremental.stages import COUNT
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.analysis import analyse

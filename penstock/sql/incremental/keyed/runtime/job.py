@@ -21,7 +21,7 @@ from penstock.connector.changelog import ROW_KIND
 from penstock.connector.expression import BUCKET, ENCODED, FIRST, INPUT
 from penstock.connector.spark.internals import unpersist_local_checkpoint
 from penstock.sql.dialect import to_spark_query
-from penstock.sql.incremental.keyed.choose import AddedColumn, AddedColumns, outer_inputs
+from penstock.sql.incremental.keyed.choose import AddedColumn, outer_inputs
 from penstock.sql.incremental.keyed.files.manifest import StateManifest
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import (
@@ -30,7 +30,13 @@ from penstock.sql.incremental.keyed.operator import (
     KeyedOperator,
     WatermarkOperator,
 )
-from penstock.sql.incremental.keyed.recompute import SideQuery
+from penstock.sql.incremental.keyed.runtime.plan import (
+    BucketInput,
+    KeyedPlan,
+    OneTask,
+    bucket_inputs,
+    takes_inputs,
+)
 from penstock.sql.incremental.keyed.runtime.task import (
     ORDER,
     Reports,
@@ -60,31 +66,6 @@ from penstock.sql.incremental.state.schemas import last_relation
 from penstock.sql.incremental.state.state_table import columns_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyedPlan:
-    """The operators of a query's stages by name, and the columns of all its relations without ROW_KIND.
-
-    `steps` are the stages in their order: those that run in one task together, at the place of the last of them.
-    `computed` are, by stage, the columns that Spark adds to the changes of its inputs, and `read` the columns of such
-    an input by stage and input.
-    """
-
-    steps: tuple[tuple[Stage, ...], ...]
-    operators: Mapping[str, KeyedOperator]
-    schemas: Mapping[str, s.StructType] = field(repr=False)
-    computed: Mapping[str, AddedColumns]
-    read: Mapping[tuple[str, str], pa.Schema]
-
-    @property
-    def layouts(self) -> Mapping[tuple[str, str], KeyedLayout]:
-        """The layouts of all states, by stage and input."""
-        return {
-            (stage, name): layout
-            for stage, operator in self.operators.items()
-            for name, layout in operator.layouts.items()
-        }
-
-
 def with_columns(rows: DataFrame, columns: Sequence[AddedColumn]) -> DataFrame:
     """Add columns behind those of a relation, in front of ROW_KIND."""
     names = [name for name in rows.columns if name != ROW_KIND]
@@ -93,76 +74,25 @@ def with_columns(rows: DataFrame, columns: Sequence[AddedColumn]) -> DataFrame:
     return rows.select(*columns_of(names), *added, *columns_of(kind))
 
 
-def takes_inputs(maintained: IncrementalQuery, plan: KeyedPlan, stages: Sequence[Stage]) -> bool:
-    """Return whether a task reads nothing but inputs of the query, as they are."""
-    if any(isinstance(one, Stateless) or plan.computed.get(one.name) for one in stages):
-        return False
-    return {feed.name for feed in maintained.feeds} >= {name for _, name in outer_inputs(stages)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketInput:
-    """What a stage takes of an input of the query: its rows, or groups of them by pane, by the key of a layout."""
-
-    stage: str
-    feed: str
-    panes: PaneAggregate | None
-    layout: KeyedLayout
-
-    @property
-    def name(self) -> str:
-        """The relation that the stage reads."""
-        return self.feed if self.panes is None else self.panes.name
-
-
-def bucket_inputs(maintained: IncrementalQuery, plan: KeyedPlan) -> Sequence[BucketInput] | None:
-    """Return what keyed stages take of the query's inputs; None where they do not take all of it as it is."""
-    feeds = {feed.name: feed.name for feed in maintained.feeds}
-    panes = {
-        stage.name: stage
-        for stage in maintained.stages
-        if isinstance(stage, PaneAggregate) and stage.input in feeds
-    }
-    feed_of = feeds | {name: stage.input for name, stage in panes.items()}
-    found: list[BucketInput] = []
-    for stages in plan.steps:
-        if stages[-1].name in panes:
-            continue
-        outer = outer_inputs(stages)
-        taken = [name for _, name in outer if name in feed_of]
-        if not taken:
-            continue
-        if len(taken) < len(outer) or any(
-            isinstance(one, Stateless) or plan.computed.get(one.name) for one in stages
-        ):
-            return None
-        found += (
-            BucketInput(
-                stage=stage.name,
-                feed=feed_of[name],
-                panes=panes.get(name),
-                layout=plan.operators[stage.name].layouts[name],
-            )
-            for stage, name in outer
-        )
-    return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneTask:
-    """What one task runs of a query over all buckets: its stages in their order, those of the last relation last.
-
-    `calcs` are those of them that are a Calc, in DuckDB's SQL; `hashed`, by stage and input, the columns of a layout
-    whose hash tells the bucket. Spark computes the other stages in front of them.
-    """
-
-    stages: tuple[Stage, ...]
-    calcs: Mapping[str, SideQuery]
-    hashed: Mapping[tuple[str, str], tuple[str, ...]]
-
-
 def _is_by_bucket(rows: DataFrame) -> bool:
     return ENCODED in rows.columns
+
+
+def _with_structs(pieces: DataFrame, tagged: DataFrame) -> DataFrame:
+    """Return what comes by bucket in the columns of both, those of STRUCTs last."""
+    structs = (of for of in tagged.schema.fields if of.name not in (BUCKET, ORDER))
+    return pieces.select("*", *(_null(of).alias(of.name) for of in structs))
+
+
+def _with_pieces(tagged: DataFrame, pieces: DataFrame) -> DataFrame:
+    """Return rows that do not come by bucket in the columns of both."""
+    order, structs = (BUCKET, ORDER), [of for of in tagged.columns if of not in (BUCKET, ORDER)]
+    own = (of for of in pieces.schema.fields if of.name in (INPUT, ENCODED))
+    return tagged.select(*order, *(_null(of).alias(of.name) for of in own), *structs)
+
+
+def _null(of: s.StructField) -> Column:
+    return F.lit(None).cast(of.dataType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,20 +229,29 @@ class KeyedJob:
         """Return the rows of tasks: the changes of their inputs with the buckets of their keys."""
         outer = outer_inputs(stages)
         if _is_by_bucket(frame) and (numbers := self._numbers(stages)):
-            return self._pieces(stages, frame, numbers.values())
+            pieces = self._pieces(stages, frame, numbers.values())
+            others = [of for of in outer if (of[0].name, of[1]) not in numbers]
+            return self._union(others, found, pieces) if others else pieces
         if takes_inputs(self.maintained, self.plan, stages):
             return self._tagged_at_once(frame, outer)
         return self._union(outer, found)
 
     def _union(
-        self, outer: Sequence[tuple[Stage, str]], found: Mapping[str, DataFrame]
+        self,
+        outer: Sequence[tuple[Stage, str]],
+        found: Mapping[str, DataFrame],
+        pieces: DataFrame | None = None,
     ) -> DataFrame:
-        """Return the changes of relations that stages read as the rows of tasks."""
+        """Return the changes of relations that stages read as the rows of tasks, with those that come by bucket."""
         read = [
             with_columns(found[name], self.plan.computed.get(stage.name, {}).get(name, ()))
             for stage, name in outer
         ]
-        rows, *others = (self._tagged(n, outer, read) for n in range(len(outer)))
+        first = 0 if pieces is None else len(self._taken())
+        rows, *others = (self._tagged(n, outer, read, first) for n in range(len(outer)))
+        if pieces is not None:
+            others = [_with_pieces(more, pieces) for more in (rows, *others)]
+            rows = _with_structs(pieces, rows)
         for more in others:
             rows = rows.unionAll(more)
         return rows
@@ -326,9 +265,10 @@ class KeyedJob:
 
     def _computed(self, stages: Sequence[Stage], rows: DataFrame) -> DataFrame:
         """Return what tasks compute of their rows: the changes of the last of their stages."""
-        columns = {(stage.name, name): n for n, (stage, name) in enumerate(outer_inputs(stages))}
-        if _is_by_bucket(rows):
-            columns = dict(self._numbers(stages))
+        columns = dict(self._numbers(stages)) if _is_by_bucket(rows) else {}
+        outer = ((stage.name, name) for stage, name in outer_inputs(stages))
+        others = (of for of in outer if of not in columns)
+        columns |= {of: n for n, of in enumerate(others, len(self._taken()) if columns else 0)}
         result = self._result(stages[-1])
         returned = self._returned(stages[-1], result.names)
         task = StageTask(
@@ -442,9 +382,9 @@ class KeyedJob:
         return frame.select(F.col(BUCKET), order.alias(ORDER), F.col(INPUT), F.col(ENCODED))
 
     def _tagged(
-        self, index: int, outer: Sequence[tuple[Stage, str]], read: Sequence[DataFrame]
+        self, index: int, outer: Sequence[tuple[Stage, str]], read: Sequence[DataFrame], first: int
     ) -> DataFrame:
-        """Return the changes of an input as the rows of tasks; `read` are those of all inputs."""
+        """Return the changes of an input as the rows of tasks; `read` are those of all, by numbers from `first` on."""
         stage, name = outer[index]
         rows = read[index]
         is_ordered = name in self._ordered(stage)
@@ -460,7 +400,7 @@ class KeyedJob:
         return rows.select(
             bucket.alias(BUCKET),
             order.alias(ORDER),
-            *(struct.alias(rows_column(n)) for n, struct in enumerate(structs)),
+            *(struct.alias(rows_column(n)) for n, struct in enumerate(structs, first)),
         )
 
     def _bucket(self, layout: KeyedLayout, prefix: str = "") -> Column:

@@ -20,7 +20,7 @@ from penstock.sql.incremental.keyed.choose import passed_keys
 from penstock.sql.incremental.keyed.files.manifest import StateManifest
 from penstock.sql.incremental.keyed.operator import WatermarkOperator
 from penstock.sql.incremental.keyed.recompute import SideQuery
-from penstock.sql.incremental.keyed.runtime.job import KeyedPlan, OneTask
+from penstock.sql.incremental.keyed.runtime.plan import KeyedPlan, OneTask
 from penstock.sql.incremental.keyed.runtime.task import calc_table
 from penstock.sql.incremental.keyed.statement import (
     Statement,

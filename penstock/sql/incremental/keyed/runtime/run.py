@@ -41,15 +41,14 @@ from penstock.sql.incremental.keyed.operator import (
     ended_rows,
 )
 from penstock.sql.incremental.keyed.runtime.compaction import StateCompaction
-from penstock.sql.incremental.keyed.runtime.job import (
+from penstock.sql.incremental.keyed.runtime.job import KeyedJob, with_columns
+from penstock.sql.incremental.keyed.runtime.one_task import is_small, plan_one_task
+from penstock.sql.incremental.keyed.runtime.plan import (
     BucketInput,
-    KeyedJob,
     KeyedPlan,
     OneTask,
     bucket_inputs,
-    with_columns,
 )
-from penstock.sql.incremental.keyed.runtime.one_task import is_small, plan_one_task
 from penstock.sql.incremental.keyed.runtime.task import Reports, TaskReport, late_rows
 from penstock.sql.incremental.stages import IncrementalQuery
 from penstock.sql.incremental.state.schemas import empty, plain_columns, schemas_of

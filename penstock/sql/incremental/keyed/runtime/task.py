@@ -94,7 +94,7 @@ class TaskInput:
     """An input of a stage: the columns of its relation; `inserts`: its rows have no ROW_KIND.
 
     `shuffled`: its rows come in no order, and where the order counts they are sorted by their columns. `column` is the
-    number of its STRUCT among the columns of the task's rows, or the input's own where rows come by
+    number of its STRUCT among the columns of the task's rows, or the input's own where its rows come by
     bucket; None: the input is the result of an earlier stage of the task.
     """
 
@@ -314,7 +314,8 @@ class ReceivedInput:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Add those of the input of a batch."""
-        found = self._pieces(batch) if ENCODED in batch.schema.names else self._structs(batch)
+        by_bucket = self._column not in batch.schema.names
+        found = self._pieces(batch) if by_bucket else self._structs(batch)
         for rows in found:
             for part in rows.to_batches():
                 self._rows.add(part)

@@ -18,7 +18,6 @@ from penstock.sql.incremental.keyed.files.manifest import (
     StateFile,
     StateManifest,
 )
-from penstock.sql.incremental.keyed.runtime.job import KeyedPlan
 from penstock.sql.incremental.keyed.runtime.one_task import (
     MOST_STORED,
     MOST_STORED_BYTES,
@@ -26,6 +25,7 @@ from penstock.sql.incremental.keyed.runtime.one_task import (
     is_small,
     plan_one_task,
 )
+from penstock.sql.incremental.keyed.runtime.plan import KeyedPlan
 from penstock.sql.incremental.stages import (
     INGESTION_ORDER,
     Calc,

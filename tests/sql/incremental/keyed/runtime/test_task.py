@@ -176,6 +176,25 @@ def test_pieces_of_rows_are_the_changes_of_their_input(
     assert (changes if ordered else changes.sort_by("at")).to_pylist() == wanted.to_pylist()
 
 
+def test_pieces_come_beside_rows_of_another_input() -> None:
+    """Each input takes its own: pieces have no value in the columns of rows, and rows none in those of pieces."""
+    pieces, rows = pa.Table.from_batches(task_pieces()), pa.Table.from_batches(task_rows())
+    both = pa.concat_tables([rows.rename_columns([BUCKET, ORDER, "__rows2", "__rows3"]), pieces], promote_options="default")  # fmt: skip
+    inputs = [
+        TaskInput(name="a", schema=SCHEMA, inserts=number != 3, column=number)
+        for number in (0, 2, 3)
+    ]
+    received = [ReceivedInput(one, ordered=True) for one in inputs]
+    for batch in both.combine_chunks().to_batches(max_chunksize=130):
+        for one in received:
+            one.add(batch)
+    of_pieces, *of_rows = (one.changes() for one in received)
+
+    wanted = pa.Table.from_pylist([row(n) | {ROW_KIND: 0} for n in range(900)], CHANGES)
+    assert of_pieces.to_pylist() == wanted.to_pylist()
+    assert [of.num_rows for of in of_rows] == [len(range(n, ROWS, 3)) for n in (0, 1)]
+
+
 def test_an_input_without_a_piece_has_no_change() -> None:
     """Its columns are there."""
     one = TaskInput(name="a", schema=SCHEMA, inserts=True, column=0)
