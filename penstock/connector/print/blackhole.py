@@ -94,7 +94,7 @@ class BlackholeConnector(Connector):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlackholeSink(Sink):
-    """Has every row computed and dropped: by reading tasks where they can, else by Spark (its `noop` writer)."""
+    """Has every row computed and dropped: by reading tasks where they can, else by Spark."""
 
     definition: Table
 
@@ -123,7 +123,9 @@ class BlackholeSink(Sink):
 
     def write_batch(self, frame: DataFrame, batch: MicroBatch) -> None:  # noqa: ARG002  of the contract
         """Compute the rows of a micro-batch."""
-        self.write(frame)
+        from penstock.connector.spark.sink.task_files import run_tasks
+
+        run_tasks(frame)
 
     def write(self, frame: DataFrame) -> None:
         """Compute the rows of a batch frame."""

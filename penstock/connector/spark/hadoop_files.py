@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from penstock.connector.spark import durable_files
-from penstock.connector.spark.internals import file_system, java_array, jvm_of
+from penstock.connector.spark.internals import file_system, java_array, jvm_of, static_method
 
 _MISSING = "java.io.FileNotFoundException"
 
@@ -164,8 +164,8 @@ def _local(system: Any, file: Any) -> Path | None:
 
 
 def _umask(spark: SparkSession, system: Any) -> int:
-    permission = jvm_of(spark).org.apache.hadoop.fs.permission.FsPermission
-    return int(permission.getUMask(system.getConf()).toShort())
+    umask = static_method(spark, "org.apache.hadoop.fs.permission.FsPermission", "getUMask")
+    return int(umask(system.getConf()).toShort())
 
 
 def _write(system: Any, file: Any, text: str) -> None:

@@ -7,12 +7,13 @@ loaded when a function needs it: modules that plan without Spark import this one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -235,6 +236,61 @@ def select_sql(frame: DataFrame, items: Sequence[str]) -> DataFrame:
     )
     texts = split(_SEPARATOR.join(items), _SEPARATOR)
     return DataFrame(java_frame(frame).selectExpr(texts), frame.sparkSession)
+
+
+_ENVIRONMENTS: dict[int, tuple[Any, Mapping[str, str], Any]] = {}
+"""By the identity of a gateway: it, the environment of a context's workers, and that in Java."""
+
+
+def _java_environment(context: SparkContext, gateway: Any) -> Any:
+    """Return the environment of a context's workers as Java's map, which py4j would fill entry by entry at each use."""
+    from py4j.java_collections import MapConverter
+
+    found = dict(context.environment)
+    known = _ENVIRONMENTS.get(id(gateway))
+    if known is None or known[0] is not gateway or known[1] != found:
+        java = MapConverter().convert(found, gateway._gateway_client)  # noqa: SLF001
+        _ENVIRONMENTS.clear()  # a process has one context
+        known = _ENVIRONMENTS[id(gateway)] = gateway, found, java
+    return known[2]
+
+
+def map_in_arrow(
+    frame: DataFrame,
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: StructType,
+) -> DataFrame:
+    """Return `frame.mapInArrow(function, schema)` in ten calls of Java.
+
+    PySpark makes some for each column of the frame, which it looks up by a name that it does not quote, and for each
+    variable of the environment of workers.
+    """
+    from pyspark.core.rdd import _prepare_for_python_RDD
+    from pyspark.sql import DataFrame
+    from pyspark.util import PythonEvalType
+
+    spark, gateway = frame.sparkSession, gateway_of(frame.sparkSession)
+    context = spark.sparkContext
+    command, broadcasts, _, includes = _prepare_for_python_RDD(context, (function, schema))
+    python = java_class(spark, "org.apache.spark.api.python.SimplePythonFunction")(
+        bytearray(command),
+        _java_environment(context, gateway),
+        includes,
+        context.pythonExec,
+        context.pythonVer,
+        broadcasts,
+        context._javaAccumulator,  # noqa: SLF001
+    )
+    java = java_class(spark, "org.apache.spark.sql.execution.python.UserDefinedPythonFunction")(
+        type(function).__name__,
+        python,
+        java_session(spark).parseDataType(schema.json()),
+        PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
+        True,
+    )
+    columns = analyzed_plan(frame).output()
+    rows = java_frame(frame).mapInArrow(java.fromUDFExpr(java.builder(columns)), False, None)
+    return DataFrame(rows, spark)
 
 
 def empty_frame(spark: SparkSession, schema: StructType) -> DataFrame:

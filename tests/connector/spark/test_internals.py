@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 from pyspark.sql.udtf import UserDefinedTableFunction
 
 from penstock.connector.spark import internals
@@ -58,6 +62,30 @@ def test_a_plan_is_made_by_the_settings_of_its_time(spark: SparkSession) -> None
     assert frame.count() == 10
     assert internals.observed_metric(observed, "found") == 100
     assert given == 7
+
+
+def test_a_function_maps_a_frame_whose_names_need_quotes(spark: SparkSession) -> None:
+    """As `mapInArrow` does for plain names; the workers have the environment of the context as it is then."""
+    frame = spark.range(0, 4, 1, 2).selectExpr("id AS `a.b`", "id * 2 AS `a``b`", "id + 1 AS `A.b`")
+
+    def sums(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found = [
+                sum(row) for row in zip(*(of.to_pylist() for of in batch.columns), strict=True)
+            ]
+            environment = [os.environ.get("PENSTOCK_TEST_OF_MAPS")] * len(found)
+            yield pa.RecordBatch.from_pydict({"found": found, "environment": environment})
+
+    schema = StructType(
+        [StructField("found", LongType()), StructField("environment", StringType())]
+    )
+    before = internals.map_in_arrow(frame, sums, schema).collect()
+    spark.sparkContext.environment["PENSTOCK_TEST_OF_MAPS"] = "here"
+    after = internals.map_in_arrow(frame, sums, schema).collect()
+    del spark.sparkContext.environment["PENSTOCK_TEST_OF_MAPS"]
+
+    assert [tuple(row) for row in before] == [(n * 4 + 1, None) for n in range(4)]
+    assert [tuple(row) for row in after] == [(n * 4 + 1, "here") for n in range(4)]
 
 
 def test_a_path_has_the_file_system_of_the_session_s_settings(

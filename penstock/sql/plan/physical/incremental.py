@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
@@ -179,7 +179,7 @@ class IncrementalInsert:
 
     def columns_of(self, frame: DataFrame) -> DataFrame:
         """Return an empty frame with the columns that the sink gets. `frame` is that of the inputs."""
-        return self._sent(empty_changes(self.maintained, frame))
+        return self._in_order_of_keys(self._shaped(empty_changes(self.maintained, frame)))
 
     def start(
         self,
@@ -204,7 +204,7 @@ class IncrementalInsert:
             found = planned.read(batch.spark, batch.checkpoint, batch.batch_id)
             with self._changes(run, rows, batch, found) as changes:
                 reach("maintained")
-                self.target.write_batch(self._sent(changes), batch)
+                self.target.write_batch(self._in_order_of_keys(changes), batch)
             self.counts.add(batch.batch_id, {self.sink: run.rows})
             self.late.add(batch.batch_id, self._by_source(run.late))
             self.reported.operators = state_metrics(self.maintained, run)
@@ -251,28 +251,33 @@ class IncrementalInsert:
         log.info("%s: keyed operators, one job a batch", self.sink)
         return KeyedRun(self.maintained, plan, keyed)
 
+    @contextmanager
     def _changes(
         self,
         run: IncrementalRun | KeyedRun,
         rows: DataFrame,
         batch: MicroBatch,
         planned: PlannedBatch,
-    ) -> AbstractContextManager[DataFrame]:
+    ) -> Iterator[DataFrame]:
+        """Return the changes of a batch, named and typed as the target's."""
         waits = any(map(sources_of, self.maintained.stages))
         watermarks = planned.watermarks if waits else None
         match run:
             case IncrementalRun():
-                return run.batch(rows, batch.batch_id, watermarks)
+                with run.batch(rows, batch.batch_id, watermarks) as changes:
+                    yield self._shaped(changes)
             case KeyedRun():
                 once = self.target.capabilities.evaluates_once
-                return run.batch(
+                with run.batch(
                     rows,
                     batch.batch_id,
                     planned.time_ms,
                     watermarks,
                     once=once,
                     records=planned.records if self.counts_records else None,
-                )
+                    shaped=self._shaped,
+                ) as changes:
+                    yield changes
             case _:
                 assert_never(run)
 
@@ -287,15 +292,15 @@ class IncrementalInsert:
                 found[key] = found.get(key, 0) + rows
         return found
 
-    def _sent(self, changes: DataFrame) -> DataFrame:
-        """Return changes as the sink takes them."""
-        if not self.analysed.flow.kinds:
-            return self.shaped(changes.drop(ROW_KIND))
-        rows = self.shaped(changes)
-        # by their own key changes come in order; without one, those of a row of the target may not
-        if self.analysed.flow.key is None and self.target_key:
-            rows = by_key(rows, self.target_key)
-        return rows
+    def _shaped(self, changes: DataFrame) -> DataFrame:
+        """Return changes in the columns of the target, with their kinds where they have other ones than inserts."""
+        return self.shaped(changes if self.analysed.flow.kinds else changes.drop(ROW_KIND))
+
+    def _in_order_of_keys(self, rows: DataFrame) -> DataFrame:
+        """Return changes that have no key of their own by that of the target, whose changes would come in no order."""
+        flow = self.analysed.flow
+        unordered = flow.kinds and flow.key is None and self.target_key
+        return by_key(rows, self.target_key) if unordered else rows
 
 
 def refuse_outer_joins(maintained: IncrementalQuery, plan: RunBySpark) -> None:

@@ -19,7 +19,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from penstock.catalog.model.identifier import quoted
 from penstock.connector.changelog import ROW_KIND
 from penstock.connector.expression import BUCKET, ENCODED, FIRST, INPUT
-from penstock.connector.spark.internals import unpersist_local_checkpoint
+from penstock.connector.spark.internals import (
+    map_in_arrow,
+    select_sql,
+    unpersist_local_checkpoint,
+)
 from penstock.sql.dialect import to_spark_query
 from penstock.sql.incremental.keyed.choose import AddedColumn, outer_inputs
 from penstock.sql.incremental.keyed.files.manifest import StateManifest
@@ -117,7 +121,15 @@ class KeyedJob:
             if self.one_task is None
             else self._in_one_task(frame, self.one_task)
         )
-        return changes.select(*columns_of((*self.maintained.columns, ROW_KIND)))
+        return select_sql(changes, [quoted(name) for name in (*self.maintained.columns, ROW_KIND)])
+
+    @property
+    def counting(self) -> str | None:
+        """A stage of the tasks that return the result, whose reports tell its rows; None: Spark computes it."""
+        last = last_relation(self.maintained)
+        steps = self.plan.steps if self.one_task is None else (self.one_task.stages,)
+        returning = next(stages for stages in steps if stages[-1].name == last)
+        return next((one.name for one in returning if one.name in self.plan.operators), None)
 
     def _in_one_task(self, frame: DataFrame, one: OneTask) -> DataFrame:
         """Return the changes of the last relation, which one task computes from those of the inputs."""
@@ -281,7 +293,7 @@ class KeyedJob:
             writes=self.writes,
             all_buckets=self.one_task is not None,
         )
-        return rows.mapInArrow(task, s.StructType([result.fields[n] for n in returned]))
+        return map_in_arrow(rows, task, s.StructType([result.fields[n] for n in returned]))
 
     def _returned(self, stage: Stage, names: Sequence[str]) -> tuple[int, ...]:
         """Return the indexes of the columns of a stage's result that somebody reads."""
@@ -374,12 +386,12 @@ class KeyedJob:
     ) -> DataFrame:
         """Return rows of the query's inputs that come by bucket as the rows of tasks."""
         if len(numbers) < len(self._taken()):
-            frame = frame.where(F.col(INPUT).isin(*numbers))
+            frame = frame.where(f"{INPUT} IN ({', '.join(map(str, numbers))})")
         is_ordered = any(self._ordered(stage) for stage in stages)
         # as monotonically_increasing_id has it: the partition, then the row in it
-        number = F.shiftleft(F.spark_partition_id().cast("bigint"), 33) + F.col(FIRST)
-        order = number if is_ordered else F.lit(0).cast("bigint")
-        return frame.select(F.col(BUCKET), order.alias(ORDER), F.col(INPUT), F.col(ENCODED))
+        number = f"shiftleft(CAST(spark_partition_id() AS BIGINT), 33) + {FIRST}"
+        order = number if is_ordered else "0L"
+        return select_sql(frame, [BUCKET, f"{order} AS {ORDER}", INPUT, ENCODED])
 
     def _tagged(
         self, index: int, outer: Sequence[tuple[Stage, str]], read: Sequence[DataFrame], first: int

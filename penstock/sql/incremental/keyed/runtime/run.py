@@ -8,7 +8,7 @@ replayed begins with the manifest of the batch before, whatever files an earlier
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from uuid import uuid4
 
@@ -26,9 +26,7 @@ from penstock.connector.spark.sink.micro_batch import discard_batch
 from penstock.sql.checkpoint.watermarks import Watermarks
 from penstock.sql.incremental.keyed.choose import AddedColumn, choose_operators
 from penstock.sql.incremental.keyed.files.manifest import (
-    BucketId,
     OperatorStateSize,
-    StateFile,
     StateManifest,
     damaged_state,
     state_sizes,
@@ -49,7 +47,12 @@ from penstock.sql.incremental.keyed.runtime.plan import (
     OneTask,
     bucket_inputs,
 )
-from penstock.sql.incremental.keyed.runtime.task import Reports, TaskReport, late_rows
+from penstock.sql.incremental.keyed.runtime.task import (
+    Reports,
+    TaskReport,
+    late_rows,
+    returned_rows,
+)
 from penstock.sql.incremental.stages import IncrementalQuery
 from penstock.sql.incremental.state.schemas import empty, plain_columns, schemas_of
 from penstock.sql.settings import ONE_TASK, ONE_TASK_RECORDS
@@ -67,6 +70,10 @@ _SETTINGS = {
     # a column of pieces that come by bucket must not pass the two gigabytes that Arrow's BINARY may have
     "spark.sql.execution.arrow.maxBytesPerBatch": "256m",
 }
+
+
+def _as_they_are(changes: DataFrame) -> DataFrame:
+    return changes
 
 
 def keyed_plan(
@@ -163,8 +170,11 @@ class KeyedRun:
         *,
         once: bool = False,
         records: int | None = None,
+        shaped: Callable[[DataFrame], DataFrame] = _as_they_are,
     ) -> Iterator[DataFrame]:
         """Return the changes of a batch, ROW_KIND last, which the first action over them computes.
+
+        They come as `shaped` makes them, row by row: a projection of Spark's is planned with the rest.
 
         They are kept for a second one; not where it comes `once`: to keep wide rows takes Java as long as all else.
 
@@ -181,14 +191,8 @@ class KeyedRun:
         manifests, files = Manifests(spark, self._folder), StateFiles(location=self._folder)
         before = self._before(spark, manifests, batch_id)
         assert self._buckets in (None, before.buckets), "rows may come by bucket"
-        if self._reports is None:
-            nothing: Reports = ()
-            # tuples have + and no __iadd__, which mypy asks for
-            joined: AccumulatorParam[Reports] = AddingAccumulatorParam(nothing)  # type: ignore[type-var]
-            self._reports = spark.sparkContext.accumulator(nothing, joined)
         compaction = self._compaction or StateCompaction(files, manifests, self._plan.layouts)
         self._compaction = compaction
-        self._reports.value = ()
         job = KeyedJob(
             maintained=self._maintained,
             plan=self._plan,
@@ -196,28 +200,46 @@ class KeyedRun:
             before=before,
             ended=self._ended if before is self._newest else {},
             files=files,
-            reports=self._reports,
+            reports=self._no_reports(spark),
             writes=not self._bounded,
             one_task=self._one_task_of(spark, records, before),
         )
         with configured(spark, _SETTINGS):
-            counted = job.build(frame).observe(_COUNTED, F.count(F.lit(1)).alias("rows"))
+            counted = job.build(frame)
+            if job.counting is None:
+                counted = counted.observe(_COUNTED, F.count(F.lit(1)).alias("rows"))
             # what a sink reads twice must not change
-            result = planned(counted) if once else job.hold(counted)
+            sent = shaped(counted)
+            result = planned(sent) if once else job.hold(sent)
         try:
             yield result
-            written = self._complete(result, job, batch_id)
+            reports = self._complete(result, job, batch_id)
             reach("state-sent")
-            self.rows = observed_metric(counted, _COUNTED)
+            self.late = late_rows(reports)
+            last = job.counting
+            self.rows = (
+                observed_metric(sent, _COUNTED) if last is None else returned_rows(reports, last)
+            )
             if self._bounded:
                 return
             ended = ended_rows(self._plan.operators, job.batch)
+            written = {bucket: file for one in reports for bucket, file in one.files.items()}
             self._newest = compaction.taken(before.with_batch(batch_id, written), now_ms, ended)
             self._ended = ended
             manifests.write(self._newest)
             compaction.consider(self._newest, now_ms, ended)
         finally:
             job.release()
+
+    def _no_reports(self, spark: SparkSession) -> Accumulator[Reports]:
+        """Return what tasks add their reports to, emptied."""
+        if self._reports is None:
+            nothing: Reports = ()
+            # tuples have + and no __iadd__, which mypy asks for
+            joined: AccumulatorParam[Reports] = AddingAccumulatorParam(nothing)  # type: ignore[type-var]
+            self._reports = spark.sparkContext.accumulator(nothing, joined)
+        self._reports.value = ()
+        return self._reports
 
     def _one_task_of(
         self, spark: SparkSession, records: int | None, before: StateManifest
@@ -246,10 +268,8 @@ class KeyedRun:
             )
         return found
 
-    def _complete(
-        self, result: DataFrame, job: KeyedJob, batch_id: int
-    ) -> dict[BucketId, StateFile]:
-        """Return the files of all tasks; those that a sink has not run are run now.
+    def _complete(self, result: DataFrame, job: KeyedJob, batch_id: int) -> Sequence[TaskReport]:
+        """Return what all tasks report; those that a sink has not run are run now.
 
         It has not where it has the batch already, or reads a part of the rows.
         """
@@ -257,8 +277,7 @@ class KeyedRun:
             discard_batch(result)
         found = self._reports_of(batch_id)
         assert job.is_complete(found), "each task of a job has reported"
-        self.late = late_rows(found)
-        return {bucket: file for report in found for bucket, file in report.files.items()}
+        return found
 
     def _reports_of(self, batch_id: int) -> list[TaskReport]:
         """Return the reports of a batch: a task of an earlier one may end late."""

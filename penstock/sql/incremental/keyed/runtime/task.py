@@ -63,12 +63,14 @@ def rows_column(index: int) -> str:
 class TaskReport:
     """What the task of a partition did for a stage: the files of its states by bucket, late rows by input.
 
-    A task that is run again reports again.
+    `returned` is the number of changes that the task returned: those of the last of its stages. A task that is run
+    again reports again.
     """
 
     batch_id: int
     stage: str
     partition: int
+    returned: int
     late: Mapping[str, int] = field(default_factory=dict)
     files: Mapping[BucketId, StateFile] = field(default_factory=dict)
 
@@ -84,6 +86,13 @@ def late_rows(reports: Iterable[TaskReport]) -> Mapping[tuple[str, str], int]:
     for (stage, _), late in tasks.items():
         found.update({(stage, name): rows for name, rows in late.items()})
     return found
+
+
+def returned_rows(reports: Iterable[TaskReport], stage: str) -> int:
+    """Return the number of changes that the tasks of a stage returned in a batch."""
+    # a task that is run again reports again
+    tasks = {report.partition: report.returned for report in reports if report.stage == stage}
+    return sum(tasks.values())
 
 
 _KIND = pa.field(ROW_KIND, pa.int8())
@@ -169,6 +178,7 @@ class StageTask:
         """Return the changes of the result, of the bucket whose rows came or of all."""
         files: dict[str, Mapping[BucketId, StateFile]] = {}
         late: dict[str, Mapping[str, int]] = {}
+        returned = 0
         bucket, received = self._received(batches)
         if self.all_buckets or bucket is not None:
             results: dict[str, pa.Table] = {}
@@ -192,7 +202,9 @@ class StageTask:
                 results[stage.name] = _joined(_in_columns(result, stage.result))
             reach("state-written")
             # Spark copies each row that it gets, column by column
-            yield from results[self.stages[-1].name].select(list(self.returned)).to_batches()
+            result = results[self.stages[-1].name].select(list(self.returned))
+            returned = result.num_rows
+            yield from result.to_batches()
         context = TaskContext.get()
         assert context is not None, "in a task"
         reports = (
@@ -200,6 +212,7 @@ class StageTask:
                 batch_id=self.batch.batch_id,
                 stage=stage.name,
                 partition=context.partitionId(),
+                returned=returned,
                 late=late.get(stage.name, {}),
                 files=files.get(stage.name, {}),
             )

@@ -36,6 +36,7 @@ from penstock.sql.incremental.keyed.runtime.task import (
     TaskInput,
     TaskReport,
     TaskStage,
+    returned_rows,
     rows_column,
 )
 from penstock.sql.incremental.keyed.spooled_rows import is_large
@@ -300,3 +301,15 @@ def test_stages_of_a_task_take_their_own_inputs_and_each_other(
     reports.clear()
     assert list(run(iter([]))) == []
     assert [(one.stage, dict(one.files)) for one in reports] == [("g", {}), ("j", {})]
+
+
+def test_rows_of_a_task_that_ran_again_count_once() -> None:
+    """A task is tried again, or runs twice at once; each of its stages reports what the task returned."""
+    reports = [
+        TaskReport(batch_id=3, stage=stage, partition=partition, returned=rows)
+        for partition, rows in ((0, 5), (1, 7), (0, 5))
+        for stage in ("first", "last")
+    ]
+
+    assert returned_rows(reports, "last") == 12
+    assert returned_rows(reports, "none") == 0
