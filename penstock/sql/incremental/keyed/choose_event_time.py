@@ -291,11 +291,11 @@ def append_join_operator(
     """Return the operator of a join of inserts: an inner one, or any whose rows end."""
     (join,) = stage.query.args["joins"]
     padded = _PADDED_SIDES[join.side or ""]
-    left, right = inputs
+    left, right = (replace(one, layout=replace(one.layout, inserts=True)) for one in inputs)
     if stage.times is not None:
         left, right = (
             _ending(one, side, by_time=n in padded)
-            for n, (one, side) in enumerate(zip(inputs, stage.times.sides, strict=True))
+            for n, (one, side) in enumerate(zip((left, right), stage.times.sides, strict=True))
         )
     inner = stage.query.copy()
     inner.args["joins"][0].set("side", None)

@@ -23,6 +23,8 @@ class KeyedLayout:
     `time_to_live_ms` (0: never) after the newest change of any row of its key; of itself where `by_row`. `rowtime` is
     the one of `dims` by which rows are looked up, too; None: by key alone. `ends` is the time of a row of which the
     operator tells which rows are not needed any more; only inserts are written of such rows. None: rows do not end.
+    `inserts`: only inserts are written, nothing but their number is added up, and none expires, so that files are never
+    added up.
     """
 
     dims: tuple[pa.Field, ...]
@@ -32,9 +34,12 @@ class KeyedLayout:
     by_row: bool = False
     rowtime: str | None = None
     ends: str | None = None
+    inserts: bool = False
 
     def __post_init__(self) -> None:
         assert self.values[-1].name == COUNT, "the number of rows comes last"
+        counted = len(self.values) == 1 and not self.time_to_live_ms
+        assert counted or not self.inserts, "rows are only added"
 
     @property
     def names(self) -> tuple[str, ...]:

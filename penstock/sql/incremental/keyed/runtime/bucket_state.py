@@ -18,13 +18,22 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.connector.spark.source.buckets import sorted_by_bucket
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime.held_rows import HeldBucket, are_few, held_rows
+from penstock.sql.incremental.keyed.runtime.merged_rows import (
+    folded_rows,
+    last_end,
+    rows_that_last,
+)
+from penstock.sql.incremental.keyed.runtime.row_segments import RowSegments
+from penstock.sql.incremental.keyed.runtime.segment_folder import (
+    SegmentedBucket,
+    SegmentFolder,
+)
 from penstock.sql.incremental.keyed.tables import (
     fetched,
     positional,
@@ -32,7 +41,6 @@ from penstock.sql.incremental.keyed.tables import (
     storage_type,
     text_literal,
     timestamp_text,
-    type_name,
     typed,
 )
 
@@ -58,6 +66,17 @@ class BucketLocation:
         """The file of the cache."""
         name = f"{self.bucket.stage}-{self.bucket.input}-{self.bucket.bucket}.duckdb"
         return self.caches / self.state_id / name
+
+    def segments(self, layout: KeyedLayout, ended: int | None) -> SegmentFolder:
+        """The folder of segments, of a state to which rows are only added."""
+        bucket = SegmentedBucket(
+            files=self.files,
+            bucket=self.bucket,
+            stored=self.stored,
+            folder=self.cache.with_suffix(".segments"),
+            layout=layout,
+        )
+        return SegmentFolder(bucket, ended)
 
     @property
     def held(self) -> HeldBucket:
@@ -86,14 +105,15 @@ class BucketState:
         self._writes = writes
         self._ended = ended
         self._cache: _HeldCache | None = None
+        self._segments: RowSegments | None = None
         self.written: StateFile | None = None
 
     def rows_of(self, keys: pa.Table) -> pa.Table:
-        """Return the stored rows of distinct keys, not added up. Raises RuntimeError for a missing or damaged file."""
+        """Return the stored rows of distinct keys, not added up. Raises StateMismatchError for a damaged file."""
         return _rows_of((self,), self._layout, keys)
 
     def rows_between(self, after: int | None, until: int) -> pa.Table:
-        """Return the stored rows of a span of time, not added up. Raises RuntimeError as `rows_of`."""
+        """Return the stored rows of a span of time, not added up. Raises StateMismatchError as `rows_of`."""
         return _rows_between((self,), self._layout, after, until)
 
     def write(self, changes: pa.Table) -> None:
@@ -103,13 +123,17 @@ class BucketState:
             rows, batch = typed(changes, positional(self._layout)), self._batch_id
             file = self._location.files.write(self._location.bucket, batch, batch, rows)
             self.written = replace(file, ends=last_end(self._layout, rows))
-            held_rows().add(self._location.held, self.written, rows)
+            if self._layout.inserts:
+                self._location.segments(self._layout, self._ended).add(self.written, rows)
+            else:
+                held_rows().add(self._location.held, self.written, rows)
 
     def close(self) -> None:
         """Let others take up the cache."""
         if self._cache is not None:
             self._cache.close()
             self._cache = None
+        self._segments = None
 
     @property
     def stored_rows(self) -> int:
@@ -121,6 +145,14 @@ class BucketState:
         if self._cache is None and self._location.stored.files:
             self._cache = _opened(self._location, self._layout, self._ended)
         return self._cache
+
+    def opened_segments(self) -> RowSegments:
+        """Return the segments of its rows, to which rows are only added."""
+        if self._segments is None:
+            self._segments = RowSegments((), self._layout)
+            if self._location.stored.files:
+                self._segments = self._location.segments(self._layout, self._ended).open()
+        return self._segments
 
 
 class AllBuckets:
@@ -138,6 +170,12 @@ class AllBuckets:
 
     def rows_of(self, keys: pa.Table) -> pa.Table:
         """Return the stored rows of distinct keys, as a BucketState does."""
+        if self._layout.inserts and self._layout.key:
+            # those of a key are in its bucket
+            key = [self._layout.key.index(self._layout.names[n]) for n in self._hashed]
+            asked = sorted_by_bucket(keys, key, len(self._buckets))
+            found = [self._buckets[bucket].rows_of(some) for bucket, _, some in asked]
+            return pa.concat_tables([self._layout.schema.empty_table(), *found])
         return _rows_of(self._buckets, self._layout, keys)
 
     def rows_between(self, after: int | None, until: int) -> pa.Table:
@@ -153,6 +191,9 @@ class AllBuckets:
 def _rows_of(buckets: Sequence[BucketState], layout: KeyedLayout, keys: pa.Table) -> pa.Table:
     if layout.key and not keys.num_rows:
         return layout.schema.empty_table()
+    if layout.inserts:
+        parts = [bucket.opened_segments().rows_of(keys) for bucket in buckets]
+        return typed(pa.concat_tables(parts), layout.schema)
     cache = _joint_cache(buckets)
     if cache is None:
         return layout.schema.empty_table()
@@ -163,6 +204,9 @@ def _rows_of(buckets: Sequence[BucketState], layout: KeyedLayout, keys: pa.Table
 def _rows_between(
     buckets: Sequence[BucketState], layout: KeyedLayout, after: int | None, until: int
 ) -> pa.Table:
+    if layout.inserts:
+        parts = [bucket.opened_segments().rows_between(after, until) for bucket in buckets]
+        return typed(pa.concat_tables(parts), layout.schema)
     cache = _joint_cache(buckets)
     if cache is None:
         return layout.schema.empty_table()
@@ -401,44 +445,3 @@ def _advanced(cache: _Cache, location: BucketLocation, layout: KeyedLayout) -> _
         cache.close()
         raise
     return cache
-
-
-def last_end(layout: KeyedLayout, rows: pa.Table) -> int | None:
-    """Return the last time by which one of some stored rows ends, in microseconds; None: they do not end."""
-    if layout.ends is None:
-        return None
-    times = rows.column(layout.names.index(layout.ends)).cast(pa.int64())
-    return None if not rows.num_rows else int(pc.max(times).as_py())
-
-
-def rows_that_last(layout: KeyedLayout, rows: str, ended: int | None) -> str:
-    """Write the SQL of the rows of a query that end later than `ended`, in microseconds; None: of all."""
-    if layout.ends is None or ended is None:
-        return rows
-    return f"SELECT * FROM ({rows}) WHERE epoch_us(c{layout.names.index(layout.ends)}) > {ended}"
-
-
-def folded_rows(layout: KeyedLayout, table: str, *, whole: bool = True) -> str:
-    """Write the SQL that adds up the rows of a table with columns by position.
-
-    `whole`: the table has all rows of the state, so that those of the count 0 are gone. With a time to live each row
-    gets the time that decides on its expiry, so that deleted rows need not be kept. Of a part of the state all stay
-    that change anything: a sum, or the time.
-    """
-    dims = [f"c{n}" for n in range(len(layout.dims))]
-    sums = [f"c{len(dims) + n}" for n in range(len(layout.values))]
-    time = f"c{len(dims) + len(sums)}"
-    added = [
-        f"SUM({name})::{type_name(of.type)} AS {name}"
-        for name, of in zip(sums, layout.values, strict=True)
-    ]
-    newest = f"MAX({time})"
-    if whole and layout.time_to_live_ms and not layout.by_row:
-        key = ", ".join(f"c{layout.names.index(name)}" for name in layout.key)
-        newest = f"MAX({newest}) OVER ({f'PARTITION BY {key}' if key else ''})"
-    groups = f"GROUP BY {', '.join(dims)}" if dims else ""
-    folded = f"SELECT {', '.join([*dims, *added])}, {newest} AS {time} FROM {table} {groups}"
-    changes = f"{sums[-1]} <> 0" if whole else " OR ".join(f"{name} <> 0" for name in sums)
-    if not whole and layout.time_to_live_ms:
-        changes = "TRUE"
-    return f"SELECT * FROM ({folded}) WHERE {changes}"

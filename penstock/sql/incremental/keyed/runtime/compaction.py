@@ -33,9 +33,13 @@ from penstock.sql.incremental.keyed.files.manifest import (
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import ROW_GROUP, StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
-from penstock.sql.incremental.keyed.runtime.bucket_state import (
-    folded_rows,
+from penstock.sql.incremental.keyed.runtime.merged_rows import (
+    create_table,
+    fill_table,
+    fold_rows,
+    in_parts,
     last_end,
+    lasting_rows,
     rows_that_last,
 )
 from penstock.sql.incremental.keyed.tables import positional
@@ -50,9 +54,6 @@ OVERDUE_FILES = 2 * MOST_FILES
 
 _NEWEST = 2
 """The newest files are never merged: caches stand on them."""
-
-_PART_ROWS, _PART_BYTES = 2_000_000, 128 * 2**20
-"""The most rows, and bytes in memory, of a file: one is in memory at once."""
 
 _ORPHAN_BATCHES = 10
 """Batches after which files are removed that were there when the run began, and that no manifest names."""
@@ -248,9 +249,11 @@ class StateCompaction:
         """Write the dropped rows whose keys later files name."""
         layout = self._layout(merge.bucket)
         with self._database(dropped) as tables:
-            _create(tables, "later", layout)
+            create_table(tables, "later", layout)
             for file in later:
-                _fill(tables, "later", self._files.read(merge.bucket, file, positional(layout)))
+                fill_table(
+                    tables, "later", self._files.read(merge.bucket, file, positional(layout))
+                )
             same = " AND ".join(
                 f"dropped.c{n} IS NOT DISTINCT FROM later.c{n}"
                 for n in (layout.names.index(name) for name in layout.key)
@@ -307,41 +310,63 @@ class StateCompaction:
         run = files_to_merge(of.files)
         if not run:
             return
-        layout = self._layout(bucket)
+        layout, ended = self._layout(bucket), due.ended.get((bucket.stage, bucket.input))
         merge = FileMerge(bucket=bucket, replaced=run)
+        if layout.inserts:
+            files = self._write_parts(self._lasting(merge, ended), merge)
+            self._give(replace(merge, files=files))
+            return
         database = Path(self._folder.name) / f"{uuid4().hex}.duckdb"
         dropped = False
         try:
             with self._database(database) as tables:
-                _create(tables, "rows", layout)
+                create_table(tables, "rows", layout)
                 for file in run:
                     if self._stopped:
                         return
-                    _fill(tables, "rows", self._files.read(bucket, file, positional(layout)))
-                dropped = _fold(tables, layout, due.now_ms, whole=run[0] == of.files[0])
+                    fill_table(tables, "rows", self._files.read(bucket, file, positional(layout)))
+                dropped = fold_rows(tables, layout, due.now_ms, whole=run[0] == of.files[0])
                 tables.execute("DROP TABLE rows")
-                ended = due.ended.get((bucket.stage, bucket.input))
                 lasting = rows_that_last(layout, "SELECT * FROM folded", ended)
                 files = self._write_rows(tables, lasting, merge)
                 tables.execute("DROP TABLE folded")
         finally:
             if not dropped:
                 database.unlink(missing_ok=True)
+        self._give(replace(merge, files=files, dropped=database if dropped else None))
+
+    def _give(self, merge: FileMerge) -> None:
+        """Let the thread of the batch take a merge."""
         reach("state-merged")
         with self._work:
-            self._merged.append(replace(merge, files=files, dropped=database if dropped else None))
+            self._merged.append(merge)
+
+    def _lasting(self, merge: FileMerge, ended: int | None) -> Iterator[pa.RecordBatch]:
+        """Read the rows of files one behind the other: they are added up with none."""
+        layout = self._layout(merge.bucket)
+        for file in merge.replaced:
+            for rows in self._files.read(merge.bucket, file, positional(layout)):
+                if self._stopped:
+                    raise InterruptedError("the merge is told to stop")
+                yield from lasting_rows(layout, rows, ended).to_batches()
 
     def _write_rows(
         self, tables: duckdb.DuckDBPyConnection, rows: str, merge: FileMerge
     ) -> tuple[StateFile, ...]:
-        """Write rows in order, as files of a bounded size."""
+        """Write rows in order."""
+        found = tables.sql(f"{rows} ORDER BY ALL").to_arrow_reader(ROW_GROUP)
+        return self._write_parts(found, merge)
+
+    def _write_parts(
+        self, found: Iterable[pa.RecordBatch], merge: FileMerge
+    ) -> tuple[StateFile, ...]:
+        """Write rows as files of a bounded size."""
         layout = self._layout(merge.bucket)
         schema = positional(layout)
         first, last = merge.replaced[0].first, merge.replaced[-1].last
-        found = tables.sql(f"{rows} ORDER BY ALL").to_arrow_reader(ROW_GROUP)
         files: list[StateFile] = []
         try:
-            for part in _parts(found):
+            for part in in_parts(found):
                 rows_of_part = part.cast(schema)
                 # never the name of a file that a merge which failed has left, and that is to be removed
                 writer = f"{self._token}.{next(self._numbers)}"
@@ -446,49 +471,3 @@ def _last_batch(name: str) -> int:
     """Return the last batch of a file, by its name; of other files more than any."""
     parts = name.split("-")
     return int(parts[1]) if len(parts) == 3 and parts[1].isdecimal() else 2**62
-
-
-def _parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Put rows together to parts of a bounded size."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        rows, size = sum(b.num_rows for b in held), sum(b.nbytes for b in held)
-        if rows >= _PART_ROWS or size >= _PART_BYTES:
-            yield pa.Table.from_batches(held)
-            held = []
-    if held:
-        yield pa.Table.from_batches(held)
-
-
-# --- tables ---
-
-
-def _create(tables: duckdb.DuckDBPyConnection, name: str, layout: KeyedLayout) -> None:
-    tables.register("nothing", positional(layout).empty_table())
-    tables.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM nothing")
-    tables.unregister("nothing")
-
-
-def _fill(tables: duckdb.DuckDBPyConnection, name: str, parts: Iterator[pa.Table]) -> None:
-    for part in parts:
-        tables.register("more", part)
-        tables.execute(f"INSERT INTO {name} SELECT * FROM more")
-        tables.unregister("more")
-
-
-def _fold(
-    tables: duckdb.DuckDBPyConnection, layout: KeyedLayout, now_ms: int, *, whole: bool
-) -> bool:
-    """Make the table `folded` of the rows added up; returns whether some that expired are in `dropped` instead.
-
-    `whole`: there is nothing before them, so that rows of the count 0 are gone.
-    """
-    tables.execute(f"CREATE TABLE folded AS {folded_rows(layout, 'rows', whole=whole)}")
-    if not (whole and layout.time_to_live_ms):
-        return False
-    expired = f"c{len(layout.schema) - 1} <= {now_ms - layout.time_to_live_ms}"
-    tables.execute(f"CREATE TABLE dropped AS SELECT * FROM folded WHERE {expired}")
-    tables.execute(f"DELETE FROM folded WHERE {expired}")
-    ((rows,),) = tables.execute("SELECT COUNT(*) FROM dropped").fetchall()
-    return bool(rows)

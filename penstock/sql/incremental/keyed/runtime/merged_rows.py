@@ -1,0 +1,114 @@
+# ruff: noqa: S608  this module writes SQL of positions and names that it gives
+"""What becomes of stored rows when their files become one: equal rows are added up, those that ended are left out.
+
+Called where caches are brought up to date, and where files of keyed state are merged. Rows that are only added stay as
+they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.sql.incremental.keyed.operator import KeyedLayout
+from penstock.sql.incremental.keyed.tables import positional, type_name
+
+PART_ROWS, PART_BYTES = 2_000_000, 128 * 2**20
+"""The most rows, and bytes in memory, of a file: one is in memory at once."""
+
+
+def last_end(layout: KeyedLayout, rows: pa.Table) -> int | None:
+    """Return the last time by which one of some stored rows ends, in microseconds; None: they do not end."""
+    if layout.ends is None:
+        return None
+    times = rows.column(layout.names.index(layout.ends)).cast(pa.int64())
+    return None if not rows.num_rows else int(pc.max(times).as_py())
+
+
+def lasting_rows(layout: KeyedLayout, rows: pa.Table, ended: int | None) -> pa.Table:
+    """Return the rows, of columns by position, that end later than `ended`, in microseconds; None: all."""
+    if layout.ends is None or ended is None:
+        return rows
+    ends = rows.column(layout.names.index(layout.ends)).cast(pa.int64())
+    return rows.filter(pc.greater(ends, ended))
+
+
+def rows_that_last(layout: KeyedLayout, rows: str, ended: int | None) -> str:
+    """Write the SQL of the rows of a query that end later than `ended`, in microseconds; None: of all."""
+    if layout.ends is None or ended is None:
+        return rows
+    return f"SELECT * FROM ({rows}) WHERE epoch_us(c{layout.names.index(layout.ends)}) > {ended}"
+
+
+def folded_rows(layout: KeyedLayout, table: str, *, whole: bool = True) -> str:
+    """Write the SQL that adds up the rows of a table with columns by position.
+
+    `whole`: the table has all rows of the state, so that those of the count 0 are gone. With a time to live each row
+    gets the time that decides on its expiry, so that deleted rows need not be kept. Of a part of the state all stay
+    that change anything: a sum, or the time.
+    """
+    dims = [f"c{n}" for n in range(len(layout.dims))]
+    sums = [f"c{len(dims) + n}" for n in range(len(layout.values))]
+    time = f"c{len(dims) + len(sums)}"
+    added = [
+        f"SUM({name})::{type_name(of.type)} AS {name}"
+        for name, of in zip(sums, layout.values, strict=True)
+    ]
+    newest = f"MAX({time})"
+    if whole and layout.time_to_live_ms and not layout.by_row:
+        key = ", ".join(f"c{layout.names.index(name)}" for name in layout.key)
+        newest = f"MAX({newest}) OVER ({f'PARTITION BY {key}' if key else ''})"
+    groups = f"GROUP BY {', '.join(dims)}" if dims else ""
+    folded = f"SELECT {', '.join([*dims, *added])}, {newest} AS {time} FROM {table} {groups}"
+    changes = f"{sums[-1]} <> 0" if whole else " OR ".join(f"{name} <> 0" for name in sums)
+    if not whole and layout.time_to_live_ms:
+        changes = "TRUE"
+    return f"SELECT * FROM ({folded}) WHERE {changes}"
+
+
+def in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Put rows together to parts of a bounded size."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        rows, size = sum(b.num_rows for b in held), sum(b.nbytes for b in held)
+        if rows >= PART_ROWS or size >= PART_BYTES:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def create_table(tables: duckdb.DuckDBPyConnection, name: str, layout: KeyedLayout) -> None:
+    """Make an empty table of stored rows."""
+    tables.register("nothing", positional(layout).empty_table())
+    tables.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM nothing")
+    tables.unregister("nothing")
+
+
+def fill_table(tables: duckdb.DuckDBPyConnection, name: str, parts: Iterator[pa.Table]) -> None:
+    """Add rows to a table."""
+    for part in parts:
+        tables.register("more", part)
+        tables.execute(f"INSERT INTO {name} SELECT * FROM more")
+        tables.unregister("more")
+
+
+def fold_rows(
+    tables: duckdb.DuckDBPyConnection, layout: KeyedLayout, now_ms: int, *, whole: bool
+) -> bool:
+    """Make the table `folded` of the rows added up; returns whether some that expired are in `dropped` instead.
+
+    `whole`: there is nothing before them, so that rows of the count 0 are gone.
+    """
+    tables.execute(f"CREATE TABLE folded AS {folded_rows(layout, 'rows', whole=whole)}")
+    if not (whole and layout.time_to_live_ms):
+        return False
+    expired = f"c{len(layout.schema) - 1} <= {now_ms - layout.time_to_live_ms}"
+    tables.execute(f"CREATE TABLE dropped AS SELECT * FROM folded WHERE {expired}")
+    tables.execute(f"DELETE FROM folded WHERE {expired}")
+    ((rows,),) = tables.execute("SELECT COUNT(*) FROM dropped").fetchall()
+    return bool(rows)

@@ -1,0 +1,117 @@
+"""Stored rows of a bucket to which rows are only added, in segments: sorted by the hash of their key.
+
+A lookup searches the hashes, and reads the rows of the keys and not all. Segments are files of Arrow that are mapped
+(`segment_folder.py`), whose pages are the system's to drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.connector.spark.source.buckets import combined
+from penstock.sql.incremental.keyed.operator import KeyedLayout
+from penstock.sql.incremental.keyed.runtime.key_hashes import Hashes, key_hashes, same_keys
+from penstock.sql.incremental.keyed.runtime.merged_rows import last_end
+from penstock.sql.incremental.keyed.spooled_rows import spooled
+from penstock.sql.incremental.keyed.tables import positional, storage_type
+
+_ROWS_AT_ONCE = 50_000
+"""Rows that a lookup takes of a segment at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """Rows in the order of the hashes of their keys. `ends` is the last time by which one of them ends."""
+
+    rows: pa.RecordBatch
+    hashes: Hashes
+    ends: int | None = None
+
+    @classmethod
+    def of(cls, rows: pa.Table, layout: KeyedLayout, hashes: Hashes | None = None) -> Segment:
+        """Sort rows. `hashes` are those of their keys where they are known."""
+        if hashes is None:
+            keys = [rows.column(layout.names.index(name)) for name in layout.key]
+            hashes = key_hashes(keys, layout, rows.num_rows)
+        order = np.argsort(hashes, kind="stable")
+        ordered = rows.combine_chunks().take(pa.array(order)).combine_chunks()
+        columns = [combined(column) for column in ordered.columns]
+        batch = pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+        return cls(rows=batch, hashes=hashes[order], ends=last_end(layout, rows))
+
+    def find(self, asked: Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the places of the rows whose hash is asked for, each with the place of the hash in `asked`, sorted."""
+        if len(asked) > len(self.hashes):
+            first = np.searchsorted(asked, self.hashes, "left")
+            behind = np.searchsorted(asked, self.hashes, "right")
+            rows, places = _pairs(first, behind)
+            return rows, places
+        first = np.searchsorted(self.hashes, asked, "left")
+        behind = np.searchsorted(self.hashes, asked, "right")
+        places, rows = _pairs(first, behind)
+        return rows, places
+
+
+def _pairs(
+    first: npt.NDArray[np.int64], behind: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return each place of a range, with the numbers from where the range begins to where it ends."""
+    counts = behind - first
+    owners = np.repeat(np.arange(len(counts)), counts)
+    begun = np.cumsum(counts) - counts
+    return owners, np.arange(len(owners)) - (begun - first)[owners]
+
+
+class RowSegments:
+    """The stored rows of a bucket, as its segments have them."""
+
+    def __init__(self, segments: Sequence[Segment], layout: KeyedLayout) -> None:
+        self._segments = segments
+        self._layout = layout
+
+    def rows_of(self, keys: pa.Table) -> pa.Table:
+        """Return the rows of distinct keys, in which NULL equals NULL; all rows where the layout has no key."""
+        schema, layout = positional(self._layout), self._layout
+        if not layout.key:
+            return pa.Table.from_batches([one.rows for one in self._segments], schema)
+        columns = [
+            column.cast(storage_type(kind))
+            for column, kind in zip(keys.columns, layout.key_types, strict=True)
+        ]
+        hashes = key_hashes(columns, layout, keys.num_rows)
+        order = np.argsort(hashes)
+        asked = pa.Table.from_arrays(columns, names=list(layout.key)).take(pa.array(order))
+        return spooled(schema, self._taken(hashes[order], asked.combine_chunks()))
+
+    def _taken(self, hashes: Hashes, asked: pa.Table) -> Iterator[pa.RecordBatch]:
+        for segment in self._segments:
+            rows, places = segment.find(hashes)
+            for start in range(0, len(rows), _ROWS_AT_ONCE):
+                some = slice(start, start + _ROWS_AT_ONCE)
+                found = segment.rows.take(pa.array(rows[some]))
+                named = [found.column(self._layout.names.index(name)) for name in self._layout.key]
+                same = same_keys(named, asked.take(pa.array(places[some])).columns)
+                yield found if same is None else found.filter(same)
+
+    def rows_between(self, after: int | None, until: int) -> pa.Table:
+        """Return the rows whose time is later than `after` and at most `until`, in microseconds since the epoch."""
+        assert self._layout.rowtime is not None, "rows are looked up by it"
+        column = self._layout.names.index(self._layout.rowtime)
+
+        def found() -> Iterator[pa.RecordBatch]:
+            for segment in self._segments:
+                times = segment.rows.column(column).cast(pa.int64())
+                within = pc.less_equal(times, until)
+                if after is not None:
+                    within = pc.and_(within, pc.greater(times, after))
+                rows = np.flatnonzero(within.fill_null(False).to_numpy(zero_copy_only=False))
+                for start in range(0, len(rows), _ROWS_AT_ONCE):
+                    yield segment.rows.take(pa.array(rows[start : start + _ROWS_AT_ONCE]))
+
+        return spooled(positional(self._layout), found())

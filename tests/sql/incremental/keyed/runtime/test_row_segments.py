@@ -1,0 +1,352 @@
+"""Stored rows that are only added: a lookup finds those of its keys, whatever happened to the segments on the disk."""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.catalog.errors import StateMismatchError
+from penstock.sql.incremental.keyed.files.manifest import (
+    BucketFiles,
+    BucketId,
+    StateFile,
+    StateManifest,
+)
+from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
+from penstock.sql.incremental.keyed.files.state_files import StateFiles
+from penstock.sql.incremental.keyed.operator import KeyedLayout
+from penstock.sql.incremental.keyed.runtime import (
+    key_hashes,
+    merged_rows,
+    row_segments,
+    segment_folder,
+)
+from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
+from penstock.sql.incremental.keyed.runtime.compaction import MOST_FILES, StateCompaction
+from penstock.sql.incremental.stages import COUNT, TIME
+from tests.sql.incremental.keyed.oracle import rows_in, some_fast
+from tests.sql.incremental.keyed.runtime.test_state import MemoryManifests
+
+BUCKET = BucketId(stage="s", input="a", bucket=0)
+LAYOUT = KeyedLayout(
+    dims=(
+        pa.field("v", pa.int64()),
+        pa.field("k", pa.string()),
+        pa.field("n", pa.int32()),
+        pa.field("at", pa.timestamp("us", "UTC")),
+    ),
+    values=(pa.field(COUNT, pa.int64()),),
+    key=("k", "n"),
+    rowtime="at",
+    inserts=True,
+)
+Key = tuple[Any, ...]
+KEYS: tuple[Key, ...] = (("a", 1), ("a", None), (None, None), ("", 0), ("a longer text", -1))
+
+
+@dataclass
+class Store:
+    """The state of one bucket, batch by batch, beside all rows that were written."""
+
+    folder: Path
+    layout: KeyedLayout = LAYOUT
+    model: list[tuple[Any, ...]] = field(default_factory=list)
+    batch: int = 0
+
+    def __post_init__(self) -> None:
+        self.files = StateFiles(location=str(self.folder / "state"))
+        self.newest = StateManifest(state_id="id", buckets=1, batch_id=-1)
+        self.manifests = MemoryManifests()
+        layouts = {("s", "a"): self.layout}
+        self.compaction = StateCompaction(self.files, cast("Manifests", self.manifests), layouts)
+
+    @property
+    def segments(self) -> list[Path]:
+        """The segments on the disk."""
+        return sorted((self.folder / "caches").rglob("*.arrow"))
+
+    @property
+    def stored(self) -> tuple[StateFile, ...]:
+        """The state files."""
+        return self.newest.files.get(BUCKET, BucketFiles()).files
+
+    def open(self, ended: int | None = None) -> BucketState:
+        """Open the state as the task of the next batch does."""
+        place = BucketLocation(
+            files=self.files,
+            state_id="id",
+            bucket=BUCKET,
+            stored=self.newest.files.get(BUCKET, BucketFiles()),
+            caches=self.folder / "caches",
+        )
+        return BucketState(place, self.layout, self.batch, ended=ended)
+
+    def look(self, keys: Sequence[Key], ended: int | None = None) -> Counter[str]:
+        """Look keys up."""
+        columns = list(zip(*keys, strict=True)) or [()] * len(self.layout.key)
+        asked = [
+            pa.array(c, of.type) for c, of in zip(columns, self.layout.key_schema, strict=True)
+        ]
+        state = self.open(ended)
+        found = state.rows_of(pa.Table.from_arrays(asked, schema=self.layout.key_schema))
+        state.close()
+        assert found.schema == self.layout.schema
+        return shown(found)
+
+    def span(self, after: int | None, until: int) -> Counter[str]:
+        """Look rows up by their time."""
+        return shown(self.open().rows_between(after, until))
+
+    def give(self, rows: Sequence[tuple[Any, ...]], ended: int | None = None) -> StateFile:
+        """Write the rows of a batch."""
+        state = self.open(ended)
+        state.write(self.table(rows))
+        assert state.written is not None
+        manifest = self.newest.with_batch(self.batch, {BUCKET: state.written})
+        until = {} if ended is None else {("s", "a"): ended}
+        self.newest = self.compaction.taken(manifest, 0, until)
+        self.manifests.write(self.newest)
+        self.compaction.consider(self.newest, 0, until)
+        assert self.compaction.wait(30)
+        assert self.compaction.failures == 0
+        self.batch += 1
+        self.model += rows
+        return state.written
+
+    def table(self, rows: Iterable[tuple[Any, ...]]) -> pa.Table:
+        """Rows as a state keeps them."""
+        return rows_in(self.layout.schema, [(*row, 1, 0) for row in rows])
+
+    def expected(self, keys: Sequence[Key]) -> Counter[str]:
+        """What the model has of keys."""
+        places = [self.layout.names.index(name) for name in self.layout.key]
+        asked = set(map(repr, keys))
+        found = (row for row in self.model if repr(tuple(row[n] for n in places)) in asked)
+        return shown(self.table(found))
+
+
+def shown(rows: pa.Table) -> Counter[str]:
+    """Rows without an order."""
+    return Counter(map(repr, rows.drop_columns([COUNT, TIME]).to_pylist()))
+
+
+def drawn(draw: random.Random) -> list[tuple[Any, ...]]:
+    """Random rows, equal ones among them."""
+    return [
+        (draw.randrange(3), *draw.choice(KEYS), draw.randrange(60))
+        for _ in range(draw.randint(1, 9))
+    ]
+
+
+def keep(_: Store) -> None:
+    """Nothing happens."""
+
+
+def begin_process(_: Store) -> None:
+    """Another worker goes on."""
+    segment_folder._processes.clear()
+
+
+def lose_segments(store: Store) -> None:
+    """Another machine goes on."""
+    shutil.rmtree(store.folder / "caches", ignore_errors=True)
+    begin_process(store)
+
+
+def lose_one(store: Store) -> None:
+    """Another worker has removed one that this one is about to map."""
+    for path in store.segments[:1]:
+        path.unlink()
+    begin_process(store)
+
+
+def cut_one(store: Store) -> None:
+    """A segment is not whole."""
+    for path in store.segments[-1:]:
+        content = path.read_bytes()
+        path.unlink()
+        path.write_bytes(content[: len(content) // 2])
+    begin_process(store)
+
+
+def damage_progress(store: Store) -> None:
+    """The file that tells of them is not whole."""
+    for path in (store.folder / "caches").rglob("segments.json"):
+        path.write_text(path.read_text()[:20])
+
+
+HAPPENS = (keep, keep, begin_process, lose_segments, lose_one, cut_one, damage_progress)
+
+
+@pytest.fixture(autouse=True)
+def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_folder, "_processes", {})
+    monkeypatch.setattr(segment_folder, "MOST_SEGMENTS", 3)
+
+
+@pytest.fixture(params=["hashes", "colliding hashes"])
+def _hashes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "colliding hashes":
+        real = key_hashes.key_hashes
+        monkeypatch.setattr(row_segments, "key_hashes", lambda *of: real(*of) % np.uint64(2))
+
+
+@pytest.fixture(params=["whole", "cut"])
+def _sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "cut":
+        monkeypatch.setattr(segment_folder, "MOST_BYTES", 300)
+        monkeypatch.setattr(merged_rows, "PART_ROWS", 30)
+        monkeypatch.setattr(row_segments, "_ROWS_AT_ONCE", 2)
+
+
+@pytest.mark.usefixtures("_hashes", "_sizes")
+@pytest.mark.parametrize("seed", some_fast(range(3), [0]))
+def test_a_lookup_finds_the_rows_of_its_keys(tmp_path: Path, seed: int) -> None:
+    """Over merges, lost and damaged segments, other workers, and attempts whose file no manifest names."""
+    draw, store = random.Random(seed), Store(tmp_path)
+    for _ in range(3 * MOST_FILES):
+        draw.choice(HAPPENS)(store)
+        asked = draw.sample(KEYS, draw.randint(0, len(KEYS)))
+        after, until = draw.choice([None, -1, 0, 20]), draw.randrange(60)
+        within = [r for r in store.model if r[-1] <= until and (after is None or r[-1] > after)]
+
+        assert store.look(asked) == store.expected(asked)
+        assert store.span(after, until) == shown(store.table(within))
+
+        store.open().write(store.table(drawn(draw)))
+        store.give(drawn(draw))
+
+    assert store.look(KEYS) == store.expected(KEYS)
+    assert len(store.stored) <= 3 * MOST_FILES // 2
+
+
+FLOATS = replace(
+    LAYOUT,
+    dims=(pa.field("k", pa.float64()), pa.field("l", pa.list_(pa.int32()))),
+    key=("k", "l"),
+    rowtime=None,
+)
+
+
+@pytest.mark.usefixtures("_hashes")
+def test_keys_are_compared_as_duckdb_groups_them(tmp_path: Path) -> None:
+    """One NaN, one zero, NULL equals NULL, in values of a nested type, too."""
+    store = Store(tmp_path, FLOATS)
+    other_nan = np.array([0x7FF8000000000001], np.uint64).view(np.float64)[0]
+    store.give([(other_nan, [1]), (0.0, [1]), (None, [1, None]), (2.0, None), (2.0, [])])
+
+    assert store.look([(math.nan, [1])]) == Counter(["{'k': nan, 'l': [1]}"])
+    assert store.look([(-0.0, [1])]) == Counter(["{'k': 0.0, 'l': [1]}"])
+    assert store.look([(None, [1, None])]) == Counter(["{'k': None, 'l': [1, None]}"])
+    assert store.look([(2.0, None)]) == Counter(["{'k': 2.0, 'l': None}"])
+    assert store.look([(2.0, []), (1.0, None)]) == Counter(["{'k': 2.0, 'l': []}"])
+
+
+def test_all_rows_are_found_without_a_key(tmp_path: Path) -> None:
+    """A join by a condition alone compares all."""
+    store = Store(tmp_path, replace(LAYOUT, key=()))
+    store.give([(1, "a", 1, 0)])
+    store.give([(2, None, None, 0)])
+    state = store.open()
+
+    assert shown(state.rows_of(pa.table({}))) == shown(store.table(store.model))
+
+
+def test_what_a_task_wrote_is_not_read_again(tmp_path: Path) -> None:
+    """Another worker maps it, also behind a merge of state files; only a segment that is gone is made of the files."""
+    store = Store(tmp_path)
+    for n in range(2 * MOST_FILES):
+        written = store.give([(n, "a", 1, 0)])
+        (path,) = (tmp_path / "state").rglob(written.name)
+        content = path.read_bytes()
+        path.unlink()
+        begin_process(store)
+
+        assert store.look([("a", 1)]) == store.expected([("a", 1)])
+
+        path.write_bytes(content)
+    assert len(store.stored) < MOST_FILES
+
+
+def test_segments_become_one(tmp_path: Path) -> None:
+    """So that a lookup searches few; those that they were made of are removed."""
+    store = Store(tmp_path)
+    for n in range(20):
+        store.give([(n, "a", 1, 0)])
+        store.look([("a", 1)])
+
+        # and the one that the next batch takes
+        assert len(store.segments) <= 4
+
+
+def test_files_that_are_not_as_written_are_named(tmp_path: Path) -> None:
+    """Where a segment has to be made of them."""
+    store = Store(tmp_path)
+    written = store.give([(1, "a", 1, 0)])
+    lose_segments(store)
+    (path,) = (tmp_path / "state").rglob(written.name)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    with pytest.raises(StateMismatchError, match=f"{written.name} is not as it was written"):
+        store.look([("a", 1)])
+    path.unlink()
+    with pytest.raises(StateMismatchError, match=f"{written.name} is missing"):
+        store.look([("a", 1)])
+
+
+def test_a_disk_that_is_full_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are looked up in memory then."""
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    store = Store(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(segment_folder.SegmentFolder, "_write", full)
+        store.give([(1, "a", 1, 0)])
+        store.give([(2, "a", 1, 0)])
+
+        assert store.look([("a", 1)]) == store.expected([("a", 1)])
+        assert not store.segments
+    assert store.look([("a", 1)]) == store.expected([("a", 1)])
+    assert store.segments
+
+
+def test_rows_that_have_ended_leave_segments_and_files(tmp_path: Path) -> None:
+    """The segment of rows that have all ended, the others where segments or files become one."""
+    store = Store(tmp_path, replace(LAYOUT, ends="at"))
+    found = Counter[str]()
+    for n in range(2 * MOST_FILES):
+        store.give([(n, "a", 1, 2 * n), (n, "a", 1, 2 * n + 100)], ended=n)
+        needed = [row for row in store.model if row[-1] > n]
+        found = store.look([("a", 1)], ended=n)
+
+        assert found >= shown(store.table(needed))
+    assert found.total() < len(store.model)
+    assert sum(file.rows for file in store.stored) < len(store.model)
+    assert store.newest.files[BUCKET].epoch == 0
+
+
+def test_segments_of_another_form_are_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version of DuckDB may hash a text otherwise."""
+    store = Store(tmp_path)
+    store.give([(1, "a", 1, 0)])
+    store.look([("a", 1)])
+    before = store.segments
+    begin_process(store)
+    monkeypatch.setattr("duckdb.__version__", "another")
+
+    assert store.look([("a", 1)]) == store.expected([("a", 1)])
+    assert store.segments != before
