@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,13 +18,15 @@ import pyarrow.compute as pc
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout, KeyedState
 from penstock.sql.incremental.keyed.recompute import KeyedInput, SideQuery
-from penstock.sql.incremental.keyed.tables import BucketTables, listed, normalized, typed
+from penstock.sql.incremental.keyed.spooled_rows import spooled
+from penstock.sql.incremental.keyed.tables import BucketTables, listed, storage_type, typed
 from penstock.sql.incremental.stages import JoinTimes
 
 OLD, NEW, ALL = "old", "new", "all"
 """Tables of an input, with its number behind: the stored rows of the keys, those of the batch, both."""
-DUE, MARKED, MATCHED = "due", "marked", "__matched"
-"""Tables of the rows of an input that match no later row, and of the rows of the other with MATCHED, which is TRUE."""
+IN_TIME, DUE, MARKED, MATCHED = "in_time", "due", "marked", "__matched"
+"""Tables of the rows of an input in the batch that are not late, of those and stored ones that match no later row, and
+of the rows of the other with MATCHED, which is TRUE."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,20 +137,28 @@ class AppendJoin:
         if not any(came) and not any(rows.num_rows for rows in ending):
             return schema.empty_table()
         with BucketTables() as tables:
-            for n, (one, rows) in enumerate(zip(self.inputs, new, strict=True)):
-                _take_inserts(tables, n, one, rows, self._tests(n, batch))
+            before = self._before(batch)
+            in_time = [
+                _inserts(one, rows, rowtime, before)
+                for one, rows, rowtime in zip(self.inputs, new, self._rowtimes, strict=True)
+            ]
+            matching = [
+                _matching(one, rows) for one, rows in zip(self.inputs, in_time, strict=True)
+            ]
+            for n, rows in enumerate(matching):
+                tables.give(f"{NEW}{n}", rows)
             due = [False, False]
             for side, stored in zip(self.padded, ending, strict=True):
                 n = side.number
-                due[n] = self._take_due(tables, n, stored, batch) or came[n]
+                due[n] = self._take_due(tables, n, in_time[n], stored, batch) or came[n]
             sides = self._matches(tables, states, came, due)
             sides += [_without_match(side) for side in self.padded if due[side.number]]
             for n, one in enumerate(self.inputs):
                 if came[n]:
-                    until = self._ended(n, batch)
-                    lasting = "" if until is None else f" WHERE {_end(one)} > {until}"
-                    rows = f"SELECT *, 1::BIGINT, {batch.now_ms}::BIGINT FROM {NEW}{n}{lasting}"
-                    states[one.name].write(typed(tables.rows(rows), one.layout.schema))
+                    rows, until = matching[n], self._ended(n, batch)
+                    if until is not None:
+                        rows = _filtered(rows, pc.greater(_ends_of(one, rows), until))
+                    states[one.name].write(_stored(rows, one.layout, batch))
             if not sides:
                 return schema.empty_table()
             order = " ORDER BY ALL" if self.sorted else ""
@@ -190,13 +201,21 @@ class AppendJoin:
         after = None if span.before_ms is None else span.before_ms * 1000 - micros
         return states[one.name].rows_between(after, span.now_ms * 1000 - micros)
 
-    def _take_due(self, tables: BucketTables, n: int, stored: pa.Table, batch: KeyedBatch) -> bool:
+    def _take_due(
+        self,
+        tables: BucketTables,
+        n: int,
+        in_time: pa.Table,
+        stored: pa.Table,
+        batch: KeyedBatch,
+    ) -> bool:
         """Name as `due` the rows of an input that match no later row: those that end, and those that match none at all.
 
         Returns if some of them were stored.
         """
         one = self.inputs[n]
         assert self.times is not None, "its rows end"
+        tables.give(f"{IN_TIME}{n}", in_time)
         tables.give(f"ending{n}", stored)
         tests = [f"{key} IS NULL" for key in one.change_key] + [f"{_end(one)} IS NULL"]
         now_ms = batch.span(self.times.waits_for).now_ms
@@ -204,18 +223,10 @@ class AppendJoin:
             tests = ["TRUE"]
         elif now_ms is not None:
             tests.append(f"{_end(one)} <= {now_ms * 1000 - self.times.sides[n].micros}")
-        came = f"SELECT * FROM in_time{n} WHERE {' OR '.join(tests)}"
+        came = f"SELECT * FROM {IN_TIME}{n} WHERE {' OR '.join(tests)}"
         old = _each_once(f"ending{n}", one, stored)
         tables.name(f"{DUE}{n}", f"{came} UNION ALL {old}")
         return bool(stored.num_rows)
-
-    def _tests(self, n: int, batch: KeyedBatch) -> tuple[str, ...]:
-        """Write the conditions of rows that are not late."""
-        before, rowtime = self._before(batch), self._rowtimes[n]
-        if before is None or rowtime is None:
-            return ()
-        # a row without a time is not late
-        return (f"coalesce(epoch_us(c{rowtime}) > {before}, TRUE)",)
 
 
 def _without_match(side: PaddedSide) -> str:
@@ -231,22 +242,65 @@ def _end(one: KeyedInput) -> str:
     return f"epoch_us(c{one.layout.names.index(one.layout.ends)})"
 
 
-def _take_inserts(
-    tables: BucketTables, n: int, one: KeyedInput, rows: pa.Table | None, tests: Sequence[str]
-) -> None:
-    """Name as `in_time` the rows of the batch of which each of `tests` holds.
-
-    And as `new` those but the ones with a NULL in their key or without a time by which they end: they match no other.
-    """
+def _inserts(
+    one: KeyedInput, rows: pa.Table | None, rowtime: int | None, before: int | None
+) -> pa.Table:
+    """Return the rows of the batch that are not late: later than `before`, in microseconds, or without a time."""
     columns = pa.schema(one.columns)
-    inserts = columns.empty_table() if rows is None else rows.select(range(len(columns)))
-    tables.give(f"given{n}", inserts)
-    named = (f"{normalized(f'c{i}', of.type)} AS c{i}" for i, of in enumerate(columns))
-    in_time = " AND ".join(tests) or "TRUE"
-    tables.name(f"in_time{n}", f"SELECT {listed(named)} FROM given{n} WHERE {in_time}")
-    ends = [] if one.layout.ends is None else [f"{_end(one)} IS NOT NULL"]
-    known = " AND ".join([*(f"{key} IS NOT NULL" for key in one.change_key), *ends]) or "TRUE"
-    tables.name(f"{NEW}{n}", f"SELECT * FROM in_time{n} WHERE {known}")
+    if rows is None:
+        return columns.empty_table()
+    given = typed(rows.select(range(len(columns))), columns)
+    inserts = pa.Table.from_arrays([_with_one_zero(of) for of in given.columns], schema=columns)
+    if before is None or rowtime is None:
+        return inserts
+    in_time = pc.greater(_micros(inserts.column(rowtime)), before)
+    return _filtered(inserts, pc.fill_null(in_time, fill_value=True))
+
+
+def _matching(one: KeyedInput, rows: pa.Table) -> pa.Table:
+    """Leave out rows with a NULL in their key or without a time by which they end: they match no other."""
+    names = (*one.layout.key, *([] if one.layout.ends is None else [one.layout.ends]))
+    known = [rows.column(one.layout.names.index(name)) for name in names]
+    if not any(column.null_count for column in known):
+        return rows
+    tests = [pc.is_valid(column) for column in known]
+    return _filtered(rows, reduce(pc.and_, tests))
+
+
+def _filtered(rows: pa.Table, test: pa.ChunkedArray) -> pa.Table:
+    """Return the rows of which a test holds; no copy where it holds of all, and of many none in memory."""
+    if pc.all(test).as_py():
+        return rows
+    tested = rows.append_column("test", test).to_batches()
+    width = rows.num_columns
+    kept = (of.select(range(width)).filter(of.column(width)) for of in tested)
+    return spooled(rows.schema, kept)
+
+
+def _ends_of(one: KeyedInput, rows: pa.Table) -> pa.ChunkedArray:
+    """Return the times by which rows end, in microseconds since the epoch."""
+    assert one.layout.ends is not None, "its rows end"
+    return _micros(rows.column(one.layout.names.index(one.layout.ends)))
+
+
+def _micros(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times in microseconds since the epoch."""
+    return times.cast(storage_type(times.type)).cast(pa.int64())
+
+
+def _stored(rows: pa.Table, layout: KeyedLayout, batch: KeyedBatch) -> pa.Table:
+    """Return rows as they are stored: each is there once, as of the batch."""
+    more = [pa.repeat(pa.scalar(value, pa.int64()), rows.num_rows) for value in (1, batch.now_ms)]
+    columns = [*rows.columns, *(pa.chunked_array([one]) for one in more)]
+    return pa.Table.from_arrays(columns, schema=layout.schema)
+
+
+def _with_one_zero(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values as Spark groups by them."""
+    if not pa.types.is_floating(values.type):
+        return values
+    zero = pa.scalar(0, values.type)
+    return pc.if_else(pc.equal(values, zero), zero, values)
 
 
 def _look_up(

@@ -40,8 +40,8 @@ class Segment:
             keys = [rows.column(layout.names.index(name)) for name in layout.key]
             hashes = key_hashes(keys, layout, rows.num_rows)
         order = np.argsort(hashes, kind="stable")
-        ordered = rows.combine_chunks().take(pa.array(order)).combine_chunks()
-        columns = [combined(column) for column in ordered.columns]
+        places = pa.array(order)
+        columns = [combined(column).take(places) for column in rows.columns]
         batch = pa.RecordBatch.from_arrays(columns, schema=rows.schema)
         return cls(rows=batch, hashes=hashes[order], ends=last_end(layout, rows))
 

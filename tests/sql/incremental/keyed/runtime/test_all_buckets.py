@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +39,8 @@ LAYOUT = KeyedLayout(
 class States:
     """The buckets of a state, as the tasks of one batch after the other open them."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, layout: KeyedLayout = LAYOUT) -> None:
+        self.folder, self.layout = folder, layout
         self.stored: dict[int, tuple[StateFile, ...]] = dict.fromkeys(range(BUCKETS), ())
 
     def open(self, batch: int) -> list[BucketState]:
@@ -53,7 +54,7 @@ class States:
                     stored=BucketFiles(files=files),
                     caches=self.folder / "caches",
                 ),
-                LAYOUT,
+                self.layout,
                 batch,
             )
             for n, files in self.stored.items()
@@ -88,19 +89,25 @@ def sorted_rows(rows: pa.Table) -> list[str]:
     return sorted(map(repr, rows.to_pylist()))
 
 
+@pytest.mark.parametrize("inserts", [False, True], ids=["added up", "inserts"])
 @pytest.mark.parametrize("held", [0, 100_000], ids=["in caches", "in memory"])
 @pytest.mark.parametrize("hashed", [("k", "g"), ("g",)])
 def test_one_task_and_tasks_by_bucket_go_on_with_each_other_s_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int, hashed: tuple[str, ...]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    held: int,
+    hashed: tuple[str, ...],
+    inserts: bool,
 ) -> None:
     """Rows are in the bucket of their key, in the order in which they were given; lookups find those of all."""
     monkeypatch.setattr(held_rows, "MOST_ROWS", held)
-    draw, states, model = random.Random(held), States(tmp_path), LAYOUT.schema.empty_table()
+    layout = replace(LAYOUT, inserts=inserts)
+    draw, states, model = random.Random(held), States(tmp_path, layout), LAYOUT.schema.empty_table()
     keys = pa.table({"k": ["a", None, "", "none"], "g": pa.array([7, 0, None, 1], pa.int64())})
     asked = set(zip(*(keys.column(name).to_pylist() for name in LAYOUT.key), strict=True))
     for batch in range(6):
         rows, opened = rows_of(draw, 40), states.open(batch)
-        every = AllBuckets(opened, LAYOUT, hashed)
+        every = AllBuckets(opened, layout, hashed)
         places = [model.column(name).to_pylist() for name in LAYOUT.key]
         is_asked = [key in asked for key in zip(*places, strict=True)]
         seconds = [at.timestamp() for at in model.column("at").to_pylist()]

@@ -20,7 +20,9 @@ from penstock.sql.incremental.keyed.files.manifest import (
     StateManifest,
 )
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
+from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime import compaction as module
+from penstock.sql.incremental.keyed.runtime import merged_rows
 from penstock.sql.incremental.keyed.runtime.compaction import (
     MOST_FILES,
     OVERDUE_FILES,
@@ -28,7 +30,13 @@ from penstock.sql.incremental.keyed.runtime.compaction import (
     merges_of,
 )
 from tests.sql.incremental.keyed.oracle import some_fast
-from tests.sql.incremental.keyed.runtime.test_state import BUCKET, MemoryManifests, Store
+from tests.sql.incremental.keyed.runtime.test_state import (
+    BUCKET,
+    INSERTS,
+    LAYOUT,
+    MemoryManifests,
+    Store,
+)
 
 OTHER = BucketId(stage="s", input="a", bucket=1)
 
@@ -138,14 +146,15 @@ class KilledError(Exception):
     """The process has died: nothing that it does has an effect."""
 
 
+@pytest.mark.parametrize("layout", [LAYOUT, INSERTS], ids=["added up", "inserts"])
 @pytest.mark.parametrize("death", some_fast(range(1, 12), [2, 5, 8, 11]))
 def test_a_process_dies_at_any_step_of_a_merge(
-    tmp_path: Path, death: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, death: int, layout: KeyedLayout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it leaves is right for the next one, and gone in a while. Each part of a file is a step."""
-    monkeypatch.setattr(module, "_PART_ROWS", 1)
+    monkeypatch.setattr(merged_rows, "PART_ROWS", 1)
     monkeypatch.setattr(module, "ROW_GROUP", 1)
-    store = Store(tmp_path)
+    store = Store(tmp_path, layout)
     for n in range(MOST_FILES - 2):
         store.give(Counter({("abc"[n % 3], n % 2): 1}))
     steps: list[str] = []
@@ -206,7 +215,7 @@ def test_what_a_merge_that_failed_left_is_no_part_of_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same rows are merged at once, and the first part, which the failed one has written, is to be removed."""
-    monkeypatch.setattr(module, "_PART_ROWS", 1)
+    monkeypatch.setattr(merged_rows, "PART_ROWS", 1)
     monkeypatch.setattr(module, "ROW_GROUP", 1)
     store = Store(tmp_path)
     writes: list[str] = []
@@ -409,7 +418,7 @@ def test_parts_of_a_merge_are_one_file_to_the_next() -> None:
 def test_parts_are_bounded_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """One is in memory at once."""
     batches = pa.table({"c0": pa.array(range(100), pa.int64())}).to_batches(max_chunksize=10)
-    monkeypatch.setattr(module, "_PART_ROWS", 40)
-    assert [part.num_rows for part in module._parts(batches)] == [40, 40, 20]
-    monkeypatch.setattr(module, "_PART_BYTES", 8 * 15)
-    assert [part.num_rows for part in module._parts(batches)] == [20] * 5
+    monkeypatch.setattr(merged_rows, "PART_ROWS", 40)
+    assert [part.num_rows for part in merged_rows.in_parts(batches)] == [40, 40, 20]
+    monkeypatch.setattr(merged_rows, "PART_BYTES", 8 * 15)
+    assert [part.num_rows for part in merged_rows.in_parts(batches)] == [20] * 5

@@ -204,7 +204,7 @@ def _hashes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture(params=["whole", "cut"])
 def _sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "cut":
-        monkeypatch.setattr(segment_folder, "MOST_BYTES", 300)
+        monkeypatch.setattr(segment_folder, "MOST_BYTES", 2000)
         monkeypatch.setattr(merged_rows, "PART_ROWS", 30)
         monkeypatch.setattr(row_segments, "_ROWS_AT_ONCE", 2)
 
