@@ -229,6 +229,14 @@ def test_a_row_comes_without_a_match_in_the_batch_that_ends_it() -> None:
     assert both == [(5, 8)]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_state_is_rows_that_are_only_added(kind: str) -> None:
+    """So that they are found by the hash of their key, and files are merged without DuckDB."""
+    layouts = joined(kind).operator.layouts
+
+    assert [layout.inserts for layout in layouts.values()] == [True, True]
+
+
 def test_a_row_that_matches_no_other_is_not_kept() -> None:
     """One with NULL in its key, or without a time, comes at once."""
     bucket = joined("FULL")

@@ -4,7 +4,8 @@
 The rows are looked up in a cache, a DuckDB file on the local disk of the executor, which any of its workers takes up,
 and in the memory of the worker (`held_rows.py`), which has those of the newest files: all of a small state. The cache
 has the files of committed batches only. It is made anew, from the files, where it is missing, damaged, of another
-state, behind by more than there is, or in use.
+state, behind by more than there is, or in use. Rows of a state to which rows are only added are looked up in segments
+(`segment_folder.py`).
 """
 
 from __future__ import annotations
