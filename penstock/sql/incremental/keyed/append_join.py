@@ -249,8 +249,8 @@ def _inserts(
     columns = pa.schema(one.columns)
     if rows is None:
         return columns.empty_table()
-    given = typed(rows.select(range(len(columns))), columns)
-    inserts = pa.Table.from_arrays([_with_one_zero(of) for of in given.columns], schema=columns)
+    inserts = typed(rows.select(range(len(columns))), columns)
+    inserts = pa.Table.from_arrays([_with_one_zero(of) for of in inserts.columns], schema=columns)
     if before is None or rowtime is None:
         return inserts
     in_time = pc.greater(_micros(inserts.column(rowtime)), before)
@@ -273,8 +273,8 @@ def _filtered(rows: pa.Table, test: pa.ChunkedArray) -> pa.Table:
         return rows
     tested = rows.append_column("test", test).to_batches()
     width = rows.num_columns
-    kept = (of.select(range(width)).filter(of.column(width)) for of in tested)
-    return spooled(rows.schema, kept)
+    left = (of.select(range(width)).filter(of.column(width)) for of in tested)
+    return spooled(rows.schema, left)
 
 
 def _ends_of(one: KeyedInput, rows: pa.Table) -> pa.ChunkedArray:

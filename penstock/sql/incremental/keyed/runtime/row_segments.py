@@ -26,7 +26,7 @@ _ROWS_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class RowSegment:
     """Rows in the order of the hashes of their keys. `ends` is the last time by which one of them ends."""
 
     rows: pa.RecordBatch
@@ -34,28 +34,28 @@ class Segment:
     ends: int | None = None
 
     @classmethod
-    def of(cls, rows: pa.Table, layout: KeyedLayout, hashes: Hashes | None = None) -> Segment:
+    def of(cls, rows: pa.Table, layout: KeyedLayout, hashes: Hashes | None = None) -> RowSegment:
         """Sort rows. `hashes` are those of their keys where they are known."""
         if hashes is None:
             keys = [rows.column(layout.names.index(name)) for name in layout.key]
             hashes = key_hashes(keys, layout, rows.num_rows)
         order = np.argsort(hashes, kind="stable")
-        places = pa.array(order)
-        columns = [combined(column).take(places) for column in rows.columns]
+        positions = pa.array(order)
+        columns = [combined(column).take(positions) for column in rows.columns]
         batch = pa.RecordBatch.from_arrays(columns, schema=rows.schema)
         return cls(rows=batch, hashes=hashes[order], ends=last_end(layout, rows))
 
     def find(self, asked: Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the places of the rows whose hash is asked for, each with the place of the hash in `asked`, sorted."""
+        """Return the positions of the rows whose hash is asked for, each with that of the hash in `asked`, sorted."""
         if len(asked) > len(self.hashes):
             first = np.searchsorted(asked, self.hashes, "left")
             behind = np.searchsorted(asked, self.hashes, "right")
-            rows, places = _pairs(first, behind)
-            return rows, places
+            rows, positions = _pairs(first, behind)
+            return rows, positions
         first = np.searchsorted(self.hashes, asked, "left")
         behind = np.searchsorted(self.hashes, asked, "right")
-        places, rows = _pairs(first, behind)
-        return rows, places
+        positions, rows = _pairs(first, behind)
+        return rows, positions
 
 
 def _pairs(
@@ -71,7 +71,7 @@ def _pairs(
 class RowSegments:
     """The stored rows of a bucket, as its segments have them."""
 
-    def __init__(self, segments: Sequence[Segment], layout: KeyedLayout) -> None:
+    def __init__(self, segments: Sequence[RowSegment], layout: KeyedLayout) -> None:
         self._segments = segments
         self._layout = layout
 
@@ -91,12 +91,12 @@ class RowSegments:
 
     def _taken(self, hashes: Hashes, asked: pa.Table) -> Iterator[pa.RecordBatch]:
         for segment in self._segments:
-            rows, places = segment.find(hashes)
+            rows, positions = segment.find(hashes)
             for start in range(0, len(rows), _ROWS_AT_ONCE):
                 some = slice(start, start + _ROWS_AT_ONCE)
                 found = segment.rows.take(pa.array(rows[some]))
                 named = [found.column(self._layout.names.index(name)) for name in self._layout.key]
-                same = same_keys(named, asked.take(pa.array(places[some])).columns)
+                same = same_keys(named, asked.take(pa.array(positions[some])).columns)
                 yield found if same is None else found.filter(same)
 
     def rows_between(self, after: int | None, until: int) -> pa.Table:

@@ -24,7 +24,7 @@ from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId,
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime.merged_rows import lasting_rows
-from penstock.sql.incremental.keyed.runtime.row_segments import RowSegments, Segment
+from penstock.sql.incremental.keyed.runtime.row_segments import RowSegment, RowSegments
 from penstock.sql.incremental.keyed.tables import positional
 
 MOST_SEGMENTS = 8
@@ -51,7 +51,7 @@ class SegmentedBucket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class _SegmentFile:
     """A segment of the folder: its file, and what is known of it without reading that."""
 
     name: str
@@ -66,22 +66,22 @@ class _Progress:
 
     last: str = ""
     epoch: int = 0
-    entries: tuple[_Entry, ...] = ()
+    entries: tuple[_SegmentFile, ...] = ()
 
 
 class _Mapped:
     """The segments that a process has mapped, by path: a path has one content for as long as there is a file."""
 
     def __init__(self) -> None:
-        self._segments: OrderedDict[Path, Segment] = OrderedDict()
+        self._segments: OrderedDict[Path, RowSegment] = OrderedDict()
 
-    def get(self, path: Path) -> Segment | None:
+    def get(self, path: Path) -> RowSegment | None:
         """Return one that is mapped."""
         if path in self._segments:
             self._segments.move_to_end(path)
         return self._segments.get(path)
 
-    def put(self, path: Path, segment: Segment) -> None:
+    def put(self, path: Path, segment: RowSegment) -> None:
         """Keep one."""
         self._segments[path] = segment
         while len(self._segments) > _MAPPED:
@@ -124,9 +124,9 @@ class SegmentFolder:
         if rows.nbytes <= MOST_BYTES:
             # a full disk: they are read from the file
             with suppress(OSError):
-                self._write(Segment.of(rows, self._layout), file.name)
+                self._write(RowSegment.of(rows, self._layout), file.name)
 
-    def _advanced(self, known: _Progress) -> list[Segment]:
+    def _advanced(self, known: _Progress) -> list[RowSegment]:
         """Return the segments with those of the files that they lack, and tell others of them."""
         stored = self._of.stored
         names = [file.name for file in stored.files]
@@ -136,16 +136,18 @@ class SegmentFolder:
         segments = [(entry, self._opened(entry)) for entry in known.entries]
         if not missing:
             return [segment for _, segment in segments]
-        added: list[tuple[_Entry | None, Segment]] = [*segments, *self._missing(missing)]
+        added: list[tuple[_SegmentFile | None, RowSegment]] = [*segments, *self._missing(missing)]
         added = [one for one in added if not self._is_over(one[1])]
         made = self._few(added)
         self._publish(made, stored, begun=not known.last)
         return [segment for _, segment in made]
 
-    def _is_over(self, segment: Segment) -> bool:
+    def _is_over(self, segment: RowSegment) -> bool:
         return self._ended is not None and segment.ends is not None and segment.ends <= self._ended
 
-    def _missing(self, files: Iterable[StateFile]) -> Iterator[tuple[_Entry | None, Segment]]:
+    def _missing(
+        self, files: Iterable[StateFile]
+    ) -> Iterator[tuple[_SegmentFile | None, RowSegment]]:
         """Return segments of the rows of files: those that a task has left as it wrote the file, and new ones."""
         waiting: list[pa.Table] = []
         size = 0
@@ -163,25 +165,25 @@ class SegmentFolder:
                     size += rows.nbytes
         yield from self._made(waiting)
 
-    def _left(self, file: StateFile) -> tuple[_Entry, Segment] | None:
+    def _left(self, file: StateFile) -> tuple[_SegmentFile, RowSegment] | None:
         with suppress(OSError, ValueError, pa.ArrowException):
             path = self._folder / f"{file.name}{_END}"
-            entry = _Entry(
+            entry = _SegmentFile(
                 name=path.name, rows=file.rows, bytes=path.stat().st_size, ends=file.ends
             )
             return entry, self._opened(entry)
         return None
 
-    def _made(self, parts: Sequence[pa.Table]) -> Iterator[tuple[None, Segment]]:
+    def _made(self, parts: Sequence[pa.Table]) -> Iterator[tuple[None, RowSegment]]:
         rows = lasting_rows(
             self._layout, pa.concat_tables([self._schema.empty_table(), *parts]), self._ended
         )
         if rows.num_rows:
-            yield None, Segment.of(rows, self._layout)
+            yield None, RowSegment.of(rows, self._layout)
 
     def _few(
-        self, added: Sequence[tuple[_Entry | None, Segment]]
-    ) -> list[tuple[_Entry | None, Segment]]:
+        self, added: Sequence[tuple[_SegmentFile | None, RowSegment]]
+    ) -> list[tuple[_SegmentFile | None, RowSegment]]:
         """Make one segment of the newest small ones, where there are many.
 
         From the newest backwards, for as long as one has at most twice the rows of all behind it.
@@ -202,7 +204,7 @@ class SegmentFolder:
         rest = [one for n, one in enumerate(added) if n not in chosen]
         return [*rest, *([] if merged is None else [(None, merged)])]
 
-    def _merged(self, segments: Sequence[Segment]) -> Segment | None:
+    def _merged(self, segments: Sequence[RowSegment]) -> RowSegment | None:
         hashes = np.concatenate([one.hashes for one in segments])
         hashed = pa.Table.from_batches([one.rows for one in segments]).append_column(
             _HASH, pa.array(hashes)
@@ -211,11 +213,11 @@ class SegmentFolder:
         if not lasting.num_rows:
             return None
         hashes = lasting.column(_HASH).to_numpy()
-        return Segment.of(lasting.drop_columns([_HASH]), self._layout, hashes)
+        return RowSegment.of(lasting.drop_columns([_HASH]), self._layout, hashes)
 
     def _publish(
         self,
-        made: list[tuple[_Entry | None, Segment]],
+        made: list[tuple[_SegmentFile | None, RowSegment]],
         stored: BucketFiles,
         *,
         begun: bool,
@@ -238,7 +240,7 @@ class SegmentFolder:
                         _mapped().remove(path)
                         path.unlink(missing_ok=True)
 
-    def _opened(self, entry: _Entry) -> Segment:
+    def _opened(self, entry: _SegmentFile) -> RowSegment:
         """Map a segment. Raises OSError, ValueError or ArrowException for one that is not as it was written."""
         path = self._folder / entry.name
         known = _mapped().get(path)
@@ -252,7 +254,7 @@ class SegmentFolder:
                 raise ValueError(f"{path} has rows of another form")
             batch = found.get_batch(0)
         columns = [batch.column(n) for n in range(len(self._schema))]
-        segment = Segment(
+        segment = RowSegment(
             rows=pa.RecordBatch.from_arrays(columns, schema=self._schema),
             hashes=batch.column(len(self._schema)).to_numpy(),
             ends=entry.ends,
@@ -262,7 +264,7 @@ class SegmentFolder:
         _mapped().put(path, segment)
         return segment
 
-    def _write(self, segment: Segment, name: str) -> tuple[_Entry, Segment]:
+    def _write(self, segment: RowSegment, name: str) -> tuple[_SegmentFile, RowSegment]:
         """Write a segment, whole or not at all, and map it."""
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{name}{_END}"
@@ -281,7 +283,9 @@ class SegmentFolder:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        entry = _Entry(name=path.name, rows=len(segment.hashes), bytes=size, ends=segment.ends)
+        entry = _SegmentFile(
+            name=path.name, rows=len(segment.hashes), bytes=size, ends=segment.ends
+        )
         return entry, self._opened(entry)
 
     def _read_progress(self) -> _Progress:
@@ -289,7 +293,7 @@ class SegmentFolder:
         value = json.loads((self._folder / _PROGRESS).read_text())
         try:
             entries = tuple(
-                _Entry(name=name, rows=rows, bytes=size, ends=ends)
+                _SegmentFile(name=name, rows=rows, bytes=size, ends=ends)
                 for name, rows, size, ends in value["segments"]
             )
             return _Progress(last=value["last"], epoch=value["epoch"], entries=entries)
