@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ MOST_BYTES = 128 << 20
 """Bytes in memory of a segment that is made: as many are in memory at once, twice where some become one."""
 
 _MAPPED = 512
-"""Segments that a process keeps mapped; those that were not used for longest are mapped again."""
+"""Segments that a process keeps mapped; those of folders that were not used for longest are mapped again."""
 
 _PROGRESS, _END, _HASH = "segments.json", ".arrow", "hash"
 
@@ -70,26 +70,26 @@ class _Progress:
 
 
 class _Mapped:
-    """The segments that a process has mapped, by path: a path has one content for as long as there is a file."""
+    """The segments that a process has mapped, by folder and name: a name has one content."""
 
     def __init__(self) -> None:
-        self._segments: OrderedDict[Path, RowSegment] = OrderedDict()
+        self._folders: OrderedDict[Path, dict[str, RowSegment]] = OrderedDict()
 
-    def get(self, path: Path) -> RowSegment | None:
+    def get(self, folder: Path, name: str) -> RowSegment | None:
         """Return one that is mapped."""
-        if path in self._segments:
-            self._segments.move_to_end(path)
-        return self._segments.get(path)
+        return self._folders.get(folder, {}).get(name)
 
-    def put(self, path: Path, segment: RowSegment) -> None:
+    def put(self, folder: Path, name: str, segment: RowSegment) -> None:
         """Keep one."""
-        self._segments[path] = segment
-        while len(self._segments) > _MAPPED:
-            self._segments.popitem(last=False)
+        self._folders.setdefault(folder, {})[name] = segment
+        self._folders.move_to_end(folder)
+        while len(self._folders) > 1 and sum(map(len, self._folders.values())) > _MAPPED:
+            self._folders.popitem(last=False)
 
-    def remove(self, path: Path) -> None:
-        """Let one go."""
-        self._segments.pop(path, None)
+    def retain(self, folder: Path, names: Collection[str]) -> None:
+        """Let those of a folder go that are not among `names`: where others removed them, they still take room."""
+        segments = self._folders.pop(folder, {})
+        self._folders[folder] = {name: of for name, of in segments.items() if name in names}
 
 
 _processes: dict[int, _Mapped] = {}
@@ -134,6 +134,8 @@ class SegmentFolder:
             known = _Progress()
         missing = stored.files[names.index(known.last) + 1 :] if known.last else stored.files
         segments = [(entry, self._opened(entry)) for entry in known.entries]
+        used = {entry.name for entry in known.entries}
+        _mapped().retain(self._folder, used | {f"{file.name}{_END}" for file in missing})
         if not missing:
             return [segment for _, segment in segments]
         added: list[tuple[_SegmentFile | None, RowSegment]] = [*segments, *self._missing(missing)]
@@ -237,13 +239,13 @@ class SegmentFolder:
                 named = {entry.name for entry in entries} | {_PROGRESS}
                 for path in self._folder.iterdir():
                     if path.name not in named:
-                        _mapped().remove(path)
                         path.unlink(missing_ok=True)
+                _mapped().retain(self._folder, named)
 
     def _opened(self, entry: _SegmentFile) -> RowSegment:
         """Map a segment. Raises OSError, ValueError or ArrowException for one that is not as it was written."""
         path = self._folder / entry.name
-        known = _mapped().get(path)
+        known = _mapped().get(self._folder, entry.name)
         if known is not None:
             return known
         if path.stat().st_size != entry.bytes:
@@ -261,7 +263,7 @@ class SegmentFolder:
         )
         if segment.rows.num_rows != entry.rows:
             raise ValueError(f"{path} has other rows")
-        _mapped().put(path, segment)
+        _mapped().put(self._folder, entry.name, segment)
         return segment
 
     def _write(self, segment: RowSegment, name: str) -> tuple[_SegmentFile, RowSegment]:

@@ -214,7 +214,7 @@ def _sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_lookup_finds_the_rows_of_its_keys(tmp_path: Path, seed: int) -> None:
     """Over merges, lost and damaged segments, other workers, and attempts whose file no manifest names."""
     draw, store = random.Random(seed), Store(tmp_path)
-    for _ in range(3 * MOST_FILES):
+    for _ in range(2 * MOST_FILES):
         draw.choice(HAPPENS)(store)
         asked = draw.sample(KEYS, draw.randint(0, len(KEYS)))
         after, until = draw.choice([None, -1, 0, 20]), draw.randrange(60)
@@ -350,3 +350,22 @@ def test_segments_of_another_form_are_made_anew(
 
     assert store.look([("a", 1)]) == store.expected([("a", 1)])
     assert store.segments != before
+
+
+def test_a_worker_lets_segments_go_that_others_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would take room on the disk for as long as it has them mapped."""
+    store, other = Store(tmp_path), segment_folder._Mapped()
+    store.give([(0, "a", 1, 0)])
+    store.look([("a", 1)])
+    own = segment_folder._mapped()
+    with monkeypatch.context() as patch:
+        patch.setattr(segment_folder, "_mapped", lambda: other)
+        for n in range(1, 4):
+            store.give([(n, "a", 1, 0)])
+            store.look([("a", 1)])
+    store.look([("a", 1)])
+    mapped = {name for names in own._folders.values() for name in names}
+
+    assert mapped == {path.name for path in store.segments}
