@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import math
 import os
 import resource
 import runpy
@@ -43,7 +44,7 @@ REQUEST_TIMEOUT_S = 5.0
 MAX_REQUEST_BYTES = 4 << 20
 """Of arguments and environment; Linux allows two megabytes."""
 
-SIGNAL_AGAIN_MS = 1000
+SIGNAL_AGAIN_S = 1.0
 """How long a process has to end before it is told again: Python may lose a signal that comes where it forks."""
 
 SPARKS_OWN = (
@@ -100,6 +101,7 @@ class ForkServer:
         wakeup.setblocking(False)
         signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _wake)
+        again_at = time.monotonic()
         while True:
             poller = select.poll()
             for one in (self.alive, ended.fileno(), self.listening.fileno()):
@@ -107,10 +109,16 @@ class ForkServer:
             for waiting in filter(None, self.clients.values()):
                 poller.register(waiting.fileno(), select.POLLRDHUP)
             ending = [process for process, client in self.clients.items() if client is None]
-            ready = {number for number, _ in poller.poll(SIGNAL_AGAIN_MS if ending else None)}
+            if not ending:
+                again_at = time.monotonic() + SIGNAL_AGAIN_S
+            timeout_s = max(0.0, again_at - time.monotonic()) if ending else None
+            polled = poller.poll(None if timeout_s is None else math.ceil(timeout_s * 1000))
+            ready = {number for number, _ in polled}
             if self.alive in ready:
                 return None
-            if not ready:
+            # however often it is asked for others meanwhile
+            if time.monotonic() >= again_at:
+                again_at = time.monotonic() + SIGNAL_AGAIN_S
                 for process in ending:
                     os.kill(process, signal.SIGTERM)
             if ended.fileno() in ready:

@@ -9,8 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,8 +158,30 @@ while True:
 """A process that loses the first signal, as a daemon does that is in Python's code around a fork."""
 
 
-def test_a_process_that_lost_its_signal_is_told_again(server: Running, tmp_path: Path) -> None:
-    """Each second, until it ends."""
+@contextmanager
+def asked_all_the_time(path: str) -> Iterator[None]:
+    """Wake the server up ten times a second, as requests do."""
+    done = threading.Event()
+
+    def ask() -> None:
+        while not done.wait(0.1):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(path)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_process_that_lost_its_signal_is_told_again(
+    server: Running, tmp_path: Path, *, asked: bool
+) -> None:
+    """Each second, until it ends; also where the server is asked for others all the time."""
     (tmp_path / "lost.py").write_text(LOST, encoding="utf-8")
     path = str(server.folder / "socket")
     asking = f"from {forked.__module__} import forked; forked({path!r}, ['lost'], {TIMEOUT_S})"
@@ -172,7 +195,8 @@ def test_a_process_that_lost_its_signal_is_told_again(server: Running, tmp_path:
     with process:
         assert process.stdout.readline() == b"ready\n"
         process.kill()
-        all_that_had_the_pipe_ended, _ = process.communicate(timeout=TIMEOUT_S)
+        with asked_all_the_time(path) if asked else nullcontext():
+            all_that_had_the_pipe_ended, _ = process.communicate(timeout=TIMEOUT_S)
         assert all_that_had_the_pipe_ended == b""
 
 
