@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.sql.spark_process.fork_client import SERVER, forked
-from penstock.sql.spark_process.fork_server import fits
+from penstock.sql.spark_process.fork_server import SEGMENT_BYTES, fits
 from penstock.sql.spark_process.python_processes import (
     ALLOCATORS,
     OF_SPARK,
@@ -72,8 +72,13 @@ def server(tmp_path: Path) -> Iterator[Running]:
 
 
 @contextmanager
-def daemon(environment: dict[str, str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A daemon of PySpark as Spark starts it, and the process that it really is."""
+def daemon(
+    environment: dict[str, str], segments: list[int] | None = None
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A daemon of PySpark as Spark starts it, and the process that it really is.
+
+    `segments` gets the most bytes that are sent to a worker in one.
+    """
     secret = {"PYTHON_WORKER_FACTORY_SECRET": "told"}
     process = subprocess.Popen(
         [SCRIPT, "-m", "pyspark.daemon", "pyspark.worker"],
@@ -85,6 +90,8 @@ def daemon(environment: dict[str, str]) -> Iterator[tuple[subprocess.Popen[bytes
         assert process.stdout is not None, "started with a pipe"
         port = int.from_bytes(process.stdout.read(4), "big")
         with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as asked:
+            if segments is not None:
+                segments.append(asked.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG))
             worker = int.from_bytes(asked.recv(4), "big")
             really = parent(worker)
         yield process, really
@@ -175,6 +182,15 @@ def asked_all_the_time(path: str) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
+
+
+def test_what_is_sent_to_a_worker_is_confirmed_at_once(server: Running) -> None:
+    """By segments so small that more than one comes of all but the smallest pieces."""
+    segments: list[int] = []
+    with daemon(server.environment, segments):
+        (segment,) = segments
+
+    assert segment <= SEGMENT_BYTES
 
 
 @pytest.mark.parametrize("asked", [False, True])
