@@ -157,6 +157,8 @@ class InputState(StrEnum):
 
     The stage has only this input, and its query returns all columns of it by name, `arrival` too, and perhaps others.
     """
+    ACCUMULATORS = "accumulators"
+    """The aggregates of each key, and of COUNT(DISTINCT) the values, of inserts; without a keyed operator all rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -399,7 +401,7 @@ Stage = ChangelogNormalize | Stateless | RecomputeOperator | EventTimeStage
 class IncrementalQuery:
     """An incremental query: its inputs by index, its stages in order; the last one's changes are the result.
 
-    The streaming query returns INPUT_INDEX, INPUT_TIME and `input_column(i)` for each input.
+    The streaming query returns INPUT_INDEX, INPUT_TIME and `input_column(i)` for each.
     """
 
     feeds: tuple[StreamInput, ...]

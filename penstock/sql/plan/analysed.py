@@ -152,6 +152,11 @@ class AnalysedQuery:
         """Whether stages run Top-1 of inserts, which earlier versions gave to Spark."""
         return self.plan is not None and self.plan.of_best_rows
 
+    @property
+    def accumulates(self) -> bool:
+        """Whether stages keep accumulators of inserts, which earlier versions left to Spark's update mode."""
+        return self.plan is not None and self.plan.of_accumulators
+
     def in_one_phase(self) -> AnalysedQuery:
         """Return the query as versions ran it that had no aggregations in two phases."""
         return self._in_phases(frozenset())

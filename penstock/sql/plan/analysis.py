@@ -168,6 +168,7 @@ def analyse_or_refuse(
         streams_joins_in_time=form.age < PlanForm.TIME_JOINS.age,
         streams_windows=form.age < PlanForm.PANES.age,
         streams_best_rows=form.age < PlanForm.BEST_ROWS.age,
+        streams_aggregates=form.age < PlanForm.ACCUMULATORS.age,
     )
     placed = choose_engines(plan, options, partial(_plan_stages, read))
     if isinstance(placed, Refusal):
@@ -175,7 +176,7 @@ def analyse_or_refuse(
     if placed.stages is None:
         return _streamed(read, placed, appends=appends)
     found = _incremental(read, placed)
-    if not found.joins_in_time and not placed.of_best_rows:
+    if not found.joins_in_time and not placed.of_best_rows and not placed.of_accumulators:
         return found
 
     def in_form(other: PlanForm) -> AnalysedQuery | Refusal:
@@ -190,6 +191,8 @@ def analyse_or_refuse(
             shown=shown,
         )
 
+    if placed.of_accumulators:
+        return found if is_run_keyed(found, state_ttl_ms) else in_form(PlanForm.BEST_ROWS)
     if placed.of_best_rows:
         # types that no keyed operator stores would cost several jobs a batch
         return found if is_run_keyed(found, state_ttl_ms) else in_form(PlanForm.PANES)
@@ -211,6 +214,7 @@ def _plan_stages(
     joins_in_time: bool,
     by_panes: bool,
     by_position: bool,
+    accumulates: bool,
 ) -> IncrementalPlan | Refusal:
     from penstock.sql.incremental.planning.incremental_plan import (
         plan_incremental,  # few queries are incremental
@@ -218,7 +222,13 @@ def _plan_stages(
 
     tables = tuple(map(narrowed_input, read.inputs, read.keyed))
     return plan_incremental(
-        plan, spark, tables, joins_in_time=joins_in_time, by_panes=by_panes, by_position=by_position
+        plan,
+        spark,
+        tables,
+        joins_in_time=joins_in_time,
+        by_panes=by_panes,
+        by_position=by_position,
+        accumulates=accumulates,
     )
 
 

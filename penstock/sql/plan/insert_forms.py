@@ -73,6 +73,7 @@ class InsertForms:
             found.before is not tuple
             or query.aggregates_panes
             or query.ranks_rows
+            or query.accumulates
             or query.joins_in_time
             or query.joins_regularly
             or query.follows_windows
@@ -83,8 +84,11 @@ class InsertForms:
 
     def _earlier(self, current: _FormForSink) -> tuple[AnalysedQuery, ...]:
         """Analyse the forms of earlier versions. Raises InputError."""
-        by_position = current.query.ranks_rows
-        earlier = [*(self._all_of(PlanForm.PANES) if by_position else current.before())]
+        if current.query.accumulates:
+            earlier = [*self._all_of(PlanForm.BEST_ROWS)]
+        else:
+            by_position = current.query.ranks_rows
+            earlier = [*(self._all_of(PlanForm.PANES) if by_position else current.before())]
         found = (current.query, *earlier)
         if any(query.aggregates_panes for query in found):
             earlier += self._all_of(PlanForm.TIME_JOINS)

@@ -57,7 +57,9 @@ class PlanForm(StrEnum):
     """So do aggregations by windows below such joins, whose rows are grouped by pane."""
     BEST_ROWS = "best-rows"
     """So do deduplication and Top-1 of the rows of a table, which Spark's update mode ran."""
-    CURRENT = BEST_ROWS
+    ACCUMULATORS = "accumulators"
+    """So do aggregations with COUNT(DISTINCT) of the rows of a table, which Spark's update mode ran."""
+    CURRENT = ACCUMULATORS
 
     @property
     def age(self) -> int:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.connector.changelog import ChangelogMode
+from penstock.sql.incremental.keyed.accumulate import accumulating_operator
 from penstock.sql.incremental.keyed.aggregates import sum_type, window_order
 from penstock.sql.incremental.keyed.append_join import AppendJoin
 from penstock.sql.incremental.keyed.choose_event_time import (
@@ -73,6 +74,8 @@ def keyed_operator(
         match stage:
             case RecomputeOperator() if _is_append_join(stage, time_to_live_ms, inserts):
                 return _append_join(stage, schemas)
+            case RecomputeOperator(inputs=(StageInput(keeps=InputState.ACCUMULATORS),)):
+                return accumulating_operator(stage, schemas, time_to_live_ms)
             case RecomputeOperator():
                 recomputed = _recompute(stage, schemas, time_to_live_ms)
                 return _best_row(stage, recomputed) or recomputed

@@ -257,13 +257,15 @@ def plan_aggregate(
     if refusal is not None:
         return refusal
     state_words = ", ".join(sorted({to_text(node) for node in aggregates})) or "that it was there"
-    columns, names = ReadColumns(keys), tuple(name for name, _ in listed)
+    accumulates = stages.accumulates and closed is None
+    computed = _computed_arguments(aggregates) if accumulates else []
+    columns, names = ReadColumns([*keys, *computed]), tuple(name for name, _ in listed)
     items = [columns.over(value) for _, value in listed]
     condition = None if having is None else columns.over(having.this)
     own = tuple(name for name, _ in columns.items[: len(keys)])
     origin = group or select
     time = None if closed is None else columns.over(closed.column).name
-    found = _as_measures(items, condition) if closed is None else None
+    found = _as_measures(items, condition) if closed is None and not accumulates else None
     rows = stages.staged(source.project(columns.items, narrow=found is None))
     measures: tuple[Measure, ...] = ()
     if found is None:
@@ -289,14 +291,16 @@ def plan_aggregate(
         return stages.waiting(stage, columns=names)
     keeps, shown = InputState.ROWS, names
     extremes = _Extremes(names=names, items=items, own=own, rows=rows)
-    if found is None and having is None and stages.joins_in_time and extremes.is_all:
+    if accumulates:
+        keeps = InputState.ACCUMULATORS
+    elif found is None and having is None and stages.joins_in_time and extremes.is_all:
         keeps, shown, items = InputState.RESULT, extremes.shown, extremes.values
         query = _grouped(rows.name, shown, items, None, own)
         key = _key(free_keys, items, shown)
     stage_input = StageInput(
         name=rows.name, key=own, measures=measures, keeps=keeps, time_to_live_ms=time_to_live_ms
     )
-    state = state_words if measures or keeps is InputState.RESULT else "its rows"
+    state = state_words if measures or keeps is not InputState.ROWS else "its rows"
     result = ChangelogRelation(
         name=stages.name("group"),
         columns=shown,
@@ -305,6 +309,17 @@ def plan_aggregate(
         mechanism=operator_at(OperatorKind.AGGREGATE, spelled, state, origin),
     )
     return stages.narrow(stages.recompute(result, [stage_input], query), names)
+
+
+def _computed_arguments(aggregates: Sequence[exp.AggFunc]) -> list[exp.Expr]:
+    """Return the arguments that are computed with the rows, each once: they may be what operators do not compute."""
+    found: dict[exp.Expr, None] = {}
+    for node in aggregates:
+        given = node.this.expressions if isinstance(node.this, exp.Distinct) else [node.this]
+        for value in given:
+            if not isinstance(value, exp.Column | exp.Star | exp.Literal):
+                found.setdefault(value)
+    return list(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

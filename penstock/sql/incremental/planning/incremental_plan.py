@@ -40,16 +40,23 @@ def plan_incremental(
     joins_in_time: bool = False,
     by_panes: bool = False,
     by_position: bool = False,
+    accumulates: bool = False,
 ) -> IncrementalPlan | Refusal:
     """Plan a query as stages; `spark` are the traits of what Spark streams for it.
 
     `joins_in_time`: inner joins that end with the watermark are stages, too, where their rows can be told to end.
     `by_panes`: so are aggregations by windows whose rows are grouped by pane.
     `by_position`: rows of a table that Top-1 has to tell apart are numbered in their order.
+    `accumulates`: aggregations keep accumulators, and give no rows before an update where nothing needs these.
     `tables` have the columns that are read of them, those by which upserts replace rows too.
     """
     planner = OperatorPlanner(
-        spark, tables, joins_in_time=joins_in_time, by_panes=by_panes, by_position=by_position
+        spark,
+        tables,
+        joins_in_time=joins_in_time,
+        by_panes=by_panes,
+        by_position=by_position,
+        accumulates=accumulates,
     )
     found = planner.query(plan.root)
     if isinstance(found, Refusal):
@@ -57,7 +64,7 @@ def plan_incremental(
     stages = planner.stages
     rows = stages.staged(found)
     queries, feeds, shared = share_inputs(stages.queries, stages.feeds, stages.stages)
-    upserted = _upserted(shared, rows) if by_position else None
+    upserted = _upserted(shared, rows) if by_position or accumulates else None
     return IncrementalPlan(
         maintained=IncrementalQuery(
             feeds=tuple(feeds),

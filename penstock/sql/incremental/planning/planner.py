@@ -101,6 +101,7 @@ class OperatorPlanner:
         joins_in_time: bool,
         by_panes: bool,
         by_position: bool,
+        accumulates: bool,
     ) -> None:
         self._spark = spark
         self._joins_in_time = joins_in_time
@@ -111,7 +112,8 @@ class OperatorPlanner:
         self._proctimes = frozenset[str]().union(*(table.proctimes for table in tables))
         self._found: dict[int, Relation | Refusal] = {}
         self.stages = StageList(
-            frozenset(n for n, table in enumerate(tables) if table.arrival is Arrival.BATCH)
+            frozenset(n for n, table in enumerate(tables) if table.arrival is Arrival.BATCH),
+            accumulates=accumulates,
         )
         self.rows: dict[int, Flow | None] = {}
         self.streamed: set[int] = set()

@@ -46,11 +46,15 @@ from penstock.sql.syntax.positions import span_of
 class StageList:
     """The inputs and stages of a query so far. `queries` are the SQL of the inputs, by index.
 
-    `of_engine` are the tables, by their numbers, that Spark reads itself.
+    `of_engine` are the tables, by their numbers, that Spark reads itself. `accumulates`: aggregations of inserts keep
+    accumulators.
     """
 
-    def __init__(self, of_engine: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, of_engine: frozenset[int] = frozenset(), *, accumulates: bool = False
+    ) -> None:
         self._of_engine = of_engine
+        self.accumulates = accumulates
         self.feeds: list[StreamInput] = []
         self.queries: list[exp.Query] = []
         self.stages: list[Stage] = []

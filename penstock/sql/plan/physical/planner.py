@@ -208,6 +208,12 @@ def _going_on(
             "starts anew, with a keyed operator",
             location.job,
         )
+    elif analysed.query.accumulates and found is not analysed:
+        log.info(
+            "%s goes on with a checkpoint whose aggregation runs in Spark's update mode, as its state stays; "
+            "--from-scratch starts anew, with a keyed operator",
+            location.job,
+        )
     elif found is not analysed and found.query.query != analysed.query.query:
         log.warning(
             "%s resumes from a checkpoint of an earlier version: which of rows with equal order ROW_NUMBER() takes, "

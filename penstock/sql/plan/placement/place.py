@@ -75,7 +75,7 @@ class PhysicalPlan:
 
     `checked`: what streams cannot do was refused. False for a query that Spark runs as it is. `traits` are those of
     Spark, by which its SQL is written. `stages` is the query on stages, where they run it; `of_best_rows`: as they are
-    one of Top-1 of inserts, which Spark could run, too.
+    one of Top-1 of inserts, which Spark could run, too, `of_accumulators`: as they are an aggregation of inserts.
     """
 
     root: PhysicalNode
@@ -84,6 +84,7 @@ class PhysicalPlan:
     traits: SparkTraits = field(compare=False, repr=False)
     stages: IncrementalPlan | None = field(default=None, compare=False, repr=False)
     of_best_rows: bool = False
+    of_accumulators: bool = False
     checked: bool = True
 
 
@@ -166,11 +167,12 @@ class StagePlanner(Protocol):
         joins_in_time: bool,
         by_panes: bool,
         by_position: bool,
+        accumulates: bool,
     ) -> IncrementalPlan | Refusal:
         """Plan a query. `joins_in_time`: joins whose rows end with the watermark are stages, too.
 
         `by_panes`: so are aggregations by windows whose rows are grouped by pane. `by_position`: rows of a table that
-        Top-1 has to tell apart are numbered in their order.
+        Top-1 has to tell apart are numbered in their order. `accumulates`: aggregations of inserts keep accumulators.
         """
         ...
 
@@ -182,8 +184,8 @@ class PlacementOptions:
     `at_rest` are the scans that are read as they are, with the reason why their changes cannot be followed; `instants`
     says of scans with a rowtime whether it is an instant (TIMESTAMP_LTZ) or a local time. `temporal`: the query has a
     join as of an event time somewhere. `streams_joins`: Spark runs regular joins of streams, as in earlier versions,
-    `streams_joins_in_time`: those that end with the watermark, `streams_windows`: aggregations by windows, and
-    `streams_best_rows`: deduplication and Top-1.
+    `streams_joins_in_time`: those that end with the watermark, `streams_windows`: aggregations by windows,
+    `streams_best_rows`: deduplication and Top-1, and `streams_aggregates`: aggregations without a window.
     """
 
     sink: SinkTable | None
@@ -195,6 +197,7 @@ class PlacementOptions:
     streams_joins_in_time: bool = False
     streams_windows: bool = False
     streams_best_rows: bool = False
+    streams_aggregates: bool = False
 
 
 def choose_engines(
@@ -259,6 +262,7 @@ def _on_cheaper_stages(
     if options.streams_joins or whole:
         return streamed
     best = _with_best_rows(plan, streamed, options, planner)
+    best = best or _with_accumulators(plan, streamed, options, planner)
     if best is not None:
         return best
     staged = _with_joins_in_time(plan, streamed.traits, options, planner)
@@ -277,7 +281,7 @@ def _with_best_rows(
 ) -> PhysicalPlan | None:
     """Run by stages a plan whose only operator with state is Top-1 of rows that stay; None for others."""
     best = [node for node in walk(plan.root) if isinstance(node, TopN)]
-    others = any(isinstance(node, _WITH_STATE) for node in walk(plan.root))
+    others = any(isinstance(node, (Aggregate, *_WITH_STATE)) for node in walk(plan.root))
     if options.streams_best_rows or others or len(best) != 1:
         return None
     (only,) = best
@@ -298,10 +302,32 @@ def _with_best_rows(
     return replace(found, of_best_rows=True)
 
 
+def _with_accumulators(
+    plan: Plan, streamed: PhysicalPlan, options: PlacementOptions, planner: StagePlanner
+) -> PhysicalPlan | None:
+    """Run by stages a plan whose only operator with state counts distinct values of rows that stay; None for others."""
+    found = [node for node in walk(plan.root) if isinstance(node, Aggregate)]
+    others = any(isinstance(node, (*_WITH_STATE, TopN)) for node in walk(plan.root))
+    if options.streams_aggregates or others or len(found) != 1:
+        return None
+    (only,) = found
+    grouped = only.keys and only.having is None and only.grouping_sets is None
+    if not grouped or not any(value.find(exp.Distinct) for _, value in only.items):
+        return None
+    staged = _on_all_stages(
+        plan, streamed.traits, options, planner, joins_in_time=False, accumulates=True
+    )
+    stages = None if isinstance(staged, Refusal) else staged.stages
+    if stages is None or not runs_keyed(stages.maintained):
+        return None
+    assert isinstance(staged, PhysicalPlan), "it has stages"
+    return replace(staged, of_accumulators=True) if _gives_as(staged, streamed) else None
+
+
 _WITH_STATE = (
-    Aggregate, Distinct, Join, Limit, LookupJoin, Over, SetOp, TemporalJoin, WindowAssign,
+    Distinct, Join, Limit, LookupJoin, Over, SetOp, TemporalJoin, WindowAssign,
 )  # fmt: skip
-"""Operators that a query with Top-1 is left to Spark for, with what else it has."""
+"""Operators that a query with Top-1 or an aggregation is left to Spark for, with what else it has."""
 
 
 def _joins_for_good(node: Node) -> bool:
@@ -354,13 +380,19 @@ def _on_all_stages(
     joins_in_time: bool,
     by_panes: bool = False,
     by_position: bool = False,
+    accumulates: bool = False,
 ) -> PhysicalPlan | Refusal:
     for index in sorted(plan.lookups):
         return _refuse_lookup(plan.scans[index])
     for index in sorted(options.at_rest):
         return options.at_rest[index]
     stages = planner(
-        plan, spark, joins_in_time=joins_in_time, by_panes=by_panes, by_position=by_position
+        plan,
+        spark,
+        joins_in_time=joins_in_time,
+        by_panes=by_panes,
+        by_position=by_position,
+        accumulates=accumulates,
     )
     if isinstance(stages, Refusal):
         return stages

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.sql.incremental.keyed import spooled_rows
-from penstock.sql.incremental.keyed.spooled_rows import SpooledRows, is_large, spooled
+from penstock.sql.incremental.keyed.files import spooled_rows
+from penstock.sql.incremental.keyed.files.spooled_rows import SpooledRows, is_large, spooled
 from penstock.sql.incremental.keyed.tables import fetched, in_order, process_duckdb
 
 ROWS = pa.table({"n": pa.array(range(1_000)), "t": pa.array([f"{n % 7} é" for n in range(1_000)])})

@@ -147,7 +147,8 @@ def hashed_columns(plan: KeyedPlan) -> Mapping[tuple[str, str], tuple[str, ...]]
             layouts = plan.operators[stage.name].layouts
             first = next((one for one in stages if one.name in inputs_of(stage)), None)
             if first is None:
-                width = max(len(layout.key) for layout in layouts.values())
+                # what stores values of a key has a longer one
+                width = min((len(of.key) for of in layouts.values() if of.key), default=0)
                 positions[stage.name] = tuple(range(width))
                 continue
             assert isinstance(first, RecomputeOperator), "others pass no key on"

@@ -38,7 +38,7 @@ from penstock.sql.incremental.keyed.runtime.bucket_state import (
     BucketLocation,
     BucketState,
 )
-from penstock.sql.incremental.keyed.spooled_rows import SpooledRows, is_large, local_folder
+from penstock.sql.incremental.keyed.files.spooled_rows import SpooledRows, is_large, local_folder
 from penstock.sql.incremental.keyed.tables import (
     BucketTables,
     in_order,
