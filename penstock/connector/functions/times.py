@@ -142,10 +142,21 @@ def _joined(pieces: Sequence[tuple[int, int] | str]) -> list[tuple[int, int] | s
 
 
 def _date_format(values: list[pa.Array], _: pa.DataType) -> pa.Array:
-    """Write moments in a pattern of the letters in `_LAYOUT`."""
-    moment, pattern = values
-    texts, years = _texts(moment.cast(_LOCAL))
-    pieces = _runs(pattern.as_py())
+    """Write moments in a pattern of the letters in `_LAYOUT`: where it has no fractions, those of a second once."""
+    moment, pattern = values[0].cast(_LOCAL), values[1].as_py()
+    if "S" in pattern or not isinstance(moment, pa.Array):
+        return _formatted(moment, pattern)
+    bounds = pc.min_max(moment.cast(pa.int64())).as_py()
+    if bounds["min"] is None or not _FIRST_MICROS <= bounds["min"] <= bounds["max"] <= _LAST_MICROS:
+        return _formatted(moment, pattern)
+    unit = "second" if "s" in pattern else "minute"
+    known = pc.floor_temporal(moment, unit=unit).dictionary_encode()
+    return _formatted(known.dictionary, pattern).take(known.indices)
+
+
+def _formatted(moment: pa.Array, pattern: str) -> pa.Array:
+    texts, years = _texts(moment)
+    pieces = _runs(pattern)
     if years is None:
         return _assembled([_taken(texts, piece) for piece in _joined(pieces)])
     written = _written(years)

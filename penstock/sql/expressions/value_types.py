@@ -29,6 +29,8 @@ _OVERFLOWING = ("add", "subtract", "multiply", "abs")
 _DIVIDING = ("quotient", "remainder")
 _FAILING = ("time_difference", "number_of_text", "day_of_text")
 _ZONED = ("local", "date_format")
+_UTC = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
+"""Names of the time zone in which tasks compute what hangs on one."""
 
 
 def may_fail(value: Expression) -> bool:
@@ -49,6 +51,11 @@ def hangs_on_zone(value: Expression) -> bool:
             return function in _ZONED or any(map(hangs_on_zone, arguments))
         case _:
             return False
+
+
+def differs_in(zone: str, value: Expression) -> bool:
+    """Return whether Spark computes another value than tasks where its session has a time zone."""
+    return zone not in _UTC and hangs_on_zone(value)
 
 
 def _divides_all(divisor: Expression) -> bool:

@@ -21,7 +21,7 @@ from penstock.connector.file_output import (
     WrittenByEngine,
     stored_type,
 )
-from penstock.sql.expressions.value_types import converted, hangs_on_zone
+from penstock.sql.expressions.value_types import converted, differs_in
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.rules.inline import is_plain_projection
 from penstock.sql.settings import TIME_ZONE
@@ -54,8 +54,6 @@ def _zone(spark: SparkSession | None) -> str:
     return "UTC" if spark is None else spark.conf.get(TIME_ZONE) or "UTC"
 
 
-_UTC = ("UTC", "Etc/UTC", "GMT", "Z", "+00:00")
-"""Names of the time zone in which tasks compute what hangs on one."""
 _OTHER = "the query does more than take columns of one table"
 
 
@@ -78,7 +76,7 @@ def _filled(
         if delivered is None:
             return WrittenByEngine(reason=f"column {quote(name)} is computed")
         value = _as_column(delivered, column.type)
-        if hangs_on_zone(value) and zone not in _UTC:
+        if differs_in(zone, value):
             return WrittenByEngine(reason=f"column {quote(name)} hangs on the time zone {zone}")
         filled.append(FilledColumn(name=name, source=value))
     return tuple(filled)

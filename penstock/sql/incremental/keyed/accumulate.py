@@ -90,7 +90,9 @@ class DistinctValues:
     def bits(self) -> str:
         """The bits of the conditions that a row fulfills."""
         parts = [
-            f"{1 << n}::BIGINT" if one is None else f"CASE WHEN {one} THEN {1 << n} ELSE 0 END::BIGINT"
+            f"{1 << n}::BIGINT"
+            if one is None
+            else f"CASE WHEN {one} THEN {1 << n} ELSE 0 END::BIGINT"
             for n, one in enumerate(self.filters)
         ]
         return " | ".join(parts)
@@ -296,13 +298,18 @@ class AccumulateInserts:
             columns.append(f"{cast_text(f'coalesce({text}, 0)', kind)} AS d{n}")
             columns.append(f"{cast_text(known, kind)} AS s{n}")
             if n < count:
-                columns.append(f"{cast_text(f'coalesce({text}, 0) + {known}', kind)} AS c{width + n}")
+                columns.append(
+                    f"{cast_text(f'coalesce({text}, 0) + {known}', kind)} AS c{width + n}"
+                )
         for n, one in enumerate(self.extremes):
             value = f"{one.better}(before.x{n}, came.m{n})" if has_before else f"came.m{n}"
             columns.append(f"{value} AS c{width + count + n}")
             columns.append(f"{f'before.x{n}' if has_before else 'NULL'} AS x{n}")
         columns.append(f"{f'before.s{count} IS NOT NULL' if has_before else 'FALSE'} AS known")
-        joins = [f"LEFT JOIN counts{n} ON counts{n}.{_GROUP} = came.{_GROUP}" for n in range(len(self.distinct))]
+        joins = [
+            f"LEFT JOIN counts{n} ON counts{n}.{_GROUP} = came.{_GROUP}"
+            for n in range(len(self.distinct))
+        ]
         if has_before:
             joins.append(f"LEFT JOIN before ON before.{_GROUP} = came.{_GROUP}")
         return (
@@ -319,7 +326,10 @@ class AccumulateInserts:
         new = [f"c{first + n}" for n in range(len(self.extremes))]
         old = [f"x{n}" for n in range(len(self.extremes))]
         moved = " OR ".join(
-            ["FALSE", *(f"{one} IS DISTINCT FROM {other}" for one, other in zip(new, old, strict=True))]
+            [
+                "FALSE",
+                *(f"{one} IS DISTINCT FROM {other}" for one, other in zip(new, old, strict=True)),
+            ]
         )
         moved = f"known AND ({moved})"
         added = [f"CASE WHEN {moved} THEN s{n} + d{n} ELSE d{n} END" for n in sums]
@@ -386,7 +396,11 @@ def accumulating_operator(
     schema, result = schemas[one.name], schemas[stage.name]
     if time_to_live_ms or one.time_to_live_ms or not stage.upserts:
         raise UntranslatableError("accumulators with a time to live, or rows before an update")
-    if not isinstance(query, exp.Select) or set(_filled(query)) != {"expressions", "from_", "group"}:
+    if not isinstance(query, exp.Select) or set(_filled(query)) != {
+        "expressions",
+        "from_",
+        "group",
+    }:
         raise UntranslatableError(to_text(query))
     check_stored(schema)
     key = tuple(schema.field(name) for name in one.key)
@@ -461,7 +475,9 @@ class _Accumulators:
                 return calls[column.name]
             if column.name not in self._keys:
                 raise unknown(column)
-            kind = self._rows.columns[[of.name for of in self._rows.columns].index(column.name)].type
+            kind = self._rows.columns[
+                [of.name for of in self._rows.columns].index(column.name)
+            ].type
             return SqlValue(f"c{self._keys.index(column.name)}", kind)
 
         return translate(tree, find)
@@ -496,7 +512,9 @@ class _Accumulators:
         if isinstance(node, exp.Min | exp.Max):
             _check_compared(value.type, to_text(whole))
             word, better = ("MIN", "LEAST") if isinstance(node, exp.Min) else ("MAX", "GREATEST")
-            extreme = Extreme(sql=f"{word}({value.sql}){_filter(condition)}", better=better, type=value.type)
+            extreme = Extreme(
+                sql=f"{word}({value.sql}){_filter(condition)}", better=better, type=value.type
+            )
             return SqlValue(f"<extreme{_index(self.extremes, extreme)}>", value.type)
         if distinct or not isinstance(node, exp.Sum | exp.Avg):
             raise unknown(whole)
@@ -518,9 +536,13 @@ class _Accumulators:
         total = f"CAST({self._added(wide, kind)} AS HUGEINT)"
         if at.is_int64(value.type):
             return SqlValue(f"CAST({total} // {there} AS BIGINT)", value.type)
-        return SqlValue(cast_text(f"trunc(CAST({total} AS DOUBLE) / {there})", value.type), value.type)
+        return SqlValue(
+            cast_text(f"trunc(CAST({total} AS DOUBLE) / {there})", value.type), value.type
+        )
 
-    def _count(self, node: exp.Expr, arguments: Sequence[exp.Expr], condition: str | None) -> SqlValue:
+    def _count(
+        self, node: exp.Expr, arguments: Sequence[exp.Expr], condition: str | None
+    ) -> SqlValue:
         if len(arguments) != 1:
             raise unknown(node)
         argument = arguments[0]

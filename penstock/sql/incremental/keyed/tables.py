@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from pyarrow import types as at
 
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout
 from penstock.sql.incremental.keyed.files.spooled_rows import is_large, local_folder, spooled
+from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout
 
 _MEMORY = "1GB"
 """What DuckDB takes of a worker's memory before it spills."""

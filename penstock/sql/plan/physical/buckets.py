@@ -26,11 +26,12 @@ from penstock.connector.expression import (
     PartialAggregate,
 )
 from penstock.connector.spark.source.buckets import is_hashed
+from penstock.sql.expressions.value_types import differs_in, may_fail
 from penstock.sql.incremental.keyed.runtime.plan import BucketInput
 from penstock.sql.incremental.planning.first_phase import first_phase
 from penstock.sql.incremental.planning.shared_scan import ScanQuery, read_scan_query
 from penstock.sql.plan.analysed import AnalysedQuery
-from penstock.sql.plan.rules.push_filters import RowNames, all_of, is_sure, rows_of_table
+from penstock.sql.plan.rules.push_filters import RowNames, all_of, rows_of_table
 
 
 def bucketed_rows(
@@ -38,10 +39,12 @@ def bucketed_rows(
     inputs: Sequence[BucketInput],
     schemas: Mapping[str, pa.Schema],
     buckets: int,
+    zone: str = "UTC",
 ) -> BucketedRows | None:
     """Return what reading tasks give keyed operators; None where they cannot.
 
-    `inputs` are what stages take, `schemas` the columns of all relations as Spark has them.
+    `inputs` are what stages take, `schemas` the columns of all relations as Spark has them, and `zone` is the time zone
+    of its session.
     """
     assert analysed.maintained is not None, "it has inputs"
     if len(analysed.leaves) != 1:
@@ -60,7 +63,7 @@ def bucketed_rows(
         scanned = read_scan_query(queries[one.feed]) if one.feed in queries else None
         if scanned is None or not all(is_hashed(kind) for kind in one.layout.key_types):
             return None
-        rows = _input(scanned, one, leaf.read_table.schema, schemas[one.name])
+        rows = _input(scanned, one, leaf.read_table.schema, schemas[one.name], zone)
         if rows is None:
             return None
         found.append(rows)
@@ -68,16 +71,16 @@ def bucketed_rows(
 
 
 def _input(
-    scanned: ScanQuery, of: BucketInput, table: Schema, schema: pa.Schema
+    scanned: ScanQuery, of: BucketInput, table: Schema, schema: pa.Schema, zone: str
 ) -> BucketedInput | None:
     names = RowNames(rows_of_table(scanned.scan.scan, table), ())
-    tests = [_value(test, names) for test in scanned.conditions]
+    tests = [_value(test, names, zone) for test in scanned.conditions]
     conditions = [test for test in tests if test is not None and isinstance(test.type, BooleanType)]
     if len(conditions) < len(tests):
         return None
     groups = None
     if of.panes is None:
-        values = {name: _value(scanned.values[name], names) for name in schema.names}
+        values = {name: _value(scanned.values[name], names, zone) for name in schema.names}
     else:
         groups = first_phase(replace(of.panes, merges=False), scanned, table)
         if groups is None:
@@ -112,6 +115,6 @@ def _of_groups(groups: PartialAggregate) -> Iterator[Expression]:
     yield FieldValue(path=(ROWS,), type=BigIntType())
 
 
-def _value(tree: exp.Expr, names: RowNames) -> Expression | None:
+def _value(tree: exp.Expr, names: RowNames, zone: str) -> Expression | None:
     value = names.value(tree)
-    return value if value is not None and is_sure(value) else None
+    return None if value is None or may_fail(value) or differs_in(zone, value) else value

@@ -47,6 +47,7 @@ from penstock.sql.observation.batch_metrics import BatchMetrics, OperatorMetrics
 from penstock.sql.observation.pipeline import ResultMode
 from penstock.sql.plan.analysed import AnalysedQuery
 from penstock.sql.plan.physical.buckets import bucketed_rows
+from penstock.sql.settings import TIME_ZONE
 
 log = logging.getLogger(__name__)
 
@@ -218,8 +219,9 @@ class IncrementalInsert:
         inputs = run.bucket_inputs
         if inputs is None:
             return frame
-        buckets = run.buckets(frame.sparkSession)
-        found = bucketed_rows(self.analysed, inputs, run.schemas, buckets)
+        spark = frame.sparkSession
+        buckets, zone = run.buckets(spark), spark.conf.get(TIME_ZONE) or "UTC"
+        found = bucketed_rows(self.analysed, inputs, run.schemas, buckets, zone)
         return frame if found is None else self.read_buckets(found)
 
     def _run(self, frame: DataFrame) -> IncrementalRun | KeyedRun:

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.sql.incremental.keyed.files import spooled_rows
 from penstock.sql.incremental.keyed.choose import keyed_operator
+from penstock.sql.incremental.keyed.files import spooled_rows
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedBatch, RunBySpark

@@ -26,6 +26,7 @@ from penstock.connector.expression import BUCKET, ENCODED, INPUT
 from penstock.connector.failpoints import reach
 from penstock.connector.spark.source.buckets import decoded
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
+from penstock.sql.incremental.keyed.files.spooled_rows import SpooledRows, is_large, local_folder
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import (
     EventTimeOperator,
@@ -38,7 +39,6 @@ from penstock.sql.incremental.keyed.runtime.bucket_state import (
     BucketLocation,
     BucketState,
 )
-from penstock.sql.incremental.keyed.files.spooled_rows import SpooledRows, is_large, local_folder
 from penstock.sql.incremental.keyed.tables import (
     BucketTables,
     in_order,

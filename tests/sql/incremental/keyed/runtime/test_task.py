@@ -24,8 +24,9 @@ from penstock.connector.expression import (
 )
 from penstock.connector.spark.source import buckets
 from penstock.connector.spark.source.buckets import RowBuckets
-from penstock.sql.incremental.keyed.files import spooled_rows
 from penstock.sql.incremental.keyed.choose import keyed_operator
+from penstock.sql.incremental.keyed.files import spooled_rows
+from penstock.sql.incremental.keyed.files.spooled_rows import is_large
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedBatch, RunBySpark
 from penstock.sql.incremental.keyed.runtime import task
@@ -39,7 +40,6 @@ from penstock.sql.incremental.keyed.runtime.task import (
     returned_rows,
     rows_column,
 )
-from penstock.sql.incremental.keyed.files.spooled_rows import is_large
 from penstock.sql.incremental.stages import StageInput
 from tests.sql.maintain.maintaining import recomputed
 
