@@ -44,7 +44,7 @@ from penstock.sql.incremental.keyed.values import MOST_DIGITS, SqlValue, transla
 from penstock.sql.incremental.stages import COUNT, RecomputeOperator
 
 _SEEN = "__seen"
-"""The bits of the FILTERs that a value has passed, as they are added up: each is written once."""
+"""The bits of the FILTERs that a value has passed: each is written once, and only inserts are written."""
 
 _GROUP = "g"
 """The number of a row's group in a batch: groups are in the order of their keys."""
@@ -131,8 +131,8 @@ class AccumulateInserts:
         for n, one in enumerate(self.distinct):
             values = [pa.field(f"__value{i}", kind) for i, kind in enumerate(one.types)]
             found[self._values_of(n)] = KeyedLayout(
-                dims=(*self.key, *values),
-                values=(pa.field(_SEEN, pa.int64()), count),
+                dims=(*self.key, *values, pa.field(_SEEN, pa.int64())),
+                values=(count,),
                 key=(*key, *(of.name for of in values)),
             )
         return found
