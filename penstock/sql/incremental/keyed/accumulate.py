@@ -157,7 +157,7 @@ class AccumulateInserts:
             rows = inserts.select(range(self.width))
             tables.give("given", rows.append_column(_GROUP, pa.array(numbers)))
             columns = listed(f"c{n}" for n in range(self.width))
-            tables.name("rows_", f"SELECT {columns}, c{self.width} AS {_GROUP} FROM given")
+            tables.name("numbered", f"SELECT {columns}, c{self.width} AS {_GROUP} FROM given")
             groups = pa.Table.from_arrays(keys, schema=pa.schema(self.key))
             named = groups.append_column(_GROUP, _numbers_to(groups.num_rows))
             tables.give("named", named)
@@ -198,53 +198,51 @@ class AccumulateInserts:
         state: KeyedState,
         batch: KeyedBatch,
     ) -> None:
-        """Make the table `counts` of an argument: by group the number of values that are new for each FILTER."""
+        """Name `counts` of an argument: by group the number of values that are new for each FILTER."""
         columns = listed(one.columns)
         values = listed(f"{value} AS v{i}" for i, value in enumerate(one.values))
         there = " AND ".join(f"{value} IS NOT NULL" for value in one.values)
-        tables.create(
-            f"came{n}",
-            f"SELECT {_GROUP}, {columns}, bit_or(bits) AS bits FROM "
-            f"(SELECT {_GROUP}, {values}, {one.bits} AS bits FROM rows_ WHERE {there}) WHERE bits <> 0 "
-            f"GROUP BY {_GROUP}, {columns}",
+        rows = f"SELECT {_GROUP}, {values}, {one.bits} AS bits FROM numbered WHERE {there}"
+        came = tables.rows(
+            f"SELECT {_GROUP}, {columns}, bit_or(bits) AS bits FROM ({rows}) WHERE bits <> 0 "
+            f"GROUP BY {_GROUP}, {columns}"
         )
-        came = tables.rows(f"SELECT {_GROUP}, {columns} FROM came{n}")
+        tables.give(f"came{n}", came)
         layout = self.layouts[self._values_of(n)]
-        asked = pa.Table.from_arrays(
-            [*groups.take(came.column(0)).columns, *came.columns[1:]], names=list(layout.key)
-        )
+        keys = groups.take(came.column(0)).columns
+        asked = pa.Table.from_arrays([*keys, *came.columns[1:-1]], names=list(layout.key))
         stored = state.rows_of(typed(asked, layout.key_schema))
-        new = f"came{n}"
         if stored.num_rows:
             tables.give(f"stored{n}", stored)
-            new = f"fresh{n}"
-            tables.create(new, self._unseen(n, one))
-        order = listed((_GROUP, *one.columns))
-        found = tables.rows(f"SELECT {order}, bits FROM {new} ORDER BY {order}")
-        if found.num_rows:
-            state.write(_rows_of(layout, groups, found, ones=True, batch=batch))
+        new = tables.rows(self._unseen(n, one, has_stored=stored.num_rows > 0))
+        if new.num_rows:
+            state.write(_rows_of(layout, groups, new, ones=True, batch=batch))
+        tables.give(f"new{n}", new)
+        bits = f"c{1 + len(one.values)}"
         counts = listed(
-            f"COUNT(*) FILTER (WHERE bits & {1 << i} <> 0) AS d{n}_{i}"
+            f"COUNT(*) FILTER (WHERE {bits} & {1 << i} <> 0) AS d{n}_{i}"
             for i in range(len(one.filters))
         )
-        tables.create(f"counts{n}", f"SELECT {_GROUP}, {counts} FROM {new} GROUP BY {_GROUP}")
+        tables.name(f"counts{n}", f"SELECT c0 AS {_GROUP}, {counts} FROM new{n} GROUP BY c0")
 
-    def _unseen(self, n: int, one: DistinctValues) -> str:
-        """Write the query of the values that came with the bits that are not stored."""
-        width = len(self.key)
-        of_value = [f"c{width + i} AS v{i}" for i in range(len(one.values))]
-        bits = f"c{width + len(one.values)}"
+    def _unseen(self, n: int, one: DistinctValues, *, has_stored: bool) -> str:
+        """Write the query of the values that came, in their order, with the bits that are not stored."""
+        number, bits = len(self.key), 1 + len(one.values)
+        columns = [f"c{i}" for i in range(bits)]
+        if not has_stored:
+            return f"SELECT * FROM came{n} ORDER BY {listed(columns)}"
+        values = [f"s.c{number + i} AS c{1 + i}" for i in range(len(one.values))]
         known = (
-            f"SELECT {_GROUP}, {listed(one.columns)}, bit_or(bits) AS bits FROM (SELECT named.c{width} AS {_GROUP}, "
-            f"{listed(f's.{text}' for text in of_value)}, s.{bits} AS bits FROM stored{n} AS s "
-            f"JOIN named ON {self._same('s')}) GROUP BY {_GROUP}, {listed(one.columns)}"
+            f"SELECT {listed(columns)}, bit_or(bits) AS bits FROM (SELECT named.c{number} AS c0, {listed(values)}, "
+            f"s.c{number + len(one.values)} AS bits FROM stored{n} AS s JOIN named ON {self._same('s')}) "
+            f"GROUP BY {listed(columns)}"
         )
-        columns = listed(f"came.{name}" for name in (_GROUP, *one.columns))
-        same = " AND ".join(f"came.{name} = known.{name}" for name in (_GROUP, *one.columns))
-        left = "came.bits & ~coalesce(known.bits, 0)"
+        same = " AND ".join(f"came.{name} = known.{name}" for name in columns)
+        left = f"came.c{bits} & ~coalesce(known.bits, 0)"
         return (
-            f"SELECT {columns}, {left} AS bits FROM came{n} AS came LEFT JOIN ({known}) AS known "
-            f"ON {same} WHERE {left} <> 0"
+            f"SELECT {listed(f'came.{name}' for name in columns)}, {left} AS bits FROM came{n} AS came "
+            f"LEFT JOIN ({known}) AS known ON {same} WHERE {left} <> 0 "
+            f"ORDER BY {listed(f'came.{name}' for name in columns)}"
         )
 
     def _same(self, table: str) -> str:
@@ -264,7 +262,7 @@ class AccumulateInserts:
         added = [f"{one.sql} AS a{n}" for n, one in enumerate(self.added)]
         extremes = [f"{one.sql} AS m{n}" for n, one in enumerate(self.extremes)]
         came = listed((_GROUP, *added, *extremes, "COUNT(*) AS n"))
-        tables.create("came", f"SELECT {came} FROM rows_ GROUP BY {_GROUP}")
+        tables.name("added", f"SELECT {came} FROM numbered GROUP BY {_GROUP}")
         layout = self.layouts[self.name]
         stored = state.rows_of(typed(groups, layout.key_schema))
         sums = range(len(layout.values))
@@ -274,7 +272,7 @@ class AccumulateInserts:
             width, first = len(self.key), len(layout.dims)
             dims = [f"s.c{width + n} AS x{n}" for n in range(len(self.extremes))]
             totals = [f"SUM(s.c{first + n}) AS s{n}" for n in sums]
-            tables.create(
+            tables.name(
                 "before",
                 f"SELECT named.c{width} AS {_GROUP}, {listed([*dims, *totals])} FROM stored AS s "
                 f"JOIN named ON {self._same('s')} GROUP BY {listed([_GROUP, *more])} "
@@ -284,13 +282,13 @@ class AccumulateInserts:
 
     def _totals(self, layout: KeyedLayout, *, has_before: bool) -> str:
         width, count = len(self.key), len(layout.values) - 1
-        of_added = [f"came.a{n}" for n in range(len(self.added))]
+        of_added = [f"added.a{n}" for n in range(len(self.added))]
         of_distinct = [
             f"coalesce(counts{n}.d{n}_{i}, 0)"
             for n, one in enumerate(self.distinct)
             for i in range(len(one.filters))
         ]
-        changed = [*of_added, *of_distinct, "came.n"]
+        changed = [*of_added, *of_distinct, "added.n"]
         kinds = [of.type for of in layout.values]
         columns = [f"named.c{n} AS c{n}" for n in range(width)]
         for n, (text, kind) in enumerate(zip(changed, kinds, strict=True)):
@@ -302,19 +300,19 @@ class AccumulateInserts:
                     f"{cast_text(f'coalesce({text}, 0) + {known}', kind)} AS c{width + n}"
                 )
         for n, one in enumerate(self.extremes):
-            value = f"{one.better}(before.x{n}, came.m{n})" if has_before else f"came.m{n}"
+            value = f"{one.better}(before.x{n}, added.m{n})" if has_before else f"added.m{n}"
             columns.append(f"{value} AS c{width + count + n}")
             columns.append(f"{f'before.x{n}' if has_before else 'NULL'} AS x{n}")
         columns.append(f"{f'before.s{count} IS NOT NULL' if has_before else 'FALSE'} AS known")
         joins = [
-            f"LEFT JOIN counts{n} ON counts{n}.{_GROUP} = came.{_GROUP}"
+            f"LEFT JOIN counts{n} ON counts{n}.{_GROUP} = added.{_GROUP}"
             for n in range(len(self.distinct))
         ]
         if has_before:
-            joins.append(f"LEFT JOIN before ON before.{_GROUP} = came.{_GROUP}")
+            joins.append(f"LEFT JOIN before ON before.{_GROUP} = added.{_GROUP}")
         return (
-            f"SELECT came.{_GROUP}, {listed(columns)} FROM came "
-            f"JOIN named ON named.c{width} = came.{_GROUP} {' '.join(joins)}"
+            f"SELECT added.{_GROUP}, {listed(columns)} FROM added "
+            f"JOIN named ON named.c{width} = added.{_GROUP} {' '.join(joins)}"
         )
 
     def _write(
