@@ -8,22 +8,25 @@ stored counts, and is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import types as at
 from sqlglot import exp
 
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.connector.spark.source.buckets import combined
 from penstock.sql.dialect import to_text
-from penstock.sql.dialect.spark.types import INTEGERS, number_kind
-from penstock.sql.incremental.keyed.aggregates import sum_type, unknown
+from penstock.sql.incremental.keyed.aggregates import (
+    Accumulators,
+    Added,
+    DistinctValues,
+    Extreme,
+    check_accumulated,
+)
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout, KeyedState
 from penstock.sql.incremental.keyed.statement import (
     Statement,
@@ -36,11 +39,9 @@ from penstock.sql.incremental.keyed.tables import (
     UntranslatableError,
     cast_text,
     check_stored,
-    is_nested,
     listed,
     typed,
 )
-from penstock.sql.incremental.keyed.values import MOST_DIGITS, SqlValue, translate
 from penstock.sql.incremental.stages import COUNT, RecomputeOperator
 
 _SEEN = "__seen"
@@ -48,54 +49,6 @@ _SEEN = "__seen"
 
 _GROUP = "g"
 """The number of a row's group in a batch: groups are in the order of their keys."""
-
-MOST_FILTERS = 62
-"""FILTERs of one argument: bits of a BIGINT."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Added:
-    """An accumulator that is added up: `sql` aggregates the rows of the batch."""
-
-    sql: str
-    type: pa.DataType
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extreme:
-    """A MIN or MAX: `sql` aggregates the rows of the batch, `better` (LEAST, GREATEST) two of them."""
-
-    sql: str
-    better: str
-    type: pa.DataType
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DistinctValues:
-    """The arguments of COUNT(DISTINCT): SQL over the rows of the batch, and types.
-
-    `filters` are the conditions of those that count them, each once; None: all rows.
-    """
-
-    values: tuple[str, ...]
-    types: tuple[pa.DataType, ...]
-    filters: tuple[str | None, ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the tables of values."""
-        return tuple(f"v{n}" for n in range(len(self.values)))
-
-    @property
-    def bits(self) -> str:
-        """The bits of the conditions that a row fulfills."""
-        parts = [
-            f"{1 << n}::BIGINT"
-            if one is None
-            else f"CASE WHEN {one} THEN {1 << n} ELSE 0 END::BIGINT"
-            for n, one in enumerate(self.filters)
-        ]
-        return " | ".join(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,8 +356,9 @@ def accumulating_operator(
     check_stored(schema)
     key = tuple(schema.field(name) for name in one.key)
     for of in key:
-        _check_compared(of.type, of.name)
-    parts = _Accumulators(TableColumns(sql="rows", columns=tuple(schema)), one.key)
+        check_accumulated(of.type, of.name)
+    rows = TableColumns(sql="rows", columns=tuple(schema))
+    parts = Accumulators(lambda value: translate_over(value, rows), key)
     items = [(item.alias_or_name, parts.value(item.unalias())) for item in query.expressions]
     columns = result_columns(
         Statement(sql="", columns=tuple((name, value.type) for name, value in items)), result, {}
@@ -426,166 +380,3 @@ def accumulating_operator(
 
 def _filled(query: exp.Select) -> list[str]:
     return [name for name, part in query.args.items() if part]
-
-
-def _check_compared(kind: pa.DataType, what: str) -> None:
-    """Raise UntranslatableError for values that have several forms of one, or that do not compare."""
-    if at.is_floating(kind) or is_nested(kind):
-        raise UntranslatableError(f"accumulators by {what}, {kind}")
-
-
-class _Accumulators:
-    """Collects the accumulators of the aggregates of a SELECT list, each once.
-
-    Values over them name accumulators as `{added0}`, `{distinct0_0}`, `{extreme0}`, until all are known.
-    """
-
-    def __init__(self, rows: TableColumns, keys: Sequence[str]) -> None:
-        self._rows = rows
-        self._keys = tuple(keys)
-        self.added: list[Added] = []
-        self.extremes: list[Extreme] = []
-        self._distinct: dict[tuple[tuple[str, ...], tuple[pa.DataType, ...]], list[str | None]] = {}
-
-    @property
-    def distinct_values(self) -> Iterator[DistinctValues]:
-        """The arguments of COUNT(DISTINCT), each with its conditions."""
-        for (values, types), filters in self._distinct.items():
-            yield DistinctValues(values=values, types=types, filters=tuple(filters))
-
-    def value(self, node: exp.Expr) -> SqlValue:
-        """Return a value of the SELECT list over the columns of totals."""
-        calls: dict[str, SqlValue] = {}
-
-        def named(inner: exp.Expr) -> exp.Expr:
-            if not isinstance(inner, exp.Filter | exp.AggFunc):
-                return inner
-            name = f"__call{len(calls)}"
-            calls[name] = self._call(inner)
-            found = exp.column(name, quoted=True)
-            found.type = inner.type
-            return found
-
-        tree = node.transform(named)
-
-        def find(column: exp.Column) -> SqlValue:
-            if column.name in calls:
-                return calls[column.name]
-            if column.name not in self._keys:
-                raise unknown(column)
-            kind = self._rows.columns[
-                [of.name for of in self._rows.columns].index(column.name)
-            ].type
-            return SqlValue(f"c{self._keys.index(column.name)}", kind)
-
-        return translate(tree, find)
-
-    def placed(self, sql: str) -> str:
-        """Write the columns of totals in the place of the accumulators of a value."""
-        names = [f"added{n}" for n in range(len(self.added))]
-        for n, filters in enumerate(self._distinct.values()):
-            names += [f"distinct{n}_{i}" for i in range(len(filters))]
-        names += [f"extreme{n}" for n in range(len(self.extremes))]
-        for n, name in enumerate(names):
-            sql = sql.replace(f"<{name}>", f"c{len(self._keys) + n}")
-        return sql
-
-    def _call(self, node: exp.Expr) -> SqlValue:
-        whole, condition = node, None
-        if isinstance(node, exp.Filter):
-            condition, node = self._truth(node.expression.this), node.this
-        distinct = isinstance(node.this, exp.Distinct)
-        arguments = [*(node.this.expressions if distinct else [node.this]), *node.expressions]
-        if isinstance(node, exp.Count) and not distinct:
-            return self._count(whole, arguments, condition)
-        values = [translate_over(argument, self._rows) for argument in arguments]
-        if any(value.type is None for value in values):
-            raise unknown(whole)
-        if isinstance(node, exp.Count):
-            return self._distinct_count(whole, values, condition)
-        if len(values) != 1:
-            raise unknown(whole)
-        (value,) = values
-        assert value.type is not None, "checked"
-        if isinstance(node, exp.Min | exp.Max):
-            _check_compared(value.type, to_text(whole))
-            word, better = ("MIN", "LEAST") if isinstance(node, exp.Min) else ("MAX", "GREATEST")
-            extreme = Extreme(
-                sql=f"{word}({value.sql}){_filter(condition)}", better=better, type=value.type
-            )
-            return SqlValue(f"<extreme{_index(self.extremes, extreme)}>", value.type)
-        if distinct or not isinstance(node, exp.Sum | exp.Avg):
-            raise unknown(whole)
-        count = self._added(f"COUNT({value.sql}){_filter(condition)}", pa.int64())
-        if isinstance(node, exp.Avg):
-            return self._average(whole, value, arguments[0], condition, count)
-        kind = sum_type(value.type)
-        total = self._added(f"SUM({value.sql}){_filter(condition)}", kind)
-        return SqlValue(f"CASE WHEN {count} > 0 THEN {total} END", kind)
-
-    def _average(
-        self, node: exp.Expr, value: SqlValue, argument: exp.Expr, condition: str | None, count: str
-    ) -> SqlValue:
-        assert value.type is not None, "checked"
-        if not at.is_integer(value.type) or number_kind(argument) not in INTEGERS:
-            raise unknown(node)
-        there, kind = f"nullif({count}, 0)", pa.decimal128(MOST_DIGITS, 0)
-        wide = f"SUM(CAST({value.sql} AS DECIMAL({MOST_DIGITS}, 0))){_filter(condition)}"
-        total = f"CAST({self._added(wide, kind)} AS HUGEINT)"
-        if at.is_int64(value.type):
-            return SqlValue(f"CAST({total} // {there} AS BIGINT)", value.type)
-        return SqlValue(
-            cast_text(f"trunc(CAST({total} AS DOUBLE) / {there})", value.type), value.type
-        )
-
-    def _count(
-        self, node: exp.Expr, arguments: Sequence[exp.Expr], condition: str | None
-    ) -> SqlValue:
-        if len(arguments) != 1:
-            raise unknown(node)
-        argument = arguments[0]
-        if isinstance(argument, exp.Star | exp.Literal):
-            text = "*"
-        else:
-            value = translate_over(argument, self._rows)
-            if value.type is None:
-                raise unknown(node)
-            text = value.sql
-        return SqlValue(self._added(f"COUNT({text}){_filter(condition)}", pa.int64()), pa.int64())
-
-    def _distinct_count(
-        self, node: exp.Expr, values: Sequence[SqlValue], condition: str | None
-    ) -> SqlValue:
-        types = tuple(value.type for value in values if value.type is not None)
-        for kind in types:
-            _check_compared(kind, to_text(node))
-        argument = (tuple(value.sql for value in values), types)
-        filters = self._distinct.setdefault(argument, [])
-        n = list(self._distinct).index(argument)
-        index = _index(filters, condition)
-        if index >= MOST_FILTERS:
-            raise unknown(node)
-        return SqlValue(f"<distinct{n}_{index}>", pa.int64())
-
-    def _added(self, sql: str, kind: pa.DataType) -> str:
-        return f"<added{_index(self.added, Added(sql=sql, type=kind))}>"
-
-    def _truth(self, node: exp.Expr) -> str:
-        value = translate_over(node, self._rows)
-        if value.type is not None and not at.is_boolean(value.type):
-            raise unknown(node)
-        return value.sql
-
-
-_Item = TypeVar("_Item")
-
-
-def _index(items: list[_Item], item: _Item) -> int:
-    """Return the position of an item, which is added where it is new."""
-    if item not in items:
-        items.append(item)
-    return items.index(item)
-
-
-def _filter(condition: str | None) -> str:
-    return "" if condition is None else f" FILTER (WHERE {condition})"

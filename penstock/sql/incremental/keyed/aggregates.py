@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 from pyarrow import types as at
@@ -19,7 +20,7 @@ from penstock.sql.incremental.keyed.tables import (
     text_literal,
     type_name,
 )
-from penstock.sql.incremental.keyed.values import MOST_DIGITS, SqlValue
+from penstock.sql.incremental.keyed.values import MOST_DIGITS, SqlValue, translate
 from penstock.sql.syntax.intervals import interval_value
 
 
@@ -236,3 +237,215 @@ def frame_text(spec: exp.WindowSpec, node: exp.Window) -> str:
     else:
         raise unknown(node)
     return f"{kind} BETWEEN {first} PRECEDING AND CURRENT ROW"
+
+
+# --- accumulators ---
+
+MOST_FILTERS = 62
+"""FILTERs of one argument: bits of a BIGINT."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """An accumulator that is added up: `sql` aggregates the rows of the batch."""
+
+    sql: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extreme:
+    """A MIN or MAX: `sql` aggregates the rows of the batch, `better` (LEAST, GREATEST) two of them."""
+
+    sql: str
+    better: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistinctValues:
+    """The arguments of COUNT(DISTINCT): SQL over the rows of the batch, and types.
+
+    `filters` are the conditions of those that count them, each once; None: all rows.
+    """
+
+    values: tuple[str, ...]
+    types: tuple[pa.DataType, ...]
+    filters: tuple[str | None, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the tables of values."""
+        return tuple(f"v{n}" for n in range(len(self.values)))
+
+    @property
+    def bits(self) -> str:
+        """The bits of the conditions that a row fulfills."""
+        parts = [
+            f"{1 << n}::BIGINT"
+            if one is None
+            else f"CASE WHEN {one} THEN {1 << n} ELSE 0 END::BIGINT"
+            for n, one in enumerate(self.filters)
+        ]
+        return " | ".join(parts)
+
+
+def check_accumulated(kind: pa.DataType, what: str) -> None:
+    """Raise UntranslatableError for values that have several forms of one, or that do not compare."""
+    if at.is_floating(kind) or is_nested(kind):
+        raise UntranslatableError(f"accumulators by {what}, {kind}")
+
+
+class Accumulators:
+    """Collects the accumulators of the aggregates of a SELECT list, each once.
+
+    `plain` writes an expression over rows without aggregates, `keys` are the columns that are grouped by. Values over
+    accumulators name these `<added0>`, `<distinct0_0>`, `<extreme0>`, until all are known.
+    """
+
+    def __init__(self, plain: Callable[[exp.Expr], SqlValue], keys: Sequence[pa.Field]) -> None:
+        self._plain = plain
+        self._keys = {of.name: SqlValue(f"c{n}", of.type) for n, of in enumerate(keys)}
+        self.added: list[Added] = []
+        self.extremes: list[Extreme] = []
+        self._distinct: dict[tuple[tuple[str, ...], tuple[pa.DataType, ...]], list[str | None]] = {}
+
+    @property
+    def distinct_values(self) -> Iterator[DistinctValues]:
+        """The arguments of COUNT(DISTINCT), each with its conditions."""
+        for (values, types), filters in self._distinct.items():
+            yield DistinctValues(values=values, types=types, filters=tuple(filters))
+
+    def value(self, node: exp.Expr) -> SqlValue:
+        """Return a value of the SELECT list over the columns of totals."""
+        calls: dict[str, SqlValue] = {}
+
+        def named(inner: exp.Expr) -> exp.Expr:
+            if not isinstance(inner, exp.Filter | exp.AggFunc):
+                return inner
+            name = f"__call{len(calls)}"
+            calls[name] = self._call(inner)
+            found = exp.column(name, quoted=True)
+            found.type = inner.type
+            return found
+
+        tree = node.transform(named)
+
+        def find(column: exp.Column) -> SqlValue:
+            if column.name in calls:
+                return calls[column.name]
+            if column.name not in self._keys:
+                raise unknown(column)
+            return self._keys[column.name]
+
+        return translate(tree, find)
+
+    def placed(self, sql: str) -> str:
+        """Write the columns of totals in the place of the accumulators of a value."""
+        names = [f"added{n}" for n in range(len(self.added))]
+        for n, filters in enumerate(self._distinct.values()):
+            names += [f"distinct{n}_{i}" for i in range(len(filters))]
+        names += [f"extreme{n}" for n in range(len(self.extremes))]
+        for n, name in enumerate(names):
+            sql = sql.replace(f"<{name}>", f"c{len(self._keys) + n}")
+        return sql
+
+    def _call(self, node: exp.Expr) -> SqlValue:
+        whole, condition = node, None
+        if isinstance(node, exp.Filter):
+            condition, node = self._truth(node.expression.this), node.this
+        distinct = isinstance(node.this, exp.Distinct)
+        arguments = [*(node.this.expressions if distinct else [node.this]), *node.expressions]
+        if isinstance(node, exp.Count) and not distinct:
+            return self._count(whole, arguments, condition)
+        values = [self._plain(argument) for argument in arguments]
+        if any(value.type is None for value in values):
+            raise unknown(whole)
+        if isinstance(node, exp.Count):
+            return self._distinct_count(whole, values, condition)
+        if len(values) != 1:
+            raise unknown(whole)
+        (value,) = values
+        assert value.type is not None, "checked"
+        if isinstance(node, exp.Min | exp.Max):
+            check_accumulated(value.type, to_text(whole))
+            word, better = ("MIN", "LEAST") if isinstance(node, exp.Min) else ("MAX", "GREATEST")
+            extreme = Extreme(
+                sql=f"{word}({value.sql}){_filter(condition)}", better=better, type=value.type
+            )
+            return SqlValue(f"<extreme{_index(self.extremes, extreme)}>", value.type)
+        if distinct or not isinstance(node, exp.Sum | exp.Avg):
+            raise unknown(whole)
+        count = self._added(f"COUNT({value.sql}){_filter(condition)}", pa.int64())
+        if isinstance(node, exp.Avg):
+            return self._average(whole, value, arguments[0], condition, count)
+        kind = sum_type(value.type)
+        total = self._added(f"SUM({value.sql}){_filter(condition)}", kind)
+        return SqlValue(f"CASE WHEN {count} > 0 THEN {total} END", kind)
+
+    def _average(
+        self, node: exp.Expr, value: SqlValue, argument: exp.Expr, condition: str | None, count: str
+    ) -> SqlValue:
+        assert value.type is not None, "checked"
+        if not at.is_integer(value.type) or number_kind(argument) not in INTEGERS:
+            raise unknown(node)
+        there, kind = f"nullif({count}, 0)", pa.decimal128(MOST_DIGITS, 0)
+        wide = f"SUM(CAST({value.sql} AS DECIMAL({MOST_DIGITS}, 0))){_filter(condition)}"
+        total = f"CAST({self._added(wide, kind)} AS HUGEINT)"
+        if at.is_int64(value.type):
+            return SqlValue(f"CAST({total} // {there} AS BIGINT)", value.type)
+        return SqlValue(
+            cast_text(f"trunc(CAST({total} AS DOUBLE) / {there})", value.type), value.type
+        )
+
+    def _count(
+        self, node: exp.Expr, arguments: Sequence[exp.Expr], condition: str | None
+    ) -> SqlValue:
+        if len(arguments) != 1:
+            raise unknown(node)
+        argument = arguments[0]
+        if isinstance(argument, exp.Star | exp.Literal):
+            text = "*"
+        else:
+            value = self._plain(argument)
+            if value.type is None:
+                raise unknown(node)
+            text = value.sql
+        return SqlValue(self._added(f"COUNT({text}){_filter(condition)}", pa.int64()), pa.int64())
+
+    def _distinct_count(
+        self, node: exp.Expr, values: Sequence[SqlValue], condition: str | None
+    ) -> SqlValue:
+        types = tuple(value.type for value in values if value.type is not None)
+        for kind in types:
+            check_accumulated(kind, to_text(node))
+        argument = (tuple(value.sql for value in values), types)
+        filters = self._distinct.setdefault(argument, [])
+        n = list(self._distinct).index(argument)
+        index = _index(filters, condition)
+        if index >= MOST_FILTERS:
+            raise unknown(node)
+        return SqlValue(f"<distinct{n}_{index}>", pa.int64())
+
+    def _added(self, sql: str, kind: pa.DataType) -> str:
+        return f"<added{_index(self.added, Added(sql=sql, type=kind))}>"
+
+    def _truth(self, node: exp.Expr) -> str:
+        value = self._plain(node)
+        if value.type is not None and not at.is_boolean(value.type):
+            raise unknown(node)
+        return value.sql
+
+
+_Item = TypeVar("_Item")
+
+
+def _index(items: list[_Item], item: _Item) -> int:
+    """Return the position of an item, which is added where it is new."""
+    if item not in items:
+        items.append(item)
+    return items.index(item)
+
+
+def _filter(condition: str | None) -> str:
+    return "" if condition is None else f" FILTER (WHERE {condition})"
