@@ -127,6 +127,10 @@ VALUES = (
     "SELECT part, COUNT(DISTINCT n), MIN(n), MAX(n), COUNT(*) FILTER (WHERE n % 2 = 0), {} "
     f"FROM {GROUPED} GROUP BY part"
 )
+SEEN = (
+    "SELECT seq % 70 AS g, COUNT(*) AS n, COUNT(DISTINCT part) AS parts, MAX(seq) AS hi, "
+    "COUNT(DISTINCT seq % 11) FILTER (WHERE part = 1) AS rests FROM events GROUP BY seq % 70"
+)
 DIFFERENT = (
     f"SELECT g FROM {GROUPED} WHERE part = 0 EXCEPT SELECT g + 20 FROM {GROUPED} WHERE part = 1"
 )
@@ -145,6 +149,11 @@ OVER_CHANGES = {
         columns="part INT, g BIGINT, seq BIGINT, PRIMARY KEY (part, g) NOT ENFORCED",
         query=LAST,
         answer=LAST,
+    ),
+    "distinct values": KilledCase(
+        columns="g BIGINT, n BIGINT, parts BIGINT, hi BIGINT, rests BIGINT, PRIMARY KEY (g) NOT ENFORCED",
+        query=SEEN,
+        answer=SEEN,
     ),
     "outer join": KilledCase(
         columns="g BIGINT, n BIGINT, m BIGINT, PRIMARY KEY (g) NOT ENFORCED",

@@ -19,9 +19,7 @@ from penstock.sql.plan.rules.flow import UpdatingOperator
 # --- columns of state ---
 
 COUNT = "__n"
-"""BIGINT column: the multiplicity of a row, or the row count of a key; as written, the number of
-insertions (deletions: negative).
-"""
+"""BIGINT column: how often a row is there, or the row count of a key; as written, insertions less deletions."""
 
 TIME = "__time"
 """BIGINT column: when that was written, in ms since the epoch (the batch's time)."""
@@ -401,7 +399,7 @@ Stage = ChangelogNormalize | Stateless | RecomputeOperator | EventTimeStage
 class IncrementalQuery:
     """An incremental query: its inputs by index, its stages in order; the last one's changes are the result.
 
-    The streaming query returns INPUT_INDEX, INPUT_TIME and `input_column(i)` for each.
+    The streaming query returns INPUT_INDEX, INPUT_TIME and `input_column(i)` for each input.
     """
 
     feeds: tuple[StreamInput, ...]

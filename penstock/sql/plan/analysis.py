@@ -175,8 +175,8 @@ def analyse_or_refuse(
         return placed
     if placed.stages is None:
         return _streamed(read, placed, appends=appends)
-    found = _incremental(read, placed)
-    if not found.joins_in_time and not placed.of_best_rows and not placed.of_accumulators:
+    found, before = _incremental(read, placed), _form_by_spark(placed)
+    if before is None and not found.joins_in_time:
         return found
 
     def in_form(other: PlanForm) -> AnalysedQuery | Refusal:
@@ -191,11 +191,8 @@ def analyse_or_refuse(
             shown=shown,
         )
 
-    if placed.of_accumulators:
-        return found if is_run_keyed(found, state_ttl_ms) else in_form(PlanForm.BEST_ROWS)
-    if placed.of_best_rows:
-        # types that no keyed operator stores would cost several jobs a batch
-        return found if is_run_keyed(found, state_ttl_ms) else in_form(PlanForm.PANES)
+    if before is not None:
+        return found if is_run_keyed(found, state_ttl_ms) else in_form(before)
     if found.aggregates_panes and not is_run_keyed(found, state_ttl_ms):
         return in_form(PlanForm.TIME_JOINS)
     by_spark = in_form(PlanForm.REGULAR_JOINS)
@@ -204,6 +201,16 @@ def analyse_or_refuse(
     # Spark streams windows whose rows tasks group as they read them; and only keyed operators drop rows that have ended
     grouped = any(leaf.in_two_phases for leaf in by_spark.leaves)
     return by_spark if grouped or is_run_by_spark(found, state_ttl_ms) else found
+
+
+def _form_by_spark(placed: PhysicalPlan) -> PlanForm | None:
+    """Return the form in which Spark's update mode runs what stages run here; None where it does not.
+
+    It does where no keyed operators run them: types that these do not store would cost several jobs a batch.
+    """
+    if placed.of_accumulators:
+        return PlanForm.BEST_ROWS
+    return PlanForm.PANES if placed.of_best_rows else None
 
 
 def _plan_stages(

@@ -30,10 +30,7 @@ from penstock.sql.incremental.keyed.operator import (
     WatermarkOperator,
 )
 from penstock.sql.incremental.keyed.recompute import KeyedInput, RecomputeKeys, SideQuery
-from penstock.sql.incremental.keyed.statement import (
-    TableColumns,
-    translate_over,
-)
+from penstock.sql.incremental.keyed.statement import TableColumns, translate_over
 from penstock.sql.incremental.keyed.tables import OpenTypeError, UntranslatableError, check_stored
 from penstock.sql.incremental.stages import (
     COUNT,

@@ -31,6 +31,7 @@ from penstock.sql.plan.logical.facts import Item, WindowTime
 from penstock.sql.plan.logical.nodes import WindowAssign
 from penstock.sql.plan.rules.aggregate import (
     WHOLE,
+    computed_arguments,
     is_listed,
     is_of_any_order,
     own_aggregates,
@@ -253,17 +254,15 @@ def plan_aggregate(
     keys = list(group.expressions) if group is not None else []
     aggregates = own_aggregates(select)
     refusal = refuse_ordinals(keys) or next(filter(None, map(refuse_ordered, aggregates)), None)
-    refusal = refusal or source.refuse(read_values(keys, listed, having))
-    if refusal is not None:
+    if (refusal := refusal or source.refuse(read_values(keys, listed, having))) is not None:
         return refusal
     state_words = ", ".join(sorted({to_text(node) for node in aggregates})) or "that it was there"
     accumulates = stages.accumulates and closed is None
-    computed = _computed_arguments(aggregates) if accumulates else []
-    columns, names = ReadColumns([*keys, *computed]), tuple(name for name, _ in listed)
+    columns = ReadColumns([*keys, *(computed_arguments(aggregates) if accumulates else ())])
+    names = tuple(name for name, _ in listed)
     items = [columns.over(value) for _, value in listed]
     condition = None if having is None else columns.over(having.this)
     own = tuple(name for name, _ in columns.items[: len(keys)])
-    origin = group or select
     time = None if closed is None else columns.over(closed.column).name
     found = _as_measures(items, condition) if closed is None and not accumulates else None
     rows = stages.staged(source.project(columns.items, narrow=found is None))
@@ -286,14 +285,12 @@ def plan_aggregate(
             query=query,
             key=key,
             changes=not rows.inserts,
-            mechanism=operator_at(OperatorKind.AGGREGATE, spelled, _OF_WINDOWS, origin),
+            mechanism=operator_at(OperatorKind.AGGREGATE, spelled, _OF_WINDOWS, group or select),
         )
         return stages.waiting(stage, columns=names)
-    keeps, shown = InputState.ROWS, names
+    keeps, shown = InputState.ACCUMULATORS if accumulates else InputState.ROWS, names
     extremes = _Extremes(names=names, items=items, own=own, rows=rows)
-    if accumulates:
-        keeps = InputState.ACCUMULATORS
-    elif found is None and having is None and stages.joins_in_time and extremes.is_all:
+    if found is None and having is None and stages.joins_in_time and extremes.is_all:
         keeps, shown, items = InputState.RESULT, extremes.shown, extremes.values
         query = _grouped(rows.name, shown, items, None, own)
         key = _key(free_keys, items, shown)
@@ -306,20 +303,9 @@ def plan_aggregate(
         columns=shown,
         key=key,
         constants=constant_columns(query),
-        mechanism=operator_at(OperatorKind.AGGREGATE, spelled, state, origin),
+        mechanism=operator_at(OperatorKind.AGGREGATE, spelled, state, group or select),
     )
     return stages.narrow(stages.recompute(result, [stage_input], query), names)
-
-
-def _computed_arguments(aggregates: Sequence[exp.AggFunc]) -> list[exp.Expr]:
-    """Return the arguments that are computed with the rows, each once: they may be what operators do not compute."""
-    found: dict[exp.Expr, None] = {}
-    for node in aggregates:
-        given = node.this.expressions if isinstance(node.this, exp.Distinct) else [node.this]
-        for value in given:
-            if not isinstance(value, exp.Column | exp.Star | exp.Literal):
-                found.setdefault(value)
-    return list(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,10 +111,8 @@ class OperatorPlanner:
         self._tables = tables
         self._proctimes = frozenset[str]().union(*(table.proctimes for table in tables))
         self._found: dict[int, Relation | Refusal] = {}
-        self.stages = StageList(
-            frozenset(n for n, table in enumerate(tables) if table.arrival is Arrival.BATCH),
-            accumulates=accumulates,
-        )
+        of_engine = frozenset(n for n, of in enumerate(tables) if of.arrival is Arrival.BATCH)
+        self.stages = StageList(of_engine, accumulates=accumulates)
         self.rows: dict[int, Flow | None] = {}
         self.streamed: set[int] = set()
         self.stateful: set[int] = set()

@@ -312,7 +312,8 @@ def _with_accumulators(
         return None
     (only,) = found
     grouped = only.keys and only.having is None and only.grouping_sets is None
-    if not grouped or not any(value.find(exp.Distinct) for _, value in only.items):
+    calls = [call for _, value in only.items for call in value.find_all(exp.Count)]
+    if not grouped or not any(isinstance(call.this, exp.Distinct) for call in calls):
         return None
     staged = _on_all_stages(
         plan, streamed.traits, options, planner, joins_in_time=False, accumulates=True

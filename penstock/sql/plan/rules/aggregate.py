@@ -87,6 +87,17 @@ def own_aggregates(select: exp.Select) -> list[exp.AggFunc]:
     ]
 
 
+def computed_arguments(aggregates: Sequence[exp.AggFunc]) -> list[exp.Expr]:
+    """Return the arguments that are no columns, each once."""
+    found: dict[exp.Expr, None] = {}
+    for node in aggregates:
+        arguments = node.this.expressions if isinstance(node.this, exp.Distinct) else [node.this]
+        for value in arguments:
+            if not isinstance(value, exp.Column | exp.Star | exp.Literal):
+                found.setdefault(value)
+    return list(found)
+
+
 def aggregate_flow(
     select: exp.Select, relations: list[QualifiedRelation], source: Flow
 ) -> Flow | Refusal:

@@ -182,19 +182,23 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --       = help: the PRIMARY KEY has to be the columns filled by (auction); or choose one row for each (c) in the query: ROW_NUMBER() OVER (PARTITION BY c ORDER BY ...) AS n, WHERE n = 1
 -- [5] agg distinct
 --   plan:
---     Aggregate by auction: COUNT(DISTINCT bidder) [spark update mode] [I,UA,D]
+--     Aggregate by auction: COUNT(DISTINCT bidder) [stage group_0] [I,UA,D]
 --     - key: auction
---     - state: COUNT(DISTINCT bidder), for each key that was ever seen
+--     - state: COUNT(DISTINCT bidder)
 --     - bound: none
---       Scan bid (kafka) [spark] [I]
---   flow: upsert, columns (auction, c), key (auction), aggregate
+--     - run by a keyed operator
+--       Scan bid (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (auction, c), key (auction), kinds, aggregate
 --   reads:
 --     bid (auction, bidder)
 --   query:
---     SELECT auction, CAST(SIZE(ARRAY_UNIQUE_AGG(bidder)) AS BIGINT) AS c FROM bid AS `bid` GROUP BY auction
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('auction', `auction`, 'bidder', `bidder`) AS `__feed0` FROM (SELECT auction AS `auction`, bidder AS `bidder` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) accumulators COMPUTE SELECT `auction` AS `auction`, COUNT(DISTINCT `bidder`) AS `c` FROM feed_0 GROUP BY `auction`
 --   checkpoint: bid
---     GROUP BY auction COMPUTE ARRAY_UNIQUE_AGG(bidder) FROM bid AS `bid`
---   digest: f3139d69dfa8274b
+--     FEED feed_0 (auction, bidder)
+--     MAINTAINED group_0 KEEP feed_0 BY (auction) accumulators COMPUTE SELECT `auction` AS `auction`, COUNT(DISTINCT `bidder`) AS `c` FROM feed_0 GROUP BY `auction`
+--   digest: d7e4c219f86576ed
 -- [6] sink: append
 --   error:
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay

@@ -22,19 +22,23 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 -- ----- expected
 -- [1] distinct values are kept as a set
 --   plan:
---     Aggregate by k: COUNT(DISTINCT x) [spark update mode] [I,UA,D]
+--     Aggregate by k: COUNT(DISTINCT x) [stage group_0] [I,UA,D]
 --     - key: k
---     - state: COUNT(DISTINCT x), for each key that was ever seen
+--     - state: COUNT(DISTINCT x)
 --     - bound: none
---       Scan events (kafka) [spark] [I]
---   flow: upsert, columns (k, v), key (k), aggregate
+--     - run by a keyed operator
+--       Scan events (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (k, v), key (k), kinds, aggregate
 --   reads:
 --     events (k, x)
 --   query:
---     SELECT k, CAST(SIZE(ARRAY_UNIQUE_AGG(x)) AS BIGINT) AS v FROM events AS `events` GROUP BY k
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
 --   checkpoint: events
---     GROUP BY k COMPUTE ARRAY_UNIQUE_AGG(x) FROM events AS `events`
---   digest: 486f6afa411a6feb
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `v` FROM feed_0 GROUP BY `k`
+--   digest: 1968dd038c03abf6
 -- [2] sink: append
 --   error:
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
@@ -64,19 +68,23 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --   digest: f26fefb4652f3009
 -- [4] another
 --   plan:
---     Aggregate by k: COUNT(DISTINCT x) [spark update mode] [I,UA,D]
+--     Aggregate by k: COUNT(DISTINCT x) [stage group_0] [I,UA,D]
 --     - key: k
---     - state: COUNT(DISTINCT x), for each key that was ever seen
+--     - state: COUNT(DISTINCT x)
 --     - bound: none
---       Scan events (kafka) [spark] [I]
---   flow: upsert, columns (k, v), key (k), aggregate
+--     - run by a keyed operator
+--       Scan events (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (k, v), key (k), kinds, aggregate
 --   reads:
 --     events (k, x, y)
 --   query:
---     SELECT k, CAST(SIZE(ARRAY_UNIQUE_AGG(CASE WHEN y > 1 THEN x END)) AS BIGINT) AS v FROM events AS `events` GROUP BY k
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`, 'y', `y`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x`, y AS `y` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) FILTER(WHERE `y` > 1) AS `v` FROM feed_0 GROUP BY `k`
 --   checkpoint: events
---     GROUP BY k COMPUTE ARRAY_UNIQUE_AGG(CASE WHEN y > 1 THEN x END) FROM events AS `events`
---   digest: 26fd0fcfcebd3848
+--     FEED feed_0 (k, x, y)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) FILTER(WHERE `y` > 1) AS `v` FROM feed_0 GROUP BY `k`
+--   digest: e1e09986bc58f4d0
 -- [5] sink: append
 --   error:
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay

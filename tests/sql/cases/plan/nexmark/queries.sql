@@ -711,19 +711,23 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --   digest: 541a3537868c7761
 -- [33] q15
 --   plan:
---     Aggregate by DATE_FORMAT(dateTime, 'yyyy-MM-dd'): COUNT(*), COUNT(DISTINCT bidder), COUNT(DISTINCT auction) [spark update mode] [I,UA,D]
+--     Aggregate by DATE_FORMAT(dateTime, 'yyyy-MM-dd'): COUNT(*), COUNT(DISTINCT bidder), COUNT(DISTINCT auction) [stage group_0] [I,UA,D]
 --     - key: day
---     - state: COUNT(*), COUNT(DISTINCT auction), COUNT(DISTINCT bidder), for each key that was ever seen
+--     - state: COUNT(*), COUNT(DISTINCT auction), COUNT(DISTINCT bidder)
 --     - bound: none
---       Scan bid (kafka) [spark] [I]
---   flow: upsert, columns (day, total_bids, rank1_bids, total_bidders, rank1_bidders, total_auctions), key (day), aggregate
+--     - run by a keyed operator
+--       Scan bid (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (day, total_bids, rank1_bids, total_bidders, rank1_bidders, total_auctions), key (day), kinds, aggregate
 --   reads:
 --     bid (auction, bidder, price, dateTime)
 --   query:
---     SELECT DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `day`, COUNT(*) AS total_bids, COUNT(*) FILTER(WHERE price < 10000) AS rank1_bids, CAST(SIZE(ARRAY_UNIQUE_AGG(bidder)) AS BIGINT) AS total_bidders, CAST(SIZE(ARRAY_UNIQUE_AGG(CASE WHEN price < 10000 THEN bidder END)) AS BIGINT) AS rank1_bidders, CAST(SIZE(ARRAY_UNIQUE_AGG(auction)) AS BIGINT) AS total_auctions FROM bid AS `bid` GROUP BY DATE_FORMAT(dateTime, 'yyyy-MM-dd')
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('__group0', `__group0`, 'price', `price`, 'bidder', `bidder`, 'auction', `auction`) AS `__feed0` FROM (SELECT DATE_FORMAT(dateTime, 'yyyy-MM-dd') AS `__group0`, price AS `price`, bidder AS `bidder`, auction AS `auction` FROM bid AS `bid`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0) accumulators COMPUTE SELECT `__group0` AS `day`, COUNT(*) AS `total_bids`, COUNT(*) FILTER(WHERE `price` < 10000) AS `rank1_bids`, COUNT(DISTINCT `bidder`) AS `total_bidders`, COUNT(DISTINCT `bidder`) FILTER(WHERE `price` < 10000) AS `rank1_bidders`, COUNT(DISTINCT `auction`) AS `total_auctions` FROM feed_0 GROUP BY `__group0`
 --   checkpoint: bid
---     GROUP BY DATE_FORMAT(dateTime, 'yyyy-MM-dd') COMPUTE ARRAY_UNIQUE_AGG(CASE WHEN price < 10000 THEN bidder END), ARRAY_UNIQUE_AGG(auction), ARRAY_UNIQUE_AGG(bidder), COUNT(*) FROM bid AS `bid`
---   digest: 729792fcaa9df01b
+--     FEED feed_0 (__group0, price, bidder, auction)
+--     MAINTAINED group_0 KEEP feed_0 BY (__group0) accumulators COMPUTE SELECT `__group0` AS `day`, COUNT(*) AS `total_bids`, COUNT(*) FILTER(WHERE `price` < 10000) AS `rank1_bids`, COUNT(DISTINCT `bidder`) AS `total_bidders`, COUNT(DISTINCT `bidder`) FILTER(WHERE `price` < 10000) AS `rank1_bidders`, COUNT(DISTINCT `auction`) AS `total_auctions` FROM feed_0 GROUP BY `__group0`
+--   digest: 243f475caf13fc92
 -- [34] sink: append
 --   error:
 --     error[PEN-5001]: this aggregation updates its results as rows come, and the sink only takes rows that stay
