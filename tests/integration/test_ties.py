@@ -20,6 +20,7 @@ DEFINITIONS = """
 CREATE TEMPORARY TABLE events (k INT, v INT, n STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
 WITH ('connector' = 'filesystem', 'path' = 'in', 'format' = 'json', 'source.monitor-interval' = '1 s');
 CREATE TEMPORARY TABLE firsts (k INT, n STRING, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'memory');
+CREATE TEMPORARY TABLE counts (k INT, n BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'memory');
 CREATE TEMPORARY TABLE bests (k INT, n STRING, PRIMARY KEY (k, n) NOT ENFORCED) WITH ('connector' = 'memory')
 """
 FIRSTS = (
@@ -100,6 +101,47 @@ def test_top_1_goes_on_in_the_update_mode_that_its_checkpoint_is_of(
     (project / "in" / "o.json").write_text(better, encoding="utf-8")
     run(session, script)
     assert names(session, "firsts") == {"x"}
+
+
+COUNTS = "INSERT INTO counts SELECT k, COUNT(DISTINCT n) AS n FROM events GROUP BY k"
+
+
+def test_distinct_values_go_on_in_the_update_mode_that_their_checkpoint_is_of(
+    session: Session,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its values are in Spark's state, and count once; a new checkpoint stores them by a keyed operator."""
+    script = project / "ties.sql"
+    script.write_text(COUNTS, encoding="utf-8")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(insert_forms, "analyse_or_refuse", in_form(PlanForm.BEST_ROWS))
+        run(session, script)
+    shape = project / ".penstock" / "checkpoints" / "ties" / "counts" / "penstock-query.json"
+    assert "ARRAY_UNIQUE_AGG" in shape.read_text(encoding="utf-8")
+
+    write(project, "n.json", "z", "b")
+    with caplog.at_level("INFO", "penstock"):
+        run(session, script)
+
+    assert names(session, "counts") == {3}
+    assert "goes on with a checkpoint whose aggregation runs in Spark's update mode" in caplog.text
+    assert not (shape.parent / "keyed").exists()
+
+
+def test_distinct_values_are_stored_once_over_batches(session: Session, project: Path) -> None:
+    """By a keyed operator; the first batch is run again by the second start."""
+    script = project / "ties.sql"
+    script.write_text(COUNTS, encoding="utf-8")
+    run(session, script)
+    checkpoint = project / ".penstock" / "checkpoints" / "ties" / "counts"
+    forget_last_batch(checkpoint)
+    write(project, "n.json", "z", "b")
+    run(session, script)
+
+    assert names(session, "counts") == {3}
+    assert (checkpoint / "keyed").exists()
 
 
 def test_an_aggregation_goes_on_from_the_state_of_an_earlier_version(

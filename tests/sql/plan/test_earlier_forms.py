@@ -138,10 +138,27 @@ def test_windows_that_spark_kept_below_a_join_are_kept_by_it_still(tmp_path: Pat
 
 def test_a_query_that_numbers_no_rows_has_one_form(tmp_path: Path) -> None:
     """Nor does one whose checkpoint says the same as ever."""
-    assert (
-        analysed(tmp_path, "INSERT INTO k SELECT COUNT(DISTINCT a), b FROM src GROUP BY b").earlier
-        == ()
-    )
+    summed = "INSERT INTO k SELECT SUM(DISTINCT a), b FROM src GROUP BY b"
+
+    assert analysed(tmp_path, summed).earlier == ()
+
+
+OF_SETS = """{"version": 1, "sources": ["default_catalog.default_database.src"],
+ "sink": "default_catalog.default_database.k",
+ "state": ["GROUP BY b COMPUTE ARRAY_UNIQUE_AGG(a) FROM src AS `src`"]}"""
+
+
+def test_distinct_values_that_spark_kept_as_sets_are_kept_by_it_still(tmp_path: Path) -> None:
+    """Where its state store has them; a new checkpoint has accumulators."""
+    insert = analysed(tmp_path, "INSERT INTO k SELECT COUNT(DISTINCT a), b FROM src GROUP BY b")
+    shape = QueryFingerprint.from_value(json.loads(OF_SETS))
+    resumed = as_checkpointed(insert, shape)
+
+    assert insert.query.accumulates
+    assert insert_fingerprint(insert) != shape
+    assert insert_fingerprint(resumed) == shape
+    assert resumed.query.maintained is None
+    assert insert.earlier == (resumed.query,)
 
 
 def test_old_checkpoints_of_several_inserts_are_told_apart_by_their_earlier_shapes() -> None:
