@@ -22,7 +22,7 @@ from tests.sql.sql_objects import new_namespace, run
 
 TABLES = """
 CREATE TABLE events (kind INT, item ROW<id BIGINT, owner BIGINT, price DOUBLE>, person ROW<id BIGINT, name STRING>,
-  at AS CASE WHEN kind = 1 THEN item.id ELSE person.id END)
+  at AS CASE WHEN kind = 1 THEN item.id ELSE person.id END, moment TIMESTAMP(3))
 WITH ({options}, 'topic' = 'events');
 CREATE TABLE others (id BIGINT) WITH ({options}, 'topic' = 'others');
 CREATE TABLE changes (id BIGINT, name STRING) WITH ({changelog}, 'topic' = 'changes');
@@ -52,13 +52,14 @@ def analysed(sql: str, folder: Path) -> AnalysedQuery:
     return analyse(statement.query, namespace, folder, appends=True, sink=sink)
 
 
-def found(sql: str, folder: Path, *keys: str) -> BucketedRows | None:
+def found(sql: str, folder: Path, *keys: str, zone: str = "UTC") -> BucketedRows | None:
     """What tasks give of a query whose inputs have these keys."""
     query = analysed(sql, folder)
     assert query.maintained is not None
     feeds = query.maintained.feeds
     schemas = {
-        feed.name: pa.schema([(name, KINDS[name]) for name in feed.columns]) for feed in feeds
+        feed.name: pa.schema([(name, KINDS.get(name, pa.string())) for name in feed.columns])
+        for feed in feeds
     }
     inputs = [
         BucketInput(
@@ -71,7 +72,7 @@ def found(sql: str, folder: Path, *keys: str) -> BucketedRows | None:
         )
         for feed, key in zip(feeds, keys, strict=True)
     ]
-    return bucketed_rows(query, inputs, schemas, 6)
+    return bucketed_rows(query, inputs, schemas, 6, zone)
 
 
 def test_inputs_over_one_table_come_from_one_scan(tmp_path: Path) -> None:
@@ -93,6 +94,19 @@ def test_inputs_over_one_table_come_from_one_scan(tmp_path: Path) -> None:
     assert all(one.condition is not None for one in rows.inputs)
     kinds = {arrow_type(column.value.type) for column in rows.inputs[0].columns}
     assert kinds == {pa.int64()}
+
+
+def test_what_hangs_on_a_time_zone_comes_by_bucket_in_utc(tmp_path: Path) -> None:
+    """In another time zone Spark computes it."""
+    sql = (
+        "SELECT DATE_FORMAT(moment, 'yyyy-MM-dd') AS d, COUNT(DISTINCT item.id) AS n FROM events "
+        "GROUP BY DATE_FORMAT(moment, 'yyyy-MM-dd')"
+    )
+    rows = found(sql, tmp_path, "__group0")
+
+    assert rows is not None
+    assert rows.inputs[0].columns[0].name == "__group0"
+    assert found(sql, tmp_path, "__group0", zone="Asia/Tokyo") is None
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from penstock.sql.incremental.stages import (
     INGESTION_ORDER,
     Calc,
     IncrementalQuery,
+    InputState,
     JoinTimes,
     Measure,
     OverAggregate,
@@ -87,6 +88,18 @@ def over(name: str, read: str, **how: object) -> Stage:
 def calc(text: str) -> Calc:
     """A Calc over the counts of COUNTED."""
     return Calc(name="c", inputs=("g",), query=parsed(text))
+
+
+def test_values_of_a_key_are_in_the_bucket_of_the_key() -> None:
+    """What COUNT(DISTINCT) stores is looked up by a longer key."""
+    one = StageInput(name="a", key=("k",), keeps=InputState.ACCUMULATORS)
+    stage = recomputed("g", "SELECT k, COUNT(DISTINCT v) AS v FROM a GROUP BY k", one, key=("k",))
+    query = query_of(replace(stage, upserts=True), changes=ChangelogMode.INSERT_ONLY)
+    plan = plan_of(query, {"g": pa.schema([K, V])})
+
+    assert plan.layouts["g", "a_distinct_0"].key == ("k", "__value0")
+    assert hashed_columns(plan) == {("g", "a"): ("k",), ("g", "a_distinct_0"): ("k",)}
+    assert plan_one_task(query, plan) is not None
 
 
 def test_a_task_runs_operators_of_different_keys_and_the_sql_between_them() -> None:
