@@ -34,7 +34,8 @@ class MemoryTable:
         return self.batches.get(application_id, -1) >= batch_id
 
     def append(self, rows: pa.Table) -> None:
-        """Append rows."""
+        """Append rows, also where another query's columns are NOT NULL and these are not."""
+        rows = rows.cast(pa.schema([of.with_nullable(True) for of in rows.schema]))
         self.rows = rows if self.rows is None else pa.concat_tables([self.rows, rows])
 
     def replace(self, replaced: pa.Table, rows: pa.Table) -> None:
