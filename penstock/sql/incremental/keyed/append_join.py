@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.connector.changelog import ROW_KIND, RowKind
+from penstock.sql.incremental.keyed.files.spooled_rows import spooled
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout, KeyedState
 from penstock.sql.incremental.keyed.recompute import KeyedInput, SideQuery
-from penstock.sql.incremental.keyed.spooled_rows import spooled
 from penstock.sql.incremental.keyed.tables import BucketTables, listed, storage_type, typed
 from penstock.sql.incremental.stages import JoinTimes
 

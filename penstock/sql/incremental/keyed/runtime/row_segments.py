@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.connector.spark.source.buckets import combined
+from penstock.sql.incremental.keyed.files.spooled_rows import spooled
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime.key_hashes import Hashes, key_hashes, same_keys
 from penstock.sql.incremental.keyed.runtime.merged_rows import last_end
-from penstock.sql.incremental.keyed.spooled_rows import spooled
 from penstock.sql.incremental.keyed.tables import positional, storage_type
 
 _ROWS_AT_ONCE = 50_000
