@@ -27,7 +27,7 @@ CONF = {
 }
 """What an expert sets on two cores, and why."""
 
-HEAP = "-Xmx4g"
+HEAP_MB = 4096
 """As both Sparks have; the memory outside of it is Flink's default for a cluster in one process."""
 
 SOURCE_CONF = {
@@ -79,7 +79,7 @@ QUERIES = {
 }
 
 
-def keep_output(folder: Path) -> None:
+def keep_output(folder: Path, heap_mb: int = HEAP_MB) -> None:
     """Let Java write its output into a file: what PyFlink does with it, once it has started, is to leave it in a pipe.
 
     A pipe that nobody reads is full after 64 KiB, and then whoever writes a line stands still for ever; and what Java
@@ -95,7 +95,7 @@ def keep_output(folder: Path) -> None:
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(java)} "$@" >>{log} 2>&1\n', encoding="utf-8")
     program.chmod(0o755)
     os.environ["JAVA_HOME"] = str(folder / "java")
-    os.environ["JVM_ARGS"] = HEAP
+    os.environ["JVM_ARGS"] = f"-Xmx{heap_mb}m"
     os.environ["FLINK_LOG_DIR"] = str(folder)
 
 

@@ -24,7 +24,7 @@ from benchmarks.contestants import REST, SPARK_CONF, TUNED_CONF, TUNED_SOURCE
 from benchmarks.cpu import CpuTime, spent
 from benchmarks.flink_environment import REQUIREMENT, flink_command, unusable
 from benchmarks.flink_sql import CONF as FLINK_CONF
-from benchmarks.flink_sql import HEAP as FLINK_HEAP
+from benchmarks.flink_sql import HEAP_MB as FLINK_HEAP_MB
 from benchmarks.flink_sql import SOURCE_CONF as FLINK_SOURCE
 from benchmarks.machine import describe_machine, machine
 from benchmarks.observed import GOAL as OBSERVED_GOAL
@@ -441,8 +441,8 @@ def settings_text(measured: Measured) -> list[str]:
     if "flink" in present:
         lines += [
             (
-                f"{REQUIREMENT}, a cluster in one Java process (`{FLINK_HEAP}`), as an expert sets it; results go into "
-                "`blackhole`, and nothing is checkpointed:"
+                f"{REQUIREMENT}, a cluster in one Java process (`-Xmx{FLINK_HEAP_MB}m`), as an expert sets it; results "
+                "go into `blackhole`, and nothing is checkpointed:"
             ),
             "",
             *settings_table({**FLINK_SOURCE, **FLINK_CONF}),

@@ -3,7 +3,8 @@
 One topic is recorded; query by query, each engine reads all of it. A first run writes the result into a topic and is
 the warm-up: only engines whose results are those of the first one go on to the runs that count, which write nowhere.
 Those are in turns, so that a slow minute of the machine hits all alike. CPU time is that of an engine's processes; the
-broker's is not in it. Results go to `results/nexmark.md` and `nexmark.json`.
+broker's is not in it. Results go to `results/nexmark.md` and `nexmark.json` after each query; `--resume` goes on with
+what is there, since 10,000,000 events take two hours.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 from benchmarks.cpu import resident_bytes, spent
 from benchmarks.flink_environment import REQUIREMENT, flink_command, unusable
 from benchmarks.flink_sql import CONF as FLINK_CONF
+from benchmarks.flink_sql import HEAP_MB as FLINK_HEAP_MB
 from benchmarks.machine import describe_machine, machine
 from benchmarks.nexmark.answers import Answer, make_topic, read_answer
 from benchmarks.nexmark.orders import LEFT_OUT, Order, Place
@@ -83,19 +85,21 @@ def main() -> int:
     if "flink" in names and (reason := unusable(chosen.flink)):
         raise SystemExit(f"error: flink: {reason}; leave it out by --engines")
     queries = [read_query(name) for name in chosen.queries.split(",")]
-    measured: dict[Key, Measured] = {}
+    measured = earlier(chosen) if chosen.resume else {}
     with (
         tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder,
         EmbeddedBroker(Path(folder) / "kafka", heap_mb=1024) as broker,
     ):
         written = record_events(broker.bootstrap, TOPIC, chosen.events, chosen.seed)
         progress(f"{written:,} events written")
-        for number, query in enumerate(queries, start=1):
+        for query in queries:
+            if all((query.name, name) in measured for name in names):
+                continue
             home = Path(folder) / query.name
             measured |= measure(broker.bootstrap, home, names, query, chosen)
             shutil.rmtree(home, ignore_errors=True)
             # a run of all of them takes half an hour or more: one that is ended early has its results, too
-            text = report(measured, queries[:number], names, chosen)
+            text = report(measured, of_queries(measured), names, chosen)
             chosen.results.mkdir(parents=True, exist_ok=True)
             (chosen.results / "nexmark.md").write_text(text, encoding="utf-8")
             (chosen.results / "nexmark.json").write_text(
@@ -104,7 +108,36 @@ def main() -> int:
     print((chosen.results / "nexmark.md").read_text(encoding="utf-8"))
     lost = [key for key, one in measured.items() if one.lost and key[1] != "spark"]
     both = [name for name in names if name != "spark"]
-    return 1 if lost or any(differs(measured, query, both) for query in queries) else 0
+    return 1 if lost or any(differs(measured, q, both) for q in of_queries(measured)) else 0
+
+
+def of_queries(measured: Mapping[Key, Measured]) -> list[Query]:
+    """Return the queries that were run, in their order."""
+    return [read_query(name) for name in query_names() if any(key[0] == name for key in measured)]
+
+
+def earlier(chosen: argparse.Namespace) -> dict[Key, Measured]:
+    """Read the results of a run that was ended early. Raises SystemExit where it was run with other arguments."""
+    path = chosen.results / "nexmark.json"
+    if not path.exists():
+        return {}
+    document = json.loads(path.read_text(encoding="utf-8"))
+    if document["arguments"] != recorded(chosen):
+        raise SystemExit(f"error: --resume: {path} is of other arguments")
+    return {
+        (one["query"], one["engine"]): Measured(
+            answer=None if one["answer"] is None else Answer(**one["answer"]),
+            turns=[Turn(**turn) for turn in one["turns"]],
+            lost=one["lost"],
+        )
+        for one in document["found"]
+    }
+
+
+def recorded(chosen: argparse.Namespace) -> dict[str, str]:
+    """The arguments that results depend on."""
+    left_out = ("flink", "results", "queries", "resume")
+    return {name: str(value) for name, value in vars(chosen).items() if name not in left_out}
 
 
 def parsed() -> argparse.Namespace:
@@ -126,6 +159,12 @@ def parsed() -> argparse.Namespace:
         type=Path,
         metavar="VENV",
         help="an environment with apache-flink; made by `python -m benchmarks.flink_environment VENV`",
+    )
+    parser.add_argument(
+        "--flink-heap-mb", type=int, default=FLINK_HEAP_MB, help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="keep the queries that --results has, run the others"
     )
     parser.add_argument("--results", type=Path, default=RESULTS)
     chosen = parser.parse_args()
@@ -198,6 +237,7 @@ def started(name: str, bootstrap: str, home: Path, chosen: argparse.Namespace) -
         events=chosen.events,
         batch_rows=chosen.batch_rows,
         checkpoint_ms=chosen.checkpoint_ms,
+        flink_heap_mb=chosen.flink_heap_mb,
     )
     given = json.dumps(asdict(place))
     if name == "flink":
@@ -280,7 +320,10 @@ def report(
         settings = ", ".join(
             f"`{key}` = {value}" for key, (value, _) in FLINK_CONF.items() if key not in LEFT_OUT
         )
-        lines += [f"Flink: {REQUIREMENT}, {settings}, heap state.", ""]
+        lines += [
+            f"Flink: {REQUIREMENT}, {settings}, heap state in {chosen.flink_heap_mb:,} MiB.",
+            "",
+        ]
     return "\n".join([*lines, f"{describe_machine()}", ""])
 
 
@@ -288,9 +331,10 @@ def setting_text(chosen: argparse.Namespace) -> str:
     """Say what was measured."""
     batches = f"{chosen.batch_rows:,} events" if chosen.batch_rows else "all events"
     checkpoints = f"every {chosen.checkpoint_ms} ms" if chosen.checkpoint_ms else "none"
+    runs = "one run" if chosen.rounds == 1 else f"medians of {chosen.rounds} runs"
     return (
         f"{chosen.events:,} events over {SPAN_S} s of event time in {PARTITIONS} partitions, seed {chosen.seed}, "
-        f"broker on the same machine; medians of {chosen.rounds} runs into nowhere after one whose result was "
+        f"broker on the same machine; {runs} into nowhere after one whose result was "
         f"compared. A micro-batch has {batches}; checkpoints of Flink: {checkpoints}. CPU: user and system time of "
         "all processes of an engine. Memory: the most that they had resident, in MiB. State: the bytes of the "
         "checkpoint at the end. [How to run it again](../../docs/nexmark.md)."
@@ -358,13 +402,13 @@ def losses(measured: Mapping[Key, Measured]) -> list[str]:
 
 def as_json(measured: Mapping[Key, Measured], chosen: argparse.Namespace) -> str:
     """Every run."""
-    given = {
-        name: str(value) for name, value in vars(chosen).items() if name not in ("flink", "results")
-    }
     found: list[dict[str, Any]] = [
         {"query": query, "engine": name, **asdict(one)} for (query, name), one in measured.items()
     ]
-    return json.dumps({"machine": machine(), "arguments": given, "found": found}, indent=2) + "\n"
+    return (
+        json.dumps({"machine": machine(), "arguments": recorded(chosen), "found": found}, indent=2)
+        + "\n"
+    )
 
 
 def progress(text: str) -> None:

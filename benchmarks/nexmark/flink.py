@@ -67,7 +67,7 @@ def main() -> None:
     folder = Path(place.folder)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever libraries and processes print must not mix with the answers
-    keep_output(folder)
+    keep_output(folder, place.flink_heap_mb)
     serve(Flink(jars, place).perform, answers, lambda: f"Java wrote:\n{log_end(folder)}")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, TextIO
 
+from benchmarks.flink_sql import HEAP_MB
 from benchmarks.nexmark.queries import Query, read_query
 
 LONGEST_ERROR = 1_000
@@ -28,6 +29,7 @@ class Place:
     events: int
     batch_rows: int
     checkpoint_ms: int
+    flink_heap_mb: int = HEAP_MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

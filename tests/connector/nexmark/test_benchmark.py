@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 
-from benchmarks.nexmark.answers import Record, answer_of
+from benchmarks.nexmark.__main__ import Measured, Turn, as_json, earlier, of_queries
+from benchmarks.nexmark.answers import Answer, Record, answer_of
 from benchmarks.nexmark.orders import Order, insert, result_table
 from benchmarks.nexmark.queries import Query, query_names, read_query, read_tables
 from benchmarks.nexmark.topic import PARTITIONS, lines, nexmark_rows
@@ -118,3 +120,26 @@ def test_a_result_with_a_key_is_its_last_rows() -> None:
     assert (first.records, second.records) == (3, 4)
     assert not first.same(answer_of(iter([row(1, "01"), row(2, "03")]), query))
     assert not first.same(answer_of(iter([row(1, "02")]), query))
+
+
+def chosen(results: Path, events: int) -> argparse.Namespace:
+    """Arguments of a run."""
+    return argparse.Namespace(events=events, seed=0, results=results, queries="q4,q0", resume=True)
+
+
+def test_a_run_goes_on_with_the_results_of_the_same_arguments(tmp_path: Path) -> None:
+    """A run that was ended early; a lost engine stays lost, and queries come in their order."""
+    turn = Turn(seconds=1.5, cpu_s=2.0, peak_bytes=3, state_bytes=4, rows_in=5, batches=6, late=7)
+    measured = {
+        ("q4", "penstock"): Measured(
+            answer=Answer(rows=1, digest=1 << 100, records=2), turns=[turn]
+        ),
+        ("q4", "flink"): Measured(lost="no memory"),
+        ("q0", "flink"): Measured(),
+    }
+    (tmp_path / "nexmark.json").write_text(as_json(measured, chosen(tmp_path, 9)))
+
+    assert earlier(chosen(tmp_path, 9)) == measured
+    assert [query.name for query in of_queries(measured)] == ["q0", "q4"]
+    with pytest.raises(SystemExit, match="other arguments"):
+        earlier(chosen(tmp_path, 10))
