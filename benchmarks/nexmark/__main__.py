@@ -136,7 +136,7 @@ def earlier(chosen: argparse.Namespace) -> dict[Key, Measured]:
 
 def recorded(chosen: argparse.Namespace) -> dict[str, str]:
     """The arguments that results depend on."""
-    left_out = ("flink", "results", "queries", "resume")
+    left_out = ("flink", "results", "queries", "resume", "alone")
     return {name: str(value) for name, value in vars(chosen).items() if name not in left_out}
 
 
@@ -164,6 +164,11 @@ def parsed() -> argparse.Namespace:
         "--flink-heap-mb", type=int, default=FLINK_HEAP_MB, help="default: %(default)s"
     )
     parser.add_argument(
+        "--alone",
+        action="store_true",
+        help="one engine's processes at a time: where the memory of one is most of the machine's",
+    )
+    parser.add_argument(
         "--resume", action="store_true", help="keep the queries that --results has, run the others"
     )
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -179,6 +184,20 @@ def measure(
 ) -> dict[Key, Measured]:
     """Run a query by all engines: first for the answers, then in turns for the time."""
     found = {name: Measured() for name in names}
+    for together in [[name] for name in names] if chosen.alone else [names]:
+        run_together(found, together, bootstrap, home, query, chosen)
+    return {(query.name, name): one for name, one in found.items()}
+
+
+def run_together(
+    found: Mapping[str, Measured],
+    names: Sequence[str],
+    bootstrap: str,
+    home: Path,
+    query: Query,
+    chosen: argparse.Namespace,
+) -> None:
+    """Run a query by engines whose processes are there at the same time, one of them at work."""
     with ExitStack() as stack:
         workers = {}
         for name in names:
@@ -212,7 +231,6 @@ def measure(
                         f"{query.name:4} {name:9} round {number + 1} {turn.seconds:8.2f} s "
                         f"{turn.cpu_s:8.2f} s of CPU {turn.peak_bytes >> 20:6,} MiB"
                     )
-    return {(query.name, name): one for name, one in found.items()}
 
 
 @contextmanager
