@@ -390,7 +390,8 @@ EventTimeStage = TemporalJoin | OverAggregate | WindowAggregate
 """Stages whose rows wait for the watermark of the sources `waits_for`."""
 
 Stateless = Calc | PaneAggregate
-"""Stages that Spark runs over the rows of a batch alone."""
+"""Stages without state. Spark computes them over the rows of a batch; a Calc behind an operator is computed by the one
+task of a small batch."""
 
 Stage = ChangelogNormalize | Stateless | RecomputeOperator | EventTimeStage
 

@@ -112,8 +112,9 @@ def analyse(
 ) -> AnalysedQuery:
     """Analyse a query; `appends` says that it feeds a sink, which without a `sink` accepts only inserts.
 
-    An updating query is incremental where Spark cannot stream it, and where its state has a time to live; one with the
-    hint STATE_TTL always. `form` is CURRENT but for a query whose checkpoint is of an earlier version.
+    A query runs by stages where Spark cannot stream it, where keyed operators run it with less CPU time, and where its
+    state has a time to live; one with the hint STATE_TTL always. `form` is CURRENT but for a query whose checkpoint is
+    of an earlier version.
 
     Raises InputError subclasses: unknown tables, wrong options, updating queries that the sink cannot take.
     """

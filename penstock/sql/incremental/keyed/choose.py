@@ -66,7 +66,7 @@ def keyed_operator(
     `time_to_live_ms` is `table.exec.state.ttl` (0: none), which hints of the stage's inputs replace. `inserts` are the
     relations whose rows are never updated or deleted.
     """
-    assert not isinstance(stage, Stateless), "Spark runs it"
+    assert not isinstance(stage, Stateless), "it has no state"
     try:
         match stage:
             case RecomputeOperator() if _is_append_join(stage, time_to_live_ms, inserts):

@@ -1,8 +1,8 @@
 """Tell of stages whether keyed operators run them, as far as that is known without Spark's types.
 
-Joins that Spark can stream by itself are given to stages only if so: stages without keyed operators cost several jobs a
-batch. What a keyed operator computes is decided when the query starts (`incremental/keyed/choose.py`); of what this
-tells, that refuses types only.
+Joins, Top-1 and COUNT(DISTINCT) that Spark can stream by itself are given to stages only if so: stages without keyed
+operators cost several jobs a batch. What a keyed operator computes is decided when the query starts
+(`incremental/keyed/choose.py`); of what this tells, that refuses types only.
 """
 
 from __future__ import annotations
