@@ -103,7 +103,8 @@ ONE_TASK_RECORDS = Option(
     type=OptionType(name="a whole number", parse=_records),
     default=100_000,
     doc="Records of a micro-batch up to which one task runs all keyed operators of an updating query, which is "
-    "cheapest where there are few. More are shared by tasks, one for each bucket of keys and stage; 0: all are.",
+    "cheapest where there are few, if their state has at most 1,000,000 rows and 32 MiB; never OVER and temporal "
+    "joins. Otherwise tasks share them, one for each bucket of keys and stage; 0: always.",
     flink=None,
 )
 
