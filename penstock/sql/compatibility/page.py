@@ -45,7 +45,7 @@ TITLES = {
     Kind.FORMAT: "Formats",
 }
 MEANINGS = {
-    Status.NATIVE: "Spark has it, with the same meaning",
+    Status.NATIVE: "written in Spark SQL as it is, with the same meaning; EXPLAIN says what runs it",
     Status.TRANSLATE: "written as Spark SQL, corrected to Flink's meaning",
     Status.OWN: "done by Penstock's own catalog, planner or source runtime",
     Status.REFUSE: "refused before anything starts, at its position, with the message in the note",
