@@ -158,6 +158,8 @@ def error_page(codes: Sequence[ErrorCode] = ERROR_CODES) -> str:
         "A code keeps its meaning permanently; programs may rely on it, while messages may change.",
         "Exit status 2: the input was wrong and nothing was started. 1: a statement failed while it ran.",
         "3: Spark's Java process died, which `penstock up` takes for a reason to start the pipeline again.",
+        "130: stopped before the end of a bounded query, or without the end of the batch in flight:",
+        "the next run does the rest.",
     ]
     for digit, title in FAMILIES.items():
         lines += ["", f"## {digit}xxx {title}"]
