@@ -65,8 +65,10 @@ format: setup ## let ruff fix and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: setup ## write the pages that are made from tables: docs/flink-compatibility.md, options.md
+docs: setup ## write the pages that are made from tables: docs/flink-compatibility.md, options.md, errors.md, openapi.json
 	$(PY) -m penstock.sql.compatibility
+	$(BIN)/penstock errors --markdown > docs/errors.md
+	$(PY) -c 'from penstock.sql.ui.documents.openapi import openapi_text; print(openapi_text(), end="")' > docs/openapi.json
 
 # Runs side by side: pytest-xdist would collect all tests in each of its workers, and be at work itself for each result.
 FAST = $(BIN)/pytest --hypothesis-profile=few -p no:cacheprovider \
