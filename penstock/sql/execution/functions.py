@@ -74,7 +74,7 @@ def register_table_function(
         return
     schema = _schema(function, found)
     if schema is None or found.evalType == PythonEvalType.SQL_ARROW_UDTF:
-        why = "it works on Arrow arrays" if schema else "its columns hang on its arguments"
+        why = "it works on Arrow arrays" if schema else "its columns depend on its arguments"
         raise UnsupportedError(
             f"a LEFT JOIN with the table function {function.name} is not supported: {why}",
             hint="decorate it with @udtf(returnType='...'); or let it give a row of None itself, and write CROSS JOIN",

@@ -77,7 +77,7 @@ def _filled(
             return WrittenByEngine(reason=f"column {quote(name)} is computed")
         value = _as_column(delivered, column.type)
         if differs_in(zone, value):
-            return WrittenByEngine(reason=f"column {quote(name)} hangs on the time zone {zone}")
+            return WrittenByEngine(reason=f"column {quote(name)} depends on the time zone {zone}")
         filled.append(FilledColumn(name=name, source=value))
     return tuple(filled)
 

@@ -196,7 +196,7 @@ def test_a_left_join_is_refused_where_the_columns_are_not_known() -> None:
 
     analysed = udtf(Analysed)
     assert isinstance(analysed, UserDefinedTableFunction)
-    with pytest.raises(UnsupportedError, match="its columns hang on its arguments") as caught:
+    with pytest.raises(UnsupportedError, match="its columns depend on its arguments") as caught:
         register_table_function(FUNCTION, analysed, calls(LEFT), Session())  # type: ignore[arg-type]
 
     assert caught.value.span is not None

@@ -210,7 +210,7 @@ def test_what_hangs_on_another_time_zone_is_written_by_spark() -> None:
     session = SimpleNamespace(conf={TIME_ZONE: "Europe/Berlin"})
     found = choose_table_writer(made.query, columns, made.sink, cast("SparkSession", session))
 
-    assert found == WrittenByEngine(reason="column url hangs on the time zone Europe/Berlin")
+    assert found == WrittenByEngine(reason="column url depends on the time zone Europe/Berlin")
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ DAYS = (
 
 
 def _text(writer: SparkGenerator, value: exp.Expr, cast: str) -> str:
-    """Flink's text of a node. Raises NodeError where it hangs on a type that is not known."""
+    """Flink's text of a node. Raises NodeError where it depends on a type that is not known."""
     kind, items = type_of(value), _row_items(value)
     if isinstance(value, exp.Tuple):
         kind = row_type(value.expressions)
@@ -77,7 +77,7 @@ def _text(writer: SparkGenerator, value: exp.Expr, cast: str) -> str:
         )
     if _hangs(value, kind):
         raise NodeError(
-            "the text of this value hangs on the types of its parts, which are not known",
+            "the text of this value depends on the types of its parts, which are not known",
             value,
             "give them to it: CAST(CAST(... AS ARRAY<INT>) AS STRING)",
         )

@@ -49,7 +49,7 @@ SHOWN = 80
 """Characters of a node's text that a message has."""
 
 NAMES = (exp.Query, exp.Column, exp.Identifier, exp.DataType)
-"""Nodes that hang on no type themselves, or are too large to be pointed at."""
+"""Nodes that depend on no type themselves, or are too large to be pointed at."""
 
 OPAQUE = (exp.Column, exp.Dot, exp.Bracket, exp.Subquery)
 
@@ -58,7 +58,7 @@ KINDS = (
     "TIMESTAMP_LTZ(3)", "ARRAY<INT>", "ARRAY<ROW<f INT>>", "MAP<STRING, INT>",
     "MULTISET<STRING>", "ROW<f INT>",
 )  # fmt: skip
-"""One type of each sort that a form may hang on."""
+"""One type of each sort that a form may depend on."""
 
 WRITTEN = (
     exp.Query, exp.Values, exp.Insert, exp.Update, exp.Delete, exp.TruncateTable, exp.Condition,
@@ -76,7 +76,7 @@ def flink_to_spark(
 
     `schema` has the types of columns as sqlglot takes it: `{"table": {"column": "TYPE"}}`, names as in the text, with
     a level more for each part in front of a table's name. `options` are those of sqlglot's generator, such as `pretty`.
-    What has no form in Spark SQL, or hangs on a type that is not known, is sqlglot's UnsupportedError.
+    What has no form in Spark SQL, or depends on a type that is not known, is sqlglot's UnsupportedError.
     """
     tree = sql if isinstance(sql, exp.Expr) else _parse(sql)
     if not isinstance(tree, WRITTEN):
@@ -168,7 +168,7 @@ def _attempt(step: Callable[[], str], otherwise: str) -> str:
 
 
 def _hanging(typed: exp.Expr, other: exp.Expr, write: Callable[[exp.Expr], str]) -> NodeError:
-    """Find the smallest part of a tree whose form hangs on a type: two trees that differ in nothing else."""
+    """Find the smallest part of a tree whose form depends on a type: two trees that differ in nothing else."""
     found = typed
     for one, two in reversed(list(zip(typed.walk(), other.walk(), strict=True))):
         if not isinstance(one, NAMES):
@@ -178,7 +178,7 @@ def _hanging(typed: exp.Expr, other: exp.Expr, write: Callable[[exp.Expr], str])
                 break
     shown = shorten(found.sql(FLINK), SHOWN, placeholder=" ...")
     return NodeError(
-        f"the Spark form of {shown} hangs on types that are not known",
+        f"the Spark form of {shown} depends on types that are not known",
         found,
         "give the types of its columns: flink_to_spark(sql, schema)",
     )
