@@ -110,15 +110,6 @@ class VectorFolder:
         return data
 
 
-def vector_id(vector: Descriptor | None) -> str | None:
-    """Return what tells a vector of a file from others of it; None without one."""
-    if vector is None:
-        return None
-    offset = vector.get("offset")
-    name = f"{vector['storageType']}{vector['pathOrInlineDv']}"
-    return name if offset is None else f"{name}@{offset}"
-
-
 def kept_rows(rows: int, deleted: Positions) -> Positions:
     """Return the positions of the rows of a file that are of the table."""
     kept = np.ones(rows, bool)
