@@ -19,7 +19,13 @@ from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.incremental.keyed.files.spooled_rows import spooled
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout, KeyedState
 from penstock.sql.incremental.keyed.recompute import KeyedInput, SideQuery
-from penstock.sql.incremental.keyed.tables import BucketTables, listed, storage_type, typed
+from penstock.sql.incremental.keyed.tables import (
+    BucketTables,
+    listed,
+    storage_type,
+    typed,
+    with_one_zero,
+)
 from penstock.sql.incremental.stages import JoinTimes
 
 OLD, NEW, ALL = "old", "new", "all"
@@ -250,7 +256,7 @@ def _inserts(
     if rows is None:
         return columns.empty_table()
     inserts = typed(rows.select(range(len(columns))), columns)
-    inserts = pa.Table.from_arrays([_with_one_zero(of) for of in inserts.columns], schema=columns)
+    inserts = pa.Table.from_arrays([with_one_zero(of) for of in inserts.columns], schema=columns)
     if before is None or rowtime is None:
         return inserts
     in_time = pc.greater(_micros(inserts.column(rowtime)), before)
@@ -293,14 +299,6 @@ def _stored(rows: pa.Table, layout: KeyedLayout, batch: KeyedBatch) -> pa.Table:
     more = [pa.repeat(pa.scalar(value, pa.int64()), rows.num_rows) for value in (1, batch.now_ms)]
     columns = [*rows.columns, *(pa.chunked_array([one]) for one in more)]
     return pa.Table.from_arrays(columns, schema=layout.schema)
-
-
-def _with_one_zero(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return values as Spark groups by them."""
-    if not pa.types.is_floating(values.type):
-        return values
-    zero = pa.scalar(0, values.type)
-    return pc.if_else(pc.equal(values, zero), zero, values)
 
 
 def _look_up(

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import types as at
 
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout, KeyedState
@@ -21,6 +20,7 @@ from penstock.sql.incremental.keyed.tables import (
     normalized,
     positions_of,
     typed,
+    with_one_zero,
 )
 from penstock.sql.incremental.stages import COUNT, TIME, first_ingestion_number
 
@@ -194,9 +194,7 @@ class BestRow:
         """Return the rows of a batch in the columns of the layout: with one zero, and the number of their arrival."""
         first = first_ingestion_number(batch.batch_id)
         numbers = pa.array(np.arange(first, first + inserts.num_rows, dtype=np.int64))
-        columns = [
-            _with_one_zero(column) for column in inserts.columns[: len(self.layout.dims) - 1]
-        ]
+        columns = [with_one_zero(column) for column in inserts.columns[: len(self.layout.dims) - 1]]
         return pa.Table.from_arrays([*columns, numbers], schema=pa.schema(self.layout.dims))
 
     def _best(self, tables: BucketTables, schema: pa.Schema) -> pa.Table:
@@ -283,10 +281,3 @@ class BestRow:
             for position, of in zip(self.taken, self.result, strict=True)
         ]
         return pa.Table.from_arrays([*arrays, pa.array(kinds)], schema=self._schema)
-
-
-def _with_one_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return values with one zero, as Spark groups by it."""
-    if not at.is_floating(column.type):
-        return column
-    return pc.if_else(pc.equal(column, 0.0), pa.scalar(0.0, column.type), column)

@@ -164,6 +164,14 @@ def normalized(sql: str, kind: pa.DataType) -> str:
     return f"CASE WHEN {sql} = 0 THEN {cast_text('0', kind)} ELSE {sql} END"
 
 
+def with_one_zero(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values with one zero, as `normalized` writes it."""
+    if not at.is_floating(values.type):
+        return values
+    zero = pa.scalar(0.0, values.type)
+    return pc.if_else(pc.equal(values, zero), zero, values)
+
+
 def cast_text(sql: str, kind: pa.DataType) -> str:
     """Write a cast."""
     return f"CAST({sql} AS {type_name(kind)})"
