@@ -1,7 +1,7 @@
 """Choose the engine of each operator of a plan: the only place that refuses what no engine runs.
 
-Spark runs what it can by itself, and one operator that updates its results in its update mode. Where it cannot, or the
-sink does not take what it gives, stages run the query, over what Spark streams for them.
+Spark runs what it can by itself, and one operator that updates its results in its update mode. Stages run the query
+where Spark cannot, where the sink does not take what it gives, or where keyed operators are cheaper.
 """
 
 from __future__ import annotations
@@ -253,10 +253,12 @@ def _streamed(
 def _on_cheaper_stages(
     plan: Plan, streamed: PhysicalPlan, options: PlacementOptions, planner: StagePlanner
 ) -> PhysicalPlan:
-    """Give a query that Spark streams to stages, where it has inner joins or Top-1, and keyed operators run it.
+    """Give a query that Spark streams to stages, where keyed operators run all of it: Top-1, COUNT(DISTINCT), joins.
 
-    Spark reads a table of such a join once for each side, and writes each of their rows into its state store. For Top-1
-    it sorts the rows of a batch twice, and compares each of them with the row of its state store.
+    Of joins those whose rows end, outer ones too, and inner ones that keep their rows: Spark reads a table of such a
+    join once for each side, and writes each of their rows into its state store. For Top-1 it sorts the rows of a batch
+    twice, and compares each of them with the row of its state store. For COUNT(DISTINCT) its update mode reads and
+    writes the whole set of values of a group.
     """
     whole = bool(plan.lookups or options.at_rest) or any(scan.static for scan in plan.scans)
     if options.streams_joins or whole:
@@ -268,12 +270,10 @@ def _on_cheaper_stages(
     staged = _with_joins_in_time(plan, streamed.traits, options, planner)
     if staged is not None and staged.flow.changes is streamed.flow.changes:
         return staged
-    if not any(map(_joins_for_good, walk(plan.root))):
+    joins = [node for node in walk(plan.root) if isinstance(node, Join)]
+    if not any(join.kind is JoinType.INNER and not join.block.bounded for join in joins):
         return streamed
-    found = _on_all_stages(plan, streamed.traits, options, planner, joins_in_time=False)
-    if isinstance(found, Refusal) or found.stages is None:
-        return streamed
-    return found if runs_keyed(found.stages.maintained) else streamed
+    return _on_keyed_stages(plan, streamed.traits, options, planner) or streamed
 
 
 def _with_best_rows(
@@ -287,19 +287,13 @@ def _with_best_rows(
     (only,) = best
     if only.limit > 1 or only.ties:
         return None
-    found = _on_all_stages(
-        plan, streamed.traits, options, planner, joins_in_time=False, by_position=True
-    )
-    stages = None if isinstance(found, Refusal) else found.stages
-    if stages is None or not runs_keyed(stages.maintained):
+    found = _on_keyed_stages(plan, streamed.traits, options, planner, by_position=True)
+    if found is None or found.stages is None:
         return None
-    assert isinstance(found, PhysicalPlan), "it has stages"
-    first = stages.maintained.stages[0]
+    first = found.stages.maintained.stages[0]
     if not isinstance(first, RecomputeOperator) or not first.keeps_first:
         return None  # of batches, or of several tables: all columns would decide
-    if found.flow.key != streamed.flow.key:
-        return None
-    return replace(found, of_best_rows=True)
+    return replace(found, of_best_rows=True) if found.flow.key == streamed.flow.key else None
 
 
 def _with_accumulators(
@@ -315,13 +309,9 @@ def _with_accumulators(
     calls = [call for _, value in only.items for call in value.find_all(exp.Count)]
     if not grouped or not any(isinstance(call.this, exp.Distinct) for call in calls):
         return None
-    staged = _on_all_stages(
-        plan, streamed.traits, options, planner, joins_in_time=False, accumulates=True
-    )
-    stages = None if isinstance(staged, Refusal) else staged.stages
-    if stages is None or not runs_keyed(stages.maintained):
+    staged = _on_keyed_stages(plan, streamed.traits, options, planner, accumulates=True)
+    if staged is None:
         return None
-    assert isinstance(staged, PhysicalPlan), "it has stages"
     return replace(staged, of_accumulators=True) if _gives_as(staged, streamed) else None
 
 
@@ -329,11 +319,6 @@ _WITH_STATE = (
     Distinct, Join, Limit, LookupJoin, Over, SetOp, TemporalJoin, WindowAssign,
 )  # fmt: skip
 """Operators that a query with Top-1 or an aggregation is left to Spark for, with what else it has."""
-
-
-def _joins_for_good(node: Node) -> bool:
-    """Return whether an operator is an inner join that keeps the rows of both sides for good."""
-    return isinstance(node, Join) and node.kind is JoinType.INNER and not node.block.bounded
 
 
 def _with_joins_in_time(
@@ -348,10 +333,10 @@ def _with_joins_in_time(
         return None
     panes = not options.streams_windows and has_windows_for_stages(plan.root)
     for by_panes in (True, False) if panes else (False,):
-        found = _on_all_stages(plan, spark, options, planner, joins_in_time=True, by_panes=by_panes)
-        stages = None if isinstance(found, Refusal) else found.stages
-        if stages is not None and runs_keyed(stages.maintained):
-            assert isinstance(found, PhysicalPlan), "it has stages"
+        found = _on_keyed_stages(
+            plan, spark, options, planner, joins_in_time=True, by_panes=by_panes
+        )
+        if found is not None:
             return found
     return None
 
@@ -370,6 +355,33 @@ def plan_on_stages(
 def _gives_as(one: PhysicalPlan, other: PhysicalPlan) -> bool:
     """Return whether two plans of a query give changes of the same kinds, by the same key."""
     return (one.flow.changes, one.flow.key) == (other.flow.changes, other.flow.key)
+
+
+def _on_keyed_stages(
+    plan: Plan,
+    spark: SparkTraits,
+    options: PlacementOptions,
+    planner: StagePlanner,
+    *,
+    joins_in_time: bool = False,
+    by_panes: bool = False,
+    by_position: bool = False,
+    accumulates: bool = False,
+) -> PhysicalPlan | None:
+    """Run a plan by stages, where keyed operators run all of them; None elsewhere."""
+    found = _on_all_stages(
+        plan,
+        spark,
+        options,
+        planner,
+        joins_in_time=joins_in_time,
+        by_panes=by_panes,
+        by_position=by_position,
+        accumulates=accumulates,
+    )
+    if isinstance(found, Refusal) or found.stages is None:
+        return None
+    return found if runs_keyed(found.stages.maintained) else None
 
 
 def _on_all_stages(
