@@ -18,7 +18,7 @@ def outside_changes(job: Job) -> None:
     run, outside = job.run, job.outside
     if job.ended:
         return
-    if run.chance(12) and not job.source.bounded and not job.source.phased:
+    if run.chance(12) and not job.source.bounded:
         run.note("new split", job.name, draw_content(run, job.source, later=True))
         run.probe("split found later")
     elif outside.splits:

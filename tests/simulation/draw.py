@@ -112,23 +112,9 @@ def draw_content(run: Run, source: ModelSource, *, later: bool = False) -> str:
     return split_id
 
 
-def _in_phases(run: Run, source: ModelSource) -> ModelSource:
-    """Make a table of chunks and a log of what was drawn."""
-    outside = source.outside
-    for _ in range(2 - len(outside.splits)):
-        draw_content(run, source)
-    *chunks, log = outside.splits.values()
-    for content in chunks:
-        content.first, content.stop = 0, len(content.times)
-    log.first = 0
-    return replace(source, phased=True, fetching=run.pick(tuple(FetcherModel)))
-
-
 def _draw_job(run: Run, name: str, alignment: Alignment | None) -> Drawn:
     random = run.random
     source = _draw_source(run, alignment)
-    if not source.bounded and not source.pulled and random.random() < 0.35:
-        source = _in_phases(run, source)
     settings = JobSettings(
         columns=("position", "time"),
         rowtime=ROWTIME,

@@ -20,7 +20,6 @@ __all__ = [
     "not_above_minimum",
     "not_below_minimum",
     "silent_for_long",
-    "snapshot_is_durable",
     "within_drift",
 ]
 
@@ -112,9 +111,3 @@ def within_drift(limit_ms: int, limits: Collection[int]) -> None:
     """A limit is the group's lowest watermark at an announcement and the drift, the maximum where that is more."""
     if limit_ms not in limits:
         raise Violation(f"the limit is {limit_ms}, announced were {sorted(limits)}")
-
-
-def snapshot_is_durable(missing: Collection[str]) -> None:
-    """A log is read only when every row of the chunks before it is part of a complete checkpoint."""
-    if missing:
-        raise Violation(f"the log is read, but of its chunks there are not committed {missing}")

@@ -32,7 +32,7 @@ from tests.simulation.stepped import (
     SteppedOutput,
     SteppedWorker,
 )
-from tests.simulation.stepped_reader import ChunkReports, SteppedReader
+from tests.simulation.stepped_reader import SteppedReader
 from tests.simulation.witness import JobWitness
 
 if TYPE_CHECKING:
@@ -70,7 +70,6 @@ class Job:
         self.deliver: Callable[[MasterMessage], None] = _nowhere
         self.witness = JobWitness(self)
         self.last: str | None = None
-        self.reports = ChunkReports()
         self.settings: JobSettings = drawn.settings
         self.ended = False
         self._local: LocalJob | None = None
@@ -177,7 +176,6 @@ class Job:
         self.last = encode_checkpoint(checkpoint)
         self.run.note("checkpoint", self.name, checkpoint.checkpoint_id)
         self.run.probe("checkpoint completed")
-        self.reports.complete(checkpoint.checkpoint_id)
         self.ledger.complete(checkpoint.checkpoint_id)
 
 

@@ -66,14 +66,6 @@ class Ledger:
             invariants.next_row(split_id, at, content, expected)
             self._next[split_id] = at + 1
 
-    def missing_of_bounded(self) -> list[str]:
-        """Name the splits with an end whose records are not all committed yet."""
-        return [
-            name
-            for name in self.missing()
-            if self._outside.splits[name.split()[0]].stop is not None
-        ]
-
     def missing(self) -> list[str]:
         """Name the splits whose records are not all committed yet, with what comes next."""
         found = []

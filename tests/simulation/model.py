@@ -14,7 +14,6 @@ from penstock.catalog.model.types import LogicalType
 from penstock.connector.contract import Accept, FetcherModel, ReadRequest
 from penstock.connector.options.watermark import WatermarkSettings
 from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
-from penstock.connector.source.coordinator.phased import PhasedEnumerator
 from penstock.connector.source.coordinator.pull import PullingEnumerator
 from penstock.connector.source.enumerator import MakeEnumerator, SplitEnumerator
 from penstock.connector.source.records import RecordsWithSplitIds
@@ -97,22 +96,6 @@ class ModelPlanner:
     def changed(self, owner: str, known: str, found: str | None) -> Exception:
         """Nothing is ever made again outside."""
         raise Violation(f"{owner} is said to have changed from {known} to {found}")
-
-    def chunks(self) -> Sequence[Split]:
-        """Give the chunks of a source in two phases."""
-        splits = self._call()
-        return [
-            Split(split_id=i, start=0, stop=content.stop, owner=OWNER)
-            for i, content in splits.items()
-            if content.stop is not None
-        ]
-
-    def log(self, finished: Mapping[str, int]) -> Split:
-        """Give its log; only once every chunk is finished."""
-        splits = self._call()
-        if set(finished) != {i for i, content in splits.items() if content.stop is not None}:
-            raise Violation(f"the log is asked for with only {sorted(finished)} finished")
-        return Split(split_id=list(splits)[-1], start=0, owner=OWNER)
 
     def commit(self, positions: Mapping[str, int]) -> None:
         """Note the progress."""
@@ -209,15 +192,11 @@ def latest_ms(batch: pa.RecordBatch) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSource:
-    """A SplitSource over the outside. `pulled`: splits are given on request, else they are pushed to their owner.
-
-    `phased`: chunks on request, then the log, which is the last split.
-    """
+    """A SplitSource over the outside. `pulled`: splits are given on request, else they are pushed to their owner."""
 
     outside: Outside
     bounded: bool
     pulled: bool
-    phased: bool = False
     discovery_interval_ms: int
     fetching: FetcherModel = FetcherModel.MULTIPLEXED
     fetch_size: int = 5
@@ -232,14 +211,10 @@ class ModelSource:
     @property
     def enumerator_type(self) -> type[SplitEnumerator]:
         """The class of its enumerators."""
-        if self.phased:
-            return PhasedEnumerator
         return PullingEnumerator if self.pulled else DiscoveringEnumerator
 
     def enumerator(self, planner: ModelPlanner) -> MakeEnumerator:
         """Give what makes the enumerator."""
-        if self.phased:
-            return partial(PhasedEnumerator, planner=planner)
         if self.pulled:
             interval_ms = None if self.bounded else self.discovery_interval_ms
             return partial(PullingEnumerator, planner=planner, interval_ms=interval_ms)

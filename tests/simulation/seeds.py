@@ -35,7 +35,6 @@ PROBES: dict[str, frozenset[str]] = {
             "job killed after a checkpoint",
             "job started again with another number of readers",
             "late report",
-            "log after its chunks",
             "outside away",
             "reader killed after its last split",
             "reader killed while it waits for room",

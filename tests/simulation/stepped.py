@@ -20,8 +20,8 @@ from penstock.connector.local.reader import Emission, Output, ReaderContext
 from tests.simulation.stepped_reader import (
     JobContext,
     ReaderKilledError,
+    SteppedReader,
     SteppedSourceReader,
-    stepped_reader,
 )
 
 if TYPE_CHECKING:
@@ -208,6 +208,6 @@ def without_threads(current: Callable[[], Job]) -> Iterator[None]:
     }
     with (
         mock.patch.multiple(job_module, **stepped),
-        mock.patch.object(master_module, "LocalReader", stepped_reader),
+        mock.patch.object(master_module, "LocalReader", SteppedReader),
     ):
         yield

@@ -12,10 +12,8 @@ from penstock.connector.local.messages import ReaderCheckpoint, ReaderCommand, R
 from penstock.connector.local.reader import LocalReader, ReaderContext
 from penstock.connector.source.coordinator.events import (
     ReaderRegistered,
-    SourceEventReceived,
     WatermarkAlignment,
 )
-from penstock.connector.source.coordinator.phased import ChunksFinished
 from penstock.connector.source.reader.fetcher import FetcherState, SplitFetcher
 from penstock.connector.source.reader.reader import SourceReader
 from penstock.connector.source.reader.source_operator import SourceOperator
@@ -24,12 +22,10 @@ from tests.simulation.scheduler import Violation
 from tests.simulation.witness import Witness
 
 __all__ = [
-    "ChunkReports",
     "JobContext",
     "ReaderKilledError",
     "SteppedReader",
     "SteppedSourceReader",
-    "stepped_reader",
 ]
 
 MOST_STEPS_TO_CLOSE = 10
@@ -178,66 +174,3 @@ class SteppedReader(LocalReader):
     def _finish(self, split_ids: frozenset[str]) -> None:
         self.witness.finished(split_ids)
         super()._finish(split_ids)
-
-
-class ChunkReader(SteppedReader):
-    """A reader of a source in two phases: it reports finished chunks, and all of them again when it registers.
-
-    What it reported is part of its state; the local executor's own readers know no such source yet.
-    """
-
-    def __init__(self, number: int, context: JobContext, restored: ReaderCheckpoint) -> None:
-        self._reported = context.job.reports.restored(number, context.job.settings.readers)
-        super().__init__(number, context, restored)
-
-    def _begin(self) -> None:
-        self._context.post(ReaderRegistered(reader=self.number))
-        if self._reported:
-            self._report_chunks(self._reported)
-        if not self._restored.splits:
-            self._request_split()
-
-    def _report_chunks(self, positions: dict[str, int]) -> None:
-        event = ChunksFinished(positions=dict(positions))
-        self._context.post(SourceEventReceived(reader=self.number, event=event))
-
-    def _finish(self, split_ids: frozenset[str]) -> None:
-        positions = dict.fromkeys(sorted(split_ids), 0)
-        self._reported |= positions
-        self._report_chunks(positions)
-        super()._finish(split_ids)
-
-    def _snapshot(self, checkpoint_id: int) -> None:
-        self.job.reports.taken(checkpoint_id, self.number, self._reported)
-        super()._snapshot(checkpoint_id)
-
-
-class ChunkReports:
-    """The readers' part of a checkpoint that the local executor's checkpoint has no place for."""
-
-    def __init__(self) -> None:
-        self._taken: dict[int, dict[int, dict[str, int]]] = {}
-        self._last: dict[int, dict[str, int]] = {}
-
-    def taken(self, checkpoint_id: int, reader: int, reported: dict[str, int]) -> None:
-        """A reader took its part."""
-        self._taken.setdefault(checkpoint_id, {})[reader] = dict(reported)
-
-    def complete(self, checkpoint_id: int) -> None:
-        """All parts were taken."""
-        self._last = self._taken.get(checkpoint_id, {})
-        self._taken.clear()
-
-    def restored(self, reader: int, readers: int) -> dict[str, int]:
-        """Give a reader's part, with those of readers that are no more."""
-        found: dict[str, int] = {}
-        for number, reported in self._last.items():
-            if number % readers == reader:
-                found |= reported
-        return found
-
-
-def stepped_reader(number: int, context: JobContext, restored: ReaderCheckpoint) -> SteppedReader:
-    """Make the reader that a job's source needs."""
-    kind = ChunkReader if context.job.source.phased else SteppedReader
-    return kind(number, context, restored)

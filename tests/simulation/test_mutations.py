@@ -19,7 +19,6 @@ from penstock.connector.source.coordinator.context import (
 )
 from penstock.connector.source.coordinator.discovery import DiscoveringEnumerator
 from penstock.connector.source.coordinator.events import AddSplits, ReaderEvent
-from penstock.connector.source.coordinator.phased import PhasedEnumerator
 from penstock.connector.source.microbatch import planner as batch_planner
 from penstock.connector.source.microbatch.batch_plan import BatchPlan
 from penstock.connector.source.microbatch.planner import BatchPlanner
@@ -114,13 +113,6 @@ def completes_early(collect: Any, ledger: Any, taken: Any) -> Any:
             ledger._pending.parts.setdefault(reader, taken.part)
         done = collect(ledger, taken)
     return done
-
-
-def any_checkpoint_will_do(notify: Any, enumerator: Any, checkpoint_id: int) -> None:
-    """Take a checkpoint for one that has all chunks, though it was taken before the last of them."""
-    if enumerator._snapshot_read:
-        enumerator._held_by_checkpoint = checkpoint_id
-    notify(enumerator, checkpoint_id)
 
 
 def first_only(add: Any, batches: Any, splits: Any) -> None:
@@ -218,10 +210,6 @@ LOCAL = {
     "queued batches of a paused split": (
         replaced(PausedRecords, "sift", lambda _self, records, _paused: records),
         "went on above the limit",
-    ),
-    "a log before its snapshot is durable": (
-        around(PhasedEnumerator, "notify_checkpoint_complete", any_checkpoint_will_do),
-        "the log is read, but",
     ),
     "nothing for a reader that registers late": (
         replaced(DiscoveringEnumerator, "add_reader", nothing),

@@ -53,9 +53,6 @@ class Witness:
             self.splits[split.split_id] = Seen(highest_ms=known_ms, since_ms=self._run.now_ms)
             if split.stop is not None and split.start >= split.stop:
                 self._run.probe("empty split")
-            if self._reader.job.source.phased and split.stop is None:
-                self._run.probe("log after its chunks")
-                invariants.snapshot_is_durable(self._reader.job.ledger.missing_of_bounded())
 
     def finished(self, split_ids: Collection[str]) -> None:
         """Splits came to their end."""
