@@ -29,6 +29,7 @@ from penstock.sql.incremental.keyed.runtime import (
     key_hashes,
     merged_rows,
     row_segments,
+    segment_files,
     segment_folder,
 )
 from penstock.sql.incremental.keyed.runtime.bucket_state import BucketLocation, BucketState
@@ -154,7 +155,7 @@ def keep(_: Store) -> None:
 
 def begin_process(_: Store) -> None:
     """Another worker goes on."""
-    segment_folder._processes.clear()
+    segment_files._processes.clear()
 
 
 def lose_segments(store: Store) -> None:
@@ -190,7 +191,7 @@ HAPPENS = (keep, keep, begin_process, lose_segments, lose_one, cut_one, damage_p
 
 @pytest.fixture(autouse=True)
 def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_folder, "_processes", {})
+    monkeypatch.setattr(segment_files, "_processes", {})
     monkeypatch.setattr(segment_folder, "MOST_SEGMENTS", 3)
 
 
@@ -312,7 +313,7 @@ def test_a_disk_that_is_full_is_not_needed(tmp_path: Path, monkeypatch: pytest.M
 
     store = Store(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(segment_folder.SegmentFolder, "_write", full)
+        patch.setattr(segment_files.StoredSegments, "write", full)
         store.give([(1, "a", 1, 0)])
         store.give([(2, "a", 1, 0)])
 
@@ -356,12 +357,12 @@ def test_a_worker_lets_segments_go_that_others_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They would take room on the disk for as long as it has them mapped."""
-    store, other = Store(tmp_path), segment_folder._Mapped()
+    store, other = Store(tmp_path), segment_files.MappedSegments()
     store.give([(0, "a", 1, 0)])
     store.look([("a", 1)])
-    own = segment_folder._mapped()
+    own = segment_files.mapped_segments()
     with monkeypatch.context() as patch:
-        patch.setattr(segment_folder, "_mapped", lambda: other)
+        patch.setattr(segment_files, "mapped_segments", lambda: other)
         for n in range(1, 4):
             store.give([(n, "a", 1, 0)])
             store.look([("a", 1)])

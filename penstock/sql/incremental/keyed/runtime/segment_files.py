@@ -1,0 +1,200 @@
+"""The files of the segments of a bucket, and the file of JSON that names them, on the local disk of the executor.
+
+Each is written whole or not at all, under a name that no other content has, and a process maps it once. For the thread
+that runs a task.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import duckdb
+import pyarrow as pa
+
+from penstock.sql.incremental.keyed.files.manifest import StateFile
+from penstock.sql.incremental.keyed.operator import KeyedLayout
+from penstock.sql.incremental.keyed.runtime.row_segments import RowSegment
+from penstock.sql.incremental.keyed.tables import positional
+
+_MAPPED = 512
+"""Segments that a process keeps mapped; those of folders that were not used for longest are mapped again."""
+
+_PROGRESS, _END, _HASH = "segments.json", ".arrow", "hash"
+
+NOT_WHOLE = (OSError, ValueError, pa.ArrowException)
+"""Errors of what is not there, or not as it was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFile:
+    """A segment and its file: what is known of it without reading that. `size`: bytes of its rows in memory."""
+
+    name: str
+    rows: int
+    bytes: int
+    size: int
+    ends: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentProgress:
+    """The segments of a bucket, which have the rows of all state files up to `last`; `epoch` is that of the files."""
+
+    last: str = ""
+    epoch: int = 0
+    entries: tuple[SegmentFile, ...] = ()
+
+
+class MappedSegments:
+    """The segments that a process has mapped, by folder and name: a name has one content."""
+
+    def __init__(self) -> None:
+        self._folders: OrderedDict[Path, dict[str, RowSegment]] = OrderedDict()
+
+    def names(self, folder: Path) -> frozenset[str]:
+        """List those of a folder."""
+        return frozenset(self._folders.get(folder, ()))
+
+    def get(self, folder: Path, name: str) -> RowSegment | None:
+        """Return one that is mapped."""
+        return self._folders.get(folder, {}).get(name)
+
+    def put(self, folder: Path, name: str, segment: RowSegment) -> None:
+        """Keep one."""
+        self._folders.setdefault(folder, {})[name] = segment
+        self._folders.move_to_end(folder)
+        while len(self._folders) > 1 and sum(map(len, self._folders.values())) > _MAPPED:
+            self._folders.popitem(last=False)
+
+    def retain(self, folder: Path, names: Collection[str]) -> None:
+        """Let those of a folder go that are not among `names`: where others removed them, they still take room."""
+        segments = self._folders.pop(folder, {})
+        self._folders[folder] = {name: of for name, of in segments.items() if name in names}
+
+
+_processes: dict[int, MappedSegments] = {}
+
+
+def mapped_segments() -> MappedSegments:
+    """Return what this process has mapped."""
+    return _processes.setdefault(os.getpid(), MappedSegments())
+
+
+def left_name(file: StateFile) -> str:
+    """Return the name of the segment of a state file, which the task that writes that leaves beside."""
+    return f"{file.name}{_END}"
+
+
+class StoredSegments:
+    """The files in the folder of a bucket."""
+
+    def __init__(self, folder: Path, layout: KeyedLayout) -> None:
+        self._folder = folder
+        self._schema = positional(layout)
+        self._form = f"1 {duckdb.__version__} {list(layout.key)} {self._schema}"
+
+    def open(self, entry: SegmentFile) -> RowSegment:
+        """Map a segment. Raises one of NOT_WHOLE for one that is not as it was written."""
+        path = self._folder / entry.name
+        known = mapped_segments().get(self._folder, entry.name)
+        if known is not None:
+            return known
+        if path.stat().st_size != entry.bytes:
+            raise ValueError(f"{path} is not whole")
+        with pa.memory_map(str(path)) as content:
+            found = pa.ipc.open_file(content)
+            if (found.schema.metadata or {}).get(b"form") != self._form.encode():
+                raise ValueError(f"{path} has rows of another form")
+            batch = found.get_batch(0)
+        columns = [batch.column(n) for n in range(len(self._schema))]
+        segment = RowSegment(
+            rows=pa.RecordBatch.from_arrays(columns, schema=self._schema),
+            hashes=batch.column(len(self._schema)).to_numpy(),
+            ends=entry.ends,
+        )
+        if segment.rows.num_rows != entry.rows:
+            raise ValueError(f"{path} has other rows")
+        mapped_segments().put(self._folder, entry.name, segment)
+        return segment
+
+    def left(self, file: StateFile) -> SegmentFile | None:
+        """Return the segment that a task has left beside a state file, None without one that is whole."""
+        path = self._folder / left_name(file)
+        with suppress(*NOT_WHOLE):
+            size = path.stat().st_size
+            entry = SegmentFile(name=path.name, rows=file.rows, bytes=size, size=0, ends=file.ends)
+            return _sized(entry, self.open(entry))
+        return None
+
+    def write(self, segment: RowSegment, name: str) -> SegmentFile:
+        """Write a segment, and map it. Raises OSError."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{name}{_END}"
+        hashed = pa.RecordBatch.from_arrays(
+            [*segment.rows.columns, pa.array(segment.hashes)],
+            schema=self._schema.append(pa.field(_HASH, pa.uint64())).with_metadata(
+                {"form": self._form}
+            ),
+        )
+        temporary = path.with_suffix(f".{uuid4().hex[:8]}")
+        try:
+            with pa.ipc.new_file(str(temporary), hashed.schema) as file:
+                file.write_batch(hashed)
+            size = temporary.stat().st_size
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        entry = SegmentFile(
+            name=path.name, rows=len(segment.hashes), bytes=size, size=0, ends=segment.ends
+        )
+        return _sized(entry, self.open(entry))
+
+    def retain(self, names: Collection[str]) -> None:
+        """Let mapped segments go that are not among `names`."""
+        mapped_segments().retain(self._folder, names)
+
+    def remove_others(self, names: Collection[str]) -> None:
+        """Remove what is there beside the segments `names` and what names them. Raises OSError."""
+        self.retain(names)
+        for path in self._folder.iterdir():
+            if path.name not in names and path.name != _PROGRESS:
+                path.unlink(missing_ok=True)
+
+    def read_progress(self) -> SegmentProgress:
+        """Read which segments there are. Raises OSError or ValueError where that is not known."""
+        value = json.loads((self._folder / _PROGRESS).read_text())
+        try:
+            entries = tuple(
+                SegmentFile(name=name, rows=rows, bytes=written, size=size, ends=ends)
+                for name, rows, written, size, ends in value["segments"]
+            )
+            return SegmentProgress(last=value["last"], epoch=value["epoch"], entries=entries)
+        except (KeyError, TypeError) as error:
+            raise ValueError("another file") from error
+
+    def write_progress(self, progress: SegmentProgress) -> None:
+        """Write which segments there are. Raises OSError."""
+        entries = [[of.name, of.rows, of.bytes, of.size, of.ends] for of in progress.entries]
+        value = {"last": progress.last, "epoch": progress.epoch, "segments": entries}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        temporary = self._folder / f"{_PROGRESS}.{uuid4().hex[:8]}"
+        temporary.write_text(json.dumps(value))
+        temporary.replace(self._folder / _PROGRESS)
+
+
+def _sized(entry: SegmentFile, segment: RowSegment) -> SegmentFile:
+    return SegmentFile(
+        name=entry.name,
+        rows=entry.rows,
+        bytes=entry.bytes,
+        size=segment.rows.nbytes,
+        ends=entry.ends,
+    )
