@@ -106,6 +106,7 @@ class BucketState:
         self._writes = writes
         self._ended = ended
         self._cache: _HeldCache | None = None
+        self._folder: SegmentFolder | None = None
         self._segments: RowSegments | None = None
         self.written: StateFile | None = None
 
@@ -125,7 +126,7 @@ class BucketState:
             file = self._location.files.write(self._location.bucket, batch, batch, rows)
             self.written = replace(file, ends=last_end(self._layout, rows))
             if self._layout.inserts:
-                self._location.segments(self._layout, self._ended).add(self.written, rows)
+                self._segment_folder().add(self.written, rows)
             else:
                 held_rows().add(self._location.held, self.written, rows)
 
@@ -134,7 +135,7 @@ class BucketState:
         if self._cache is not None:
             self._cache.close()
             self._cache = None
-        self._segments = None
+        self._segments = self._folder = None
 
     @property
     def stored_rows(self) -> int:
@@ -152,8 +153,13 @@ class BucketState:
         if self._segments is None:
             self._segments = RowSegments((), self._layout)
             if self._location.stored.files:
-                self._segments = self._location.segments(self._layout, self._ended).open()
+                self._segments = self._segment_folder().open()
         return self._segments
+
+    def _segment_folder(self) -> SegmentFolder:
+        if self._folder is None:
+            self._folder = self._location.segments(self._layout, self._ended)
+        return self._folder
 
 
 class AllBuckets:

@@ -24,7 +24,10 @@ from penstock.sql.incremental.keyed.runtime.row_segments import RowSegment
 from penstock.sql.incremental.keyed.tables import positional
 
 _MAPPED = 512
-"""Segments that a process keeps mapped; those of folders that were not used for longest are mapped again."""
+"""Segments that a process keeps mapped; those of folders that were not used for longest are mapped again.
+
+Linux lets a process have 65,530 mappings.
+"""
 
 _PROGRESS, _END, _HASH = "segments.json", ".arrow", "hash"
 
@@ -72,6 +75,9 @@ class MappedSegments:
         self._folders.move_to_end(folder)
         while len(self._folders) > 1 and sum(map(len, self._folders.values())) > _MAPPED:
             self._folders.popitem(last=False)
+        own = self._folders[folder]
+        while len(own) > _MAPPED:
+            del own[next(iter(own))]
 
     def retain(self, folder: Path, names: Collection[str]) -> None:
         """Let those of a folder go that are not among `names`: where others removed them, they still take room."""

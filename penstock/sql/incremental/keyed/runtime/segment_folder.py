@@ -61,6 +61,7 @@ class SegmentFolder:
         self._files = StoredSegments(of.folder, of.layout)
         self._segments: dict[str, RowSegment] = {}
         """Those in use, by name: mapped ones, and where the disk is full such that have no file."""
+        self._is_open = False
 
     def open(self) -> RowSegments:
         """Return all rows of the state files. Raises StateMismatchError for a missing or damaged one."""
@@ -68,14 +69,44 @@ class SegmentFolder:
             entries = self._advanced(self._known())
         except NOT_WHOLE:
             entries = self._advanced(SegmentProgress())
+        self._is_open = True
         return RowSegments([self._segment(entry) for entry in entries], self._layout)
 
     def add(self, file: StateFile, rows: pa.Table) -> None:
-        """Keep the rows of a file that was written: the next batch looks for them, where its manifest names it."""
+        """Keep the rows of a file that was written: the next batch looks for them, where its manifest names it.
+
+        Of a state that is written and not looked up, the segments that are left become few as they do in lookups.
+        """
         if rows.nbytes <= MOST_BYTES:
             # a full disk: they are read from the file
             with suppress(OSError):
-                self._files.write(RowSegment.of(rows, self._layout), file.name)
+                if self._is_open or self._follows():
+                    self._files.write(RowSegment.of(rows, self._layout), file.name)
+
+    def _follows(self) -> bool:
+        """Take up the segments that earlier batches left, without reading a state file.
+
+        Returns whether it is worth leaving more: where many are not there the next lookup reads the state files, and
+        what there is would only take room until then. Raises OSError.
+        """
+        try:
+            known = self._known(maps=False)
+        except NOT_WHOLE:
+            known = SegmentProgress()
+        missing, left = self._missing(known), []
+        for file in missing:
+            entry = self._files.left(file)
+            if entry is None:
+                break
+            left.append(entry)
+        if len(left) == len(missing):
+            with suppress(ValueError, pa.ArrowException):
+                self._advanced(known, left)
+                return True
+        if len(missing) < MOST_SEGMENTS:
+            return True
+        self._files.remove_others(())
+        return False
 
     def _segment(self, entry: SegmentFile) -> RowSegment:
         """Return the rows of a segment. Raises one of NOT_WHOLE for a file that is not as it was written."""
@@ -83,13 +114,17 @@ class SegmentFolder:
             self._segments[entry.name] = self._files.open(entry)
         return self._segments[entry.name]
 
-    def _known(self) -> SegmentProgress:
-        """Return which segments there are, none where they are of other files."""
+    def _known(self, *, maps: bool = True) -> SegmentProgress:
+        """Return which segments there are, none where they are of other files. `maps`: all are whole.
+
+        Raises one of NOT_WHOLE.
+        """
         known, stored = self._files.read_progress(), self._of.stored
         if known.epoch != stored.epoch or known.last not in [file.name for file in stored.files]:
             return SegmentProgress()
-        for entry in known.entries:
-            self._segment(entry)
+        if maps:
+            for entry in known.entries:
+                self._segment(entry)
         return known
 
     def _missing(self, known: SegmentProgress) -> tuple[StateFile, ...]:
@@ -97,13 +132,18 @@ class SegmentFolder:
         names = [file.name for file in self._of.stored.files]
         return self._of.stored.files[names.index(known.last) + 1 if known.last else 0 :]
 
-    def _advanced(self, known: SegmentProgress) -> list[SegmentFile]:
-        """Return the segments with those of the files that they lack, and tell others of them."""
+    def _advanced(
+        self, known: SegmentProgress, left: Iterable[SegmentFile] | None = None
+    ) -> list[SegmentFile]:
+        """Return the segments with those of the files that they lack, and tell others of them.
+
+        `left` are those of these files, where they are known.
+        """
         missing = self._missing(known)
         self._files.retain({*(of.name for of in known.entries), *map(left_name, missing)})
         if not missing:
             return list(known.entries)
-        added = [*known.entries, *self._of_files(missing)]
+        added = [*known.entries, *(self._of_files(missing) if left is None else left)]
         entries = self._few([one for one in added if not self._is_over(one)])
         return self._published(known, entries)
 

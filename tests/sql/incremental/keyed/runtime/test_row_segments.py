@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import random
 import shutil
+import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -75,6 +76,12 @@ class Store:
     def segments(self) -> list[Path]:
         """The segments on the disk."""
         return sorted((self.folder / "caches").rglob("*.arrow"))
+
+    @property
+    def segment_folder(self) -> Path:
+        """Their folder."""
+        place = self.open()._location
+        return place.segments(self.layout, None)._of.folder
 
     @property
     def stored(self) -> tuple[StateFile, ...]:
@@ -184,6 +191,21 @@ def damage_progress(store: Store) -> None:
     """The file that tells of them is not whole."""
     for path in (store.folder / "caches").rglob("segments.json"):
         path.write_text(path.read_text()[:20])
+
+
+def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the state files that are read from now on."""
+    names: list[str] = []
+    real = StateFiles.read
+
+    def read(
+        files: StateFiles, bucket: BucketId, file: StateFile, schema: pa.Schema
+    ) -> Iterator[pa.Table]:
+        names.append(file.name)
+        return real(files, bucket, file, schema)
+
+    monkeypatch.setattr(StateFiles, "read", read)
+    return names
 
 
 HAPPENS = (keep, keep, begin_process, lose_segments, lose_one, cut_one, damage_progress)
@@ -370,3 +392,58 @@ def test_a_worker_lets_segments_go_that_others_removed(
     mapped = {name for names in own._folders.values() for name in names}
 
     assert mapped == {path.name for path in store.segments}
+
+
+def mapped_files(folder: Path) -> int:
+    """Files below a folder that this process has mapped, as the system counts them."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+    return len({line.split(maxsplit=5)[-1] for line in maps.splitlines() if str(folder) in line})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux lists what is mapped")
+@pytest.mark.parametrize("happens", [keep, begin_process])
+def test_a_side_that_is_never_looked_up_has_few_segments(
+    tmp_path: Path, happens: Callable[[Store], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one has that each batch looks up, and whoever looks it up then reads no state file."""
+    store = Store(tmp_path)
+    for n in range(100):
+        store.give([(n, "a", n % 3, 0)])
+        happens(store)
+
+        assert len(store.segments) <= 8
+        assert len(segment_files.mapped_segments().names(store.segment_folder)) <= 8
+        assert mapped_files(tmp_path) <= 8
+    reads = reads_of(monkeypatch)
+
+    assert store.look([("a", 1)]) == store.expected([("a", 1)])
+    assert not reads
+
+
+def test_segments_of_which_many_before_are_gone_are_not_left(tmp_path: Path) -> None:
+    """Nobody could take them up without the others; the lookup that comes leaves segments again."""
+    store = Store(tmp_path)
+    for n in range(2):
+        store.give([(n, "a", 1, 0)])
+    lose_segments(store)
+    for n in range(2, 30):
+        store.give([(n, "a", 1, 0)])
+
+        assert len(store.segments) <= 4
+    assert not store.segments
+    assert store.look([("a", 1)]) == store.expected([("a", 1)])
+    store.give([(30, "a", 1, 0)])
+    assert len(store.segments) == 2
+    assert store.look([("a", 1)]) == store.expected([("a", 1)])
+
+
+def test_a_process_keeps_so_many_segments_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of one folder alone: the system counts them by process."""
+    monkeypatch.setattr(segment_files, "_MAPPED", 4)
+    mapped, segment = segment_files.MappedSegments(), cast("row_segments.RowSegment", None)
+    for folder in (Path("a"), Path("b")):
+        for n in range(10):
+            mapped.put(folder, str(n), segment)
+
+    assert mapped.names(Path("a")) == frozenset()
+    assert mapped.names(Path("b")) == frozenset("6789")
