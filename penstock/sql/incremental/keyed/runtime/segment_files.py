@@ -167,6 +167,13 @@ class StoredSegments:
         """Let mapped segments go that are not among `names`."""
         mapped_segments().retain(self._folder, names)
 
+    def remove(self, names: Collection[str]) -> None:
+        """Remove segments, where the system lets us."""
+        for name in names:
+            with suppress(OSError):
+                (self._folder / name).unlink()
+        self.retain(mapped_segments().names(self._folder).difference(names))
+
     def remove_others(self, names: Collection[str]) -> None:
         """Remove what is there beside the segments `names` and what names them. Raises OSError."""
         self.retain(names)

@@ -7,7 +7,7 @@ is not there, or not whole, makes them begin anew from the state files. For the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ MOST_SEGMENTS = 8
 """Small segments of a bucket from which on some become one: a lookup searches each."""
 
 MOST_BYTES = 128 << 20
-"""Bytes in memory of a segment that is made: as many are in memory at once, twice where some become one."""
+"""Bytes in memory of a segment that is made: twice as many are in memory at once, until it is written and mapped."""
 
 _HASH = "hash"
 
@@ -61,6 +61,8 @@ class SegmentFolder:
         self._files = StoredSegments(of.folder, of.layout)
         self._segments: dict[str, RowSegment] = {}
         """Those in use, by name: mapped ones, and where the disk is full such that have no file."""
+        self._new: list[str] = []
+        """Names of files that nothing names yet."""
         self._is_open = False
 
     def open(self) -> RowSegments:
@@ -140,12 +142,20 @@ class SegmentFolder:
         `left` are those of these files, where they are known.
         """
         missing = self._missing(known)
-        self._files.retain({*(of.name for of in known.entries), *map(left_name, missing)})
+        before = {*(of.name for of in known.entries), *map(left_name, missing)}
+        self._files.retain(before)
         if not missing:
             return list(known.entries)
-        added = [*known.entries, *(self._of_files(missing) if left is None else left)]
-        entries = self._few([one for one in added if not self._is_over(one)])
-        return self._published(known, entries)
+        try:
+            added = [*known.entries, *(self._of_files(missing) if left is None else left)]
+            entries = self._few([one for one in added if not self._is_over(one)])
+        except BaseException:
+            # the next attempt makes them again
+            self._files.remove(self._new)
+            raise
+        self._publish(known, entries, before)
+        self._new.clear()
+        return entries
 
     def _is_over(self, entry: SegmentFile) -> bool:
         return self._ended is not None and entry.ends is not None and entry.ends <= self._ended
@@ -173,19 +183,19 @@ class SegmentFolder:
             self._layout, pa.concat_tables([self._schema.empty_table(), *parts]), self._ended
         )
         if rows.num_rows:
-            yield self._without_file(RowSegment.of(rows, self._layout))
+            yield self._written(RowSegment.of(rows, self._layout))
 
-    def _without_file(self, segment: RowSegment) -> SegmentFile:
-        """Use a segment that is in memory."""
-        entry = SegmentFile(
-            name=uuid4().hex,
-            rows=segment.rows.num_rows,
-            bytes=0,
-            size=segment.rows.nbytes,
-            ends=segment.ends,
-        )
-        self._segments[entry.name] = segment
-        return entry
+    def _written(self, segment: RowSegment) -> SegmentFile:
+        """Write a segment that is in memory, and map it; of a full disk it stays there."""
+        name = uuid4().hex
+        with suppress(OSError):
+            entry = self._files.write(segment, name)
+            self._new.append(entry.name)
+            self._segment(entry)
+            return entry
+        self._segments[name] = segment
+        size, count = segment.rows.nbytes, segment.rows.num_rows
+        return SegmentFile(name=name, rows=count, bytes=0, size=size, ends=segment.ends)
 
     def _few(self, added: list[SegmentFile]) -> list[SegmentFile]:
         """Make one segment of the newest small ones, where there are many.
@@ -206,7 +216,7 @@ class SegmentFolder:
             return added
         merged = self._merged([self._segment(added[n]) for n in chosen])
         rest = [one for n, one in enumerate(added) if n not in chosen]
-        return [*rest, *([] if merged is None else [self._without_file(merged)])]
+        return [*rest, *([] if merged is None else [self._written(merged)])]
 
     def _merged(self, segments: Sequence[RowSegment]) -> RowSegment | None:
         hashes = np.concatenate([one.hashes for one in segments])
@@ -219,24 +229,22 @@ class SegmentFolder:
         hashes = lasting.column(_HASH).to_numpy()
         return RowSegment.of(lasting.drop_columns([_HASH]), self._layout, hashes)
 
-    def _published(self, known: SegmentProgress, entries: list[SegmentFile]) -> list[SegmentFile]:
-        """Write segments that have no file, and which there are; remove others. Of a full disk they are not kept."""
+    def _publish(
+        self, known: SegmentProgress, entries: Sequence[SegmentFile], before: Collection[str]
+    ) -> None:
+        """Write which segments there are, and remove others. Of a full disk they are not kept."""
         stored = self._of.stored
+        if not all(entry.bytes for entry in entries):
+            return
         with suppress(OSError):
-            removes = not known.last
-            for n, entry in enumerate(entries):
-                if not entry.bytes:
-                    removes = True
-                    entries[n] = self._files.write(self._segments[entry.name], uuid4().hex)
-                    del self._segments[entry.name]
             self._files.write_progress(
                 SegmentProgress(
                     last=stored.files[-1].name, epoch=stored.epoch, entries=tuple(entries)
                 )
             )
-            if removes:
-                self._files.remove_others({entry.name for entry in entries})
-        return entries
+            names = {entry.name for entry in entries}
+            if not known.last or not names.issuperset(before):
+                self._files.remove_others(names)
 
 
 def _pieces(rows: pa.Table) -> Iterator[pa.Table]:

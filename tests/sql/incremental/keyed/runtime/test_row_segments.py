@@ -6,6 +6,7 @@ import math
 import random
 import shutil
 import sys
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime import (
+    compaction,
     key_hashes,
     merged_rows,
     row_segments,
@@ -447,3 +449,43 @@ def test_a_process_keeps_so_many_segments_mapped(monkeypatch: pytest.MonkeyPatch
 
     assert mapped.names(Path("a")) == frozenset()
     assert mapped.names(Path("b")) == frozenset("6789")
+
+
+def test_a_bucket_is_never_in_memory_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where segments begin anew: each that is made is written before the next one."""
+    alive: list[weakref.ref[row_segments.RowSegment]] = []
+    most = 0
+
+    class Watched(row_segments.RowSegment):
+        """One that is in memory."""
+
+        @classmethod
+        def of(cls, *of: Any) -> row_segments.RowSegment:
+            made = super().of(*of)
+            alive.append(weakref.ref(made))
+            return made
+
+    real = segment_files.StoredSegments.write
+
+    def write(files: segment_files.StoredSegments, *of: Any) -> segment_files.SegmentFile:
+        nonlocal most
+        most = max(most, sum(one() is not None for one in alive))
+        return real(files, *of)
+
+    store = Store(tmp_path)
+    with monkeypatch.context() as patch:
+        # as many state files as it takes are not merged
+        patch.setattr(compaction, "MOST_FILES", 1000)
+        for n in range(50):
+            store.give([(n, "a", i, 0) for i in range(20)])
+    assert len(store.stored) == 50
+    lose_segments(store)
+    monkeypatch.setattr(segment_folder, "MOST_BYTES", 2000)
+    monkeypatch.setattr(segment_folder, "RowSegment", Watched)
+    monkeypatch.setattr(segment_files.StoredSegments, "write", write)
+
+    assert store.look([("a", 1)]) == store.expected([("a", 1)])
+    assert len(alive) > 10
+    assert 1 <= most <= 2
