@@ -66,11 +66,15 @@ class SegmentFolder:
         self._is_open = False
 
     def open(self) -> RowSegments:
-        """Return all rows of the state files. Raises StateMismatchError for a missing or damaged one."""
+        """Return all rows of the state files. Raises StateMismatchError for a missing or damaged one.
+
+        Raises OSError for one that could not be read, which leaves the segments as they are: the task is tried again.
+        """
         try:
-            entries = self._advanced(self._known())
+            known = self._known()
         except NOT_WHOLE:
-            entries = self._advanced(SegmentProgress())
+            known = SegmentProgress()
+        entries = self._advanced(known)
         self._is_open = True
         return RowSegments([self._segment(entry) for entry in entries], self._layout)
 
@@ -102,7 +106,7 @@ class SegmentFolder:
                 break
             left.append(entry)
         if len(left) == len(missing):
-            with suppress(ValueError, pa.ArrowException):
+            with suppress(*NOT_WHOLE):
                 self._advanced(known, left)
                 return True
         if len(missing) < MOST_SEGMENTS:

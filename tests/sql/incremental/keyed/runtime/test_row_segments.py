@@ -489,3 +489,38 @@ def test_a_bucket_is_never_in_memory_as_a_whole(
     assert store.look([("a", 1)]) == store.expected([("a", 1)])
     assert len(alive) > 10
     assert 1 <= most <= 2
+
+
+def test_a_state_file_that_cannot_be_read_leaves_the_segments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task is tried again, and needs that file alone; nothing of the first attempt takes room."""
+    monkeypatch.setattr(segment_folder, "MOST_BYTES", 2000)
+    store = Store(tmp_path)
+    written = [store.give([(n, "a", n, 0)]) for n in range(2)]
+    store.look([("a", 1)])
+    before = store.segments
+    for batch in range(3):
+        written.append(store.give([(n, "a", batch, 0) for n in range(40)]))
+        for path in set(store.segments) - set(before):
+            path.unlink()
+    begin_process(store)
+    real, failing = StateFiles.read, {written[-1].name}
+
+    def read(
+        files: StateFiles, bucket: BucketId, file: StateFile, schema: pa.Schema
+    ) -> Iterator[pa.Table]:
+        if file.name in failing:
+            failing.clear()
+            raise TimeoutError("the store does not answer")
+        return real(files, bucket, file, schema)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StateFiles, "read", read)
+        with pytest.raises(TimeoutError):
+            store.look([("a", 1)])
+    reads = reads_of(monkeypatch)
+
+    assert store.segments == before
+    assert store.look([("a", 1)]) == store.expected([("a", 1)])
+    assert reads == [file.name for file in written[2:]]
