@@ -10,6 +10,7 @@ state, behind by more than there is, or in use. Rows of a state to which rows ar
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -25,11 +26,7 @@ from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId,
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime.held_rows import HeldBucket, are_few, held_rows
-from penstock.sql.incremental.keyed.runtime.merged_rows import (
-    folded_rows,
-    last_end,
-    rows_that_last,
-)
+from penstock.sql.incremental.keyed.runtime.merged_rows import folded_rows, last_end
 from penstock.sql.incremental.keyed.runtime.row_segments import RowSegments
 from penstock.sql.incremental.keyed.runtime.segment_folder import (
     SegmentedBucket,
@@ -64,9 +61,10 @@ class BucketLocation:
 
     @property
     def cache(self) -> Path:
-        """The file of the cache."""
+        """The file of the cache. A copy of a checkpoint has the id of its state, and goes on by itself."""
         name = f"{self.bucket.stage}-{self.bucket.input}-{self.bucket.bucket}.duckdb"
-        return self.caches / self.state_id / name
+        location = hashlib.sha256(self.files.location.encode()).hexdigest()[:16]
+        return self.caches / location / self.state_id / name
 
     def segments(self, layout: KeyedLayout, ended: int | None) -> SegmentFolder:
         """The folder of segments, of a state to which rows are only added."""
@@ -145,7 +143,7 @@ class BucketState:
     def opened_cache(self) -> _HeldCache | None:
         """Return what its rows are looked up in, None without any; it is open until `close`."""
         if self._cache is None and self._location.stored.files:
-            self._cache = _opened(self._location, self._layout, self._ended)
+            self._cache = _opened(self._location, self._layout)
         return self._cache
 
     def opened_segments(self) -> RowSegments:
@@ -338,9 +336,8 @@ class _Cache(_HeldCache):
 
     _numbers = count()
 
-    def __init__(self, path: Path | None, ended: int | None) -> None:
+    def __init__(self, path: Path | None) -> None:
         super().__init__()
-        self._ended = ended
         self._name = f"cache{next(self._numbers)}"
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -405,8 +402,9 @@ class _Cache(_HeldCache):
         )
         ((folded, added),) = self._values(f"SELECT folded, added FROM {progress}")
         if added > max(_FEWEST_ADDED, folded):
-            lasting = rows_that_last(layout, folded_rows(layout, rows), self._ended)
-            self._duckdb.execute(f"CREATE TABLE {self._name}.folded AS {lasting}")
+            # rows that ended stay: an older copy of the checkpoint, which goes on by this cache, may need them
+            folded = folded_rows(layout, rows)
+            self._duckdb.execute(f"CREATE TABLE {self._name}.folded AS {folded}")
             self._duckdb.execute(f"DROP TABLE {rows}")
             self._duckdb.execute(f"ALTER TABLE {self._name}.folded RENAME TO rows")
             self._duckdb.execute(
@@ -429,20 +427,20 @@ class _Cache(_HeldCache):
         self._duckdb.commit()
 
 
-def _opened(location: BucketLocation, layout: KeyedLayout, ended: int | None) -> _HeldCache:
+def _opened(location: BucketLocation, layout: KeyedLayout) -> _HeldCache:
     """Open the cache with the rows before the batch."""
     if are_few(location.stored.files):
         held = _HeldCache()
         held.hold(location, layout, location.stored.files)
         return held
     try:
-        return _advanced(_Cache(location.cache, ended), location, layout)
+        return _advanced(_Cache(location.cache), location, layout)
     except duckdb.Error as error:
         # another worker's, or damaged: that file is not needed
         if not isinstance(error, duckdb.IOException) or "lock" not in str(error):
             with suppress(OSError):
                 location.cache.unlink()
-    return _advanced(_Cache(None, ended), location, layout)
+    return _advanced(_Cache(None), location, layout)
 
 
 def _advanced(cache: _Cache, location: BucketLocation, layout: KeyedLayout) -> _Cache:

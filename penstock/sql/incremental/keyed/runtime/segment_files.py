@@ -48,10 +48,14 @@ class SegmentFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentProgress:
-    """The segments of a bucket, which have the rows of all state files up to `last`; `epoch` is that of the files."""
+    """The segments of a bucket, which have the rows of all state files up to `last`; `epoch` is that of the files.
+
+    `ended`: up to which time rows may lack that have ended, in microseconds; None: none does.
+    """
 
     last: str = ""
     epoch: int = 0
+    ended: int | None = None
     entries: tuple[SegmentFile, ...] = ()
 
 
@@ -189,14 +193,21 @@ class StoredSegments:
                 SegmentFile(name=name, rows=rows, bytes=written, size=size, ends=ends)
                 for name, rows, written, size, ends in value["segments"]
             )
-            return SegmentProgress(last=value["last"], epoch=value["epoch"], entries=entries)
+            return SegmentProgress(
+                last=value["last"], epoch=value["epoch"], ended=value["ended"], entries=entries
+            )
         except (KeyError, TypeError) as error:
             raise ValueError("another file") from error
 
     def write_progress(self, progress: SegmentProgress) -> None:
         """Write which segments there are. Raises OSError."""
         entries = [[of.name, of.rows, of.bytes, of.size, of.ends] for of in progress.entries]
-        value = {"last": progress.last, "epoch": progress.epoch, "segments": entries}
+        value = {
+            "last": progress.last,
+            "epoch": progress.epoch,
+            "ended": progress.ended,
+            "segments": entries,
+        }
         self._folder.mkdir(parents=True, exist_ok=True)
         temporary = self._folder / f"{_PROGRESS}.{uuid4().hex[:8]}"
         temporary.write_text(json.dumps(value))

@@ -63,6 +63,8 @@ class SegmentFolder:
         """Those in use, by name: mapped ones, and where the disk is full such that have no file."""
         self._new: list[str] = []
         """Names of files that nothing names yet."""
+        self._drops = False
+        """Rows that ended were left out of segments."""
         self._is_open = False
 
     def open(self) -> RowSegments:
@@ -128,6 +130,9 @@ class SegmentFolder:
         known, stored = self._files.read_progress(), self._of.stored
         if known.epoch != stored.epoch or known.last not in [file.name for file in stored.files]:
             return SegmentProgress()
+        # the checkpoint of an earlier time was put back, whose rows last for longer
+        if known.ended is not None and (self._ended is None or self._ended < known.ended):
+            return SegmentProgress()
         if maps:
             for entry in known.entries:
                 self._segment(entry)
@@ -152,7 +157,9 @@ class SegmentFolder:
             return list(known.entries)
         try:
             added = [*known.entries, *(self._of_files(missing) if left is None else left)]
-            entries = self._few([one for one in added if not self._is_over(one)])
+            lasting = [one for one in added if not self._is_over(one)]
+            self._drops |= len(lasting) < len(added)
+            entries = self._few(lasting)
         except BaseException:
             # the next attempt makes them again
             self._files.remove(self._new)
@@ -183,11 +190,15 @@ class SegmentFolder:
         yield from self._made(waiting)
 
     def _made(self, parts: Sequence[pa.Table]) -> Iterator[SegmentFile]:
-        rows = lasting_rows(
-            self._layout, pa.concat_tables([self._schema.empty_table(), *parts]), self._ended
-        )
+        rows = self._lasting(pa.concat_tables([self._schema.empty_table(), *parts]))
         if rows.num_rows:
             yield self._written(RowSegment.of(rows, self._layout))
+
+    def _lasting(self, rows: pa.Table) -> pa.Table:
+        """Leave out the rows that have ended."""
+        lasting = lasting_rows(self._layout, rows, self._ended)
+        self._drops |= lasting.num_rows < rows.num_rows
+        return lasting
 
     def _written(self, segment: RowSegment) -> SegmentFile:
         """Write a segment that is in memory, and map it; of a full disk it stays there."""
@@ -227,7 +238,7 @@ class SegmentFolder:
         hashed = pa.Table.from_batches([one.rows for one in segments]).append_column(
             _HASH, pa.array(hashes)
         )
-        lasting = lasting_rows(self._layout, hashed, self._ended)
+        lasting = self._lasting(hashed)
         if not lasting.num_rows:
             return None
         hashes = lasting.column(_HASH).to_numpy()
@@ -243,7 +254,10 @@ class SegmentFolder:
         with suppress(OSError):
             self._files.write_progress(
                 SegmentProgress(
-                    last=stored.files[-1].name, epoch=stored.epoch, entries=tuple(entries)
+                    last=stored.files[-1].name,
+                    epoch=stored.epoch,
+                    ended=self._ended if self._drops else known.ended,
+                    entries=tuple(entries),
                 )
             )
             names = {entry.name for entry in entries}

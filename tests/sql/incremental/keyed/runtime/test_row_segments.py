@@ -524,3 +524,46 @@ def test_a_state_file_that_cannot_be_read_leaves_the_segments(
     assert store.segments == before
     assert store.look([("a", 1)]) == store.expected([("a", 1)])
     assert reads == [file.name for file in written[2:]]
+
+
+@pytest.mark.parametrize("of", ["rows of files", "rows of segments", "segments"])
+@pytest.mark.parametrize("ended", [10, None])
+def test_rows_that_ended_are_there_for_an_older_copy_of_the_checkpoint(
+    tmp_path: Path, of: str, ended: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are left out of segments: a time before needs them, and one that is not known yet may."""
+    if of == "segments":
+        monkeypatch.setattr(segment_folder, "MOST_SEGMENTS", 100)
+    store = Store(tmp_path, replace(LAYOUT, ends="at"))
+    store.give([(0, "a", 1, 20), (1, "a", 1, 30)])
+    for n in range(4):
+        store.give([(n, "a", 1, 40), (n, "a", 1, 100)])
+    if of == "rows of files":
+        lose_segments(store)
+
+    found = store.look([("a", 1)], ended=50)
+    assert found.total() < len(store.model)
+    # a batch that leaves none out
+    store.give([(9, "a", 1, 200)])
+    store.look([("a", 1)], ended=50)
+    begin_process(store)
+
+    assert store.look([("a", 1)], ended=ended) == store.expected([("a", 1)])
+
+
+def test_copies_of_a_checkpoint_have_segments_of_their_own(tmp_path: Path) -> None:
+    """The state has one id in both; what one has done since is not the other's."""
+    store = Store(tmp_path)
+    store.give([(0, "a", 1, 0)])
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    copy = Store(tmp_path, model=[*store.model], batch=store.batch)
+    copy.files, copy.newest = StateFiles(location=str(tmp_path / "copy")), store.newest
+    for one in (store, copy):
+        one.look([("a", 1)])
+    for _ in range(4):
+        store.give([(1, "a", 1, 0)])
+        store.look([("a", 1)])
+
+    assert copy.segment_folder != store.segment_folder
+    assert len([*copy.segment_folder.glob("*.arrow")]) == 1
+    assert copy.look([("a", 1)]) == copy.expected([("a", 1)])
