@@ -48,6 +48,9 @@ MAX_REQUEST_BYTES = 4 << 20
 SIGNAL_AGAIN_S = 1.0
 """How long a process has to end before it is told again: Python may lose a signal that comes where it forks."""
 
+DAEMON = "pyspark.daemon"
+"""The module that listens for Java, and forks workers."""
+
 SEGMENT_BYTES = 1448
 """The largest segment that Java sends to a worker: that of an Ethernet."""
 
@@ -188,18 +191,32 @@ def fits(wanted: dict[str, str], present: Mapping[str, str]) -> bool:
     return all(wanted.get(name, LIBRARIES_READ.get(name)) == present.get(name) for name in differ)
 
 
-def _confirm_at_once(event: str, arguments: tuple[Any, ...]) -> None:
-    """Let a socket that is bound pass on to those that it accepts that nothing small has to wait: a hook of audits.
+@dataclass(slots=True)
+class ConfirmedAtOnce:
+    """Lets the socket that a daemon listens on pass on that nothing small has to wait: a hook of audits.
 
     Java and a worker send a task, its rows and its result in pieces. By Nagle's algorithm a small piece waits until
     what was sent before is confirmed, and Linux puts that off by 40 ms, unless more than one segment has come: a
     segment on loopback has 64 KB. Java sets no TCP_NODELAY and has no setting for it, but sends segments as small as
     it is asked to; Linux puts them together on their way, so that they cost nothing. PySpark has no setting either,
-    and its daemon makes the socket in a function that does all of its work.
+    and its daemon makes the socket in a function that does all of its work. It is the first one of the `process`:
+    those of workers are a user's, as are all that are bound later.
     """
-    if event == "socket.bind" and arguments[0].family in (socket.AF_INET, socket.AF_INET6):
-        arguments[0].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        arguments[0].setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT_BYTES)
+
+    process: int
+    is_done: bool = False
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Set what sockets have that the first one accepts."""
+        if event != "socket.bind" or self.is_done or os.getpid() != self.process:
+            return
+        bound = arguments[0]
+        if bound.family in (socket.AF_INET, socket.AF_INET6) and bound.type == socket.SOCK_STREAM:
+            self.is_done = True
+            # an error would be that of `bind`
+            with suppress(OSError):
+                bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, SEGMENT_BYTES)
 
 
 def become(born: Born) -> None:
@@ -226,7 +243,8 @@ def become(born: Born) -> None:
     module = request.arguments[0]
     with suppress(OSError):
         Path("/proc/self/comm").write_text(module, encoding="utf-8")  # what `ps` and `top` show
-    sys.addaudithook(_confirm_at_once)
+    if module == DAEMON:
+        sys.addaudithook(ConfirmedAtOnce(os.getpid()))
     sys.argv[:] = request.arguments
     sys.modules.pop(module, None)  # runs as __main__
     runpy.run_module(module, run_name="__main__", alter_sys=True)

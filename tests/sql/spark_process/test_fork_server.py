@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.sql.spark_process.fork_client import SERVER, forked
-from penstock.sql.spark_process.fork_server import SEGMENT_BYTES, fits
+from penstock.sql.spark_process.fork_server import SEGMENT_BYTES, ConfirmedAtOnce, fits
 from penstock.sql.spark_process.python_processes import (
     ALLOCATORS,
     OF_SPARK,
@@ -71,18 +71,18 @@ def server(tmp_path: Path) -> Iterator[Running]:
         os.close(alive)
 
 
-@contextmanager
-def daemon(
-    environment: dict[str, str], segments: list[int] | None = None
-) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A daemon of PySpark as Spark starts it, and the process that it really is.
+SECRET = b"told"
 
-    `segments` gets the most bytes that are sent to a worker in one.
-    """
-    secret = {"PYTHON_WORKER_FACTORY_SECRET": "told"}
+
+@contextmanager
+def listening(
+    environment: dict[str, str], worker: str = "pyspark.worker", folder: Path | None = None
+) -> Iterator[tuple[subprocess.Popen[bytes], socket.socket]]:
+    """A daemon of PySpark as Spark starts it, in a folder, and a connection for which it forks a worker."""
     process = subprocess.Popen(
-        [SCRIPT, "-m", "pyspark.daemon", "pyspark.worker"],
-        env=environment | secret,
+        [SCRIPT, "-m", "pyspark.daemon", worker],
+        env=environment | {"PYTHON_WORKER_FACTORY_SECRET": SECRET.decode()},
+        cwd=folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -90,14 +90,20 @@ def daemon(
         assert process.stdout is not None, "started with a pipe"
         port = int.from_bytes(process.stdout.read(4), "big")
         with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as asked:
-            if segments is not None:
-                segments.append(asked.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG))
-            worker = int.from_bytes(asked.recv(4), "big")
-            really = parent(worker)
-        yield process, really
+            yield process, asked
     finally:
         process.kill()
         process.communicate()
+
+
+@contextmanager
+def daemon(environment: dict[str, str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A daemon of PySpark as Spark starts it, and the process that it really is."""
+    with listening(environment) as (process, asked):
+        worker = int.from_bytes(asked.recv(4), "big")
+        really = parent(worker)
+        asked.close()
+        yield process, really
 
 
 def parent(process: int) -> int:
@@ -184,13 +190,56 @@ def asked_all_the_time(path: str) -> Iterator[None]:
         thread.join()
 
 
-def test_what_is_sent_to_a_worker_is_confirmed_at_once(server: Running) -> None:
-    """By segments so small that more than one comes of all but the smallest pieces."""
-    segments: list[int] = []
-    with daemon(server.environment, segments):
-        (segment,) = segments
+BINDS = """
+import socket
+
+def segment(bound):
+    return bound.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+
+def main(infile, outfile):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+        datagrams.bind(("127.0.0.1", 0))
+    with socket.socket() as before, socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        assert segment(before) == segment(bound)
+    outfile.write(b"bound")
+"""
+"""A worker whose user binds sockets."""
+
+
+def test_what_is_sent_to_a_worker_is_confirmed_at_once(server: Running, tmp_path: Path) -> None:
+    """By segments so small that more than one comes of all but the smallest pieces; sockets of users stay as they are."""
+    (tmp_path / "pyspark_binds.py").write_text(BINDS, encoding="utf-8")
+    with listening(server.environment, "pyspark_binds", tmp_path) as (_, asked):
+        segment = asked.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
+        asked.sendall(len(SECRET).to_bytes(4, "big") + SECRET)
+        asked.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: asked.recv(100), b""))
 
     assert segment <= SEGMENT_BYTES
+    # behind the number of its process, and that the secret is right
+    assert answer[4:] == b"\0\0\0\2okbound"
+
+
+def test_only_the_first_socket_of_a_process_is_asked_for_small_segments() -> None:
+    """A datagram before it is none, and its workers have sockets of their users alone."""
+    hook, worker = ConfirmedAtOnce(os.getpid()), ConfirmedAtOnce(os.getpid() + 1)
+    with ExitStack() as opened:
+        datagrams, first, second, of_worker = (
+            opened.enter_context(socket.socket(socket.AF_INET, kind))
+            for kind in (socket.SOCK_DGRAM, *[socket.SOCK_STREAM] * 3)
+        )
+        usual = first.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        for bound in (datagrams, first, second):
+            hook("socket.bind", (bound, ("127.0.0.1", 0)))
+        worker("socket.bind", (of_worker, ("127.0.0.1", 0)))
+        found = [
+            of.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            for of in (first, second, of_worker)
+        ]
+
+    assert [bool(of) for of in found] == [True, False, False]
+    assert not usual
 
 
 @pytest.mark.parametrize("asked", [False, True])
