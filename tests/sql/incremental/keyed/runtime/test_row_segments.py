@@ -567,3 +567,52 @@ def test_copies_of_a_checkpoint_have_segments_of_their_own(tmp_path: Path) -> No
     assert copy.segment_folder != store.segment_folder
     assert len([*copy.segment_folder.glob("*.arrow")]) == 1
     assert copy.look([("a", 1)]) == copy.expected([("a", 1)])
+
+
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.999])
+@pytest.mark.parametrize("are_named", [False, True])
+def test_a_bit_that_is_flipped_makes_no_wrong_row(
+    tmp_path: Path, place: float, *, are_named: bool
+) -> None:
+    """A worker that did not write a segment reads all of it once; also one that the file of JSON does not name yet."""
+    store = Store(tmp_path)
+    store.give([(n, "a", 1, n) for n in range(100)])
+    if are_named:
+        store.look([("a", 1)])
+    (path,) = store.segments
+    content = bytearray(path.read_bytes())
+    content[int(len(content) * place)] ^= 4
+    # another file: the one of before is mapped
+    path.unlink()
+    path.write_bytes(content)
+    begin_process(store)
+
+    assert store.look([("a", 1)]) == store.expected([("a", 1)])
+    assert store.span(None, 100) == shown(store.table(store.model))
+
+
+def test_what_a_process_wrote_or_has_checked_is_not_read_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for each process, also where it is mapped again; what is gone is forgotten."""
+    checked: list[int] = []
+    real = segment_files._checksum
+
+    def checksum(content: pa.MemoryMappedFile, end: int) -> bytes:
+        checked.append(end)
+        return real(content, end)
+
+    store = Store(tmp_path)
+    store.give([(1, "a", 1, 0)])
+    monkeypatch.setattr(segment_files, "_checksum", checksum)
+    store.look([("a", 1)])
+    assert not checked
+    begin_process(store)
+    store.look([("a", 1)])
+    mapped = segment_files.mapped_segments()
+    mapped._folders.clear()
+    store.look([("a", 1)])
+    assert len(checked) == 1
+
+    mapped.retain(store.segment_folder, ())
+    assert not mapped.is_checked(store.segment_folder, store.segments[0].name)
