@@ -19,7 +19,7 @@ from uuid import uuid4
 import duckdb
 import pyarrow as pa
 
-from penstock.sql.incremental.keyed.files.manifest import StateFile
+from penstock.sql.incremental.keyed.files.manifest import BucketFiles, StateFile
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime.row_segments import RowSegment
 from penstock.sql.incremental.keyed.tables import positional
@@ -52,15 +52,33 @@ class SegmentFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentProgress:
-    """The segments of a bucket, which have the rows of all state files up to `last`; `epoch` is that of the files.
+    """The segments of a bucket, which have the rows of all state files up to the last of `files`.
 
+    `files` are as the bucket had them then: names, and by when the rows of each have ended; `epoch` is theirs.
     `ended`: up to which time rows may lack that have ended, in microseconds; None: none does.
     """
 
-    last: str = ""
+    files: tuple[tuple[str, int | None], ...] = ()
     epoch: int = 0
     ended: int | None = None
     entries: tuple[SegmentFile, ...] = ()
+
+    def missing(self, stored: BucketFiles, ended: int | None) -> tuple[StateFile, ...] | None:
+        """Return the files whose rows the segments lack; None: they may have rows of others.
+
+        What is before a file that both have is the same, also where it was merged since. Files of the segments behind
+        it are not there where their rows have ended, by `ended`; any other may be of what the checkpoint that was put
+        back has not done.
+        """
+        names = [file.name for file in stored.files]
+        if self.epoch != stored.epoch:
+            return None
+        for name, ends in reversed(self.files):
+            if name in names:
+                return stored.files[names.index(name) + 1 :]
+            if ended is None or ends is None or ends > ended:
+                return None
+        return None
 
 
 class MappedSegments:
@@ -215,7 +233,10 @@ class StoredSegments:
                 for name, rows, written, size, ends in value["segments"]
             )
             return SegmentProgress(
-                last=value["last"], epoch=value["epoch"], ended=value["ended"], entries=entries
+                files=tuple((name, ends) for name, ends in value["files"]),
+                epoch=value["epoch"],
+                ended=value["ended"],
+                entries=entries,
             )
         except (KeyError, TypeError) as error:
             raise ValueError("another file") from error
@@ -224,7 +245,7 @@ class StoredSegments:
         """Write which segments there are. Raises OSError."""
         entries = [[of.name, of.rows, of.bytes, of.size, of.ends] for of in progress.entries]
         value = {
-            "last": progress.last,
+            "files": progress.files,
             "epoch": progress.epoch,
             "ended": progress.ended,
             "segments": entries,

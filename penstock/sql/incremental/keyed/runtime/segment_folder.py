@@ -1,7 +1,7 @@
 """The segments of a bucket on the local disk of the executor, for lookups in rows that are only added.
 
 Each has the rows of some consecutive state files, and small ones become one, so that there are few. A file of JSON says
-up to which state file they go. Any worker takes them up, adds to them and removes them (`segment_files.py`): one that
+which state files they have. Any worker takes them up, adds to them and removes them (`segment_files.py`): one that
 is not there, or not whole, makes them begin anew from the state files. For the thread that runs a task.
 """
 
@@ -127,8 +127,8 @@ class SegmentFolder:
 
         Raises one of NOT_WHOLE.
         """
-        known, stored = self._files.read_progress(), self._of.stored
-        if known.epoch != stored.epoch or known.last not in [file.name for file in stored.files]:
+        known = self._files.read_progress()
+        if known.missing(self._of.stored, self._ended) is None:
             return SegmentProgress()
         # the checkpoint of an earlier time was put back, whose rows last for longer
         if known.ended is not None and (self._ended is None or self._ended < known.ended):
@@ -140,8 +140,8 @@ class SegmentFolder:
 
     def _missing(self, known: SegmentProgress) -> tuple[StateFile, ...]:
         """Return the state files whose rows segments lack."""
-        names = [file.name for file in self._of.stored.files]
-        return self._of.stored.files[names.index(known.last) + 1 if known.last else 0 :]
+        missing = known.missing(self._of.stored, self._ended)
+        return self._of.stored.files if missing is None else missing
 
     def _advanced(
         self, known: SegmentProgress, left: Iterable[SegmentFile] | None = None
@@ -254,14 +254,14 @@ class SegmentFolder:
         with suppress(OSError):
             self._files.write_progress(
                 SegmentProgress(
-                    last=stored.files[-1].name,
+                    files=tuple((file.name, file.ends) for file in stored.files),
                     epoch=stored.epoch,
                     ended=self._ended if self._drops else known.ended,
                     entries=tuple(entries),
                 )
             )
             names = {entry.name for entry in entries}
-            if not known.last or not names.issuperset(before):
+            if not known.files or not names.issuperset(before):
                 self._files.remove_others(names)
 
 

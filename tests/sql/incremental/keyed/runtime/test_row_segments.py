@@ -616,3 +616,37 @@ def test_what_a_process_wrote_or_has_checked_is_not_read_as_a_whole(
 
     mapped.retain(store.segment_folder, ())
     assert not mapped.is_checked(store.segment_folder, store.segments[0].name)
+
+
+def test_segments_stay_where_the_newest_file_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifest does not name it any more; rows of the files before last for longer."""
+    store = Store(tmp_path, replace(LAYOUT, ends="at"))
+    for n in range(3):
+        store.give([(n, "a", 1, 100)])
+    store.look([("a", 1)], ended=0)
+    assert len(store.segments) == 1, "those of files are gone"
+    store.give([(3, "a", 1, 5)])
+    store.look([("a", 1)], ended=0)
+    store.give([(4, "a", 1, 100)], ended=10)
+    assert len(store.stored) == 4
+    reads = reads_of(monkeypatch)
+
+    needed = shown(store.table(row for row in store.model if row[-1] > 10))
+    assert store.look([("a", 1)], ended=10) == needed
+    assert not reads
+
+
+def test_segments_of_what_the_checkpoint_has_not_done_begin_anew(tmp_path: Path) -> None:
+    """A copy of an earlier time was put back in one application, and its next batches write other rows, or none."""
+    store = Store(tmp_path, replace(LAYOUT, ends="at"))
+    store.give([(0, "a", 1, 100)])
+    earlier, model, batch = store.newest, [*store.model], store.batch
+    store.give([(1, "a", 1, 100)])
+    store.look([("a", 1)], ended=0)
+    store.newest, store.model, store.batch = earlier, model, batch
+
+    assert store.look([("a", 1)], ended=0) == store.expected([("a", 1)])
+    store.give([(2, "a", 1, 100)])
+    assert store.look([("a", 1)], ended=0) == store.expected([("a", 1)])
