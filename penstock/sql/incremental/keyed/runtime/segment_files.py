@@ -211,18 +211,19 @@ class StoredSegments:
         mapped_segments().retain(self._folder, names)
 
     def remove(self, names: Collection[str]) -> None:
-        """Remove segments, where the system lets us."""
+        """Remove files, where the system lets us."""
         for name in names:
             with suppress(OSError):
                 (self._folder / name).unlink()
         self.retain(mapped_segments().names(self._folder).difference(names))
 
     def remove_others(self, names: Collection[str]) -> None:
-        """Remove what is there beside the segments `names` and what names them. Raises OSError."""
+        """Remove what is there beside the segments `names` and what names them, where the system lets us."""
+        there: list[str] = []
+        with suppress(OSError):
+            there = [path.name for path in self._folder.iterdir()]
+        self.remove({*there} - {*names, _PROGRESS})
         self.retain(names)
-        for path in self._folder.iterdir():
-            if path.name not in names and path.name != _PROGRESS:
-                path.unlink(missing_ok=True)
 
     def read_progress(self) -> SegmentProgress:
         """Read which segments there are. Raises OSError or ValueError where that is not known."""
@@ -241,8 +242,8 @@ class StoredSegments:
         except (KeyError, TypeError) as error:
             raise ValueError("another file") from error
 
-    def write_progress(self, progress: SegmentProgress) -> None:
-        """Write which segments there are. Raises OSError."""
+    def write_progress(self, progress: SegmentProgress) -> bool:
+        """Write which segments there are; False where that is not possible, as on a full disk."""
         entries = [[of.name, of.rows, of.bytes, of.size, of.ends] for of in progress.entries]
         value = {
             "files": progress.files,
@@ -250,10 +251,16 @@ class StoredSegments:
             "ended": progress.ended,
             "segments": entries,
         }
-        self._folder.mkdir(parents=True, exist_ok=True)
         temporary = self._folder / f"{_PROGRESS}.{uuid4().hex[:8]}"
-        temporary.write_text(json.dumps(value))
-        temporary.replace(self._folder / _PROGRESS)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps(value))
+            temporary.replace(self._folder / _PROGRESS)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink()
+            return False
+        return True
 
 
 def _checksum(content: pa.MemoryMappedFile, end: int) -> bytes:

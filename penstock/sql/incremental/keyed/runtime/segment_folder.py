@@ -95,7 +95,7 @@ class SegmentFolder:
         """Take up the segments that earlier batches left, without reading a state file.
 
         Returns whether it is worth leaving more: where many are not there the next lookup reads the state files, and
-        what there is would only take room until then. Raises OSError.
+        what there is would only take room until then.
         """
         try:
             known = self._known(maps=False)
@@ -247,22 +247,18 @@ class SegmentFolder:
     def _publish(
         self, known: SegmentProgress, entries: Sequence[SegmentFile], before: Collection[str]
     ) -> None:
-        """Write which segments there are, and remove others. Of a full disk they are not kept."""
-        stored = self._of.stored
-        if not all(entry.bytes for entry in entries):
-            return
-        with suppress(OSError):
-            self._files.write_progress(
-                SegmentProgress(
-                    files=tuple((file.name, file.ends) for file in stored.files),
-                    epoch=stored.epoch,
-                    ended=self._ended if self._drops else known.ended,
-                    entries=tuple(entries),
-                )
-            )
-            names = {entry.name for entry in entries}
-            if not known.files or not names.issuperset(before):
-                self._files.remove_others(names)
+        """Write which segments there are, and remove others; of a full disk those stay that were there `before`."""
+        stored, names = self._of.stored, {entry.name for entry in entries}
+        progress = SegmentProgress(
+            files=tuple((file.name, file.ends) for file in stored.files),
+            epoch=stored.epoch,
+            ended=self._ended if self._drops else known.ended,
+            entries=tuple(entries),
+        )
+        if not all(entry.bytes for entry in entries) or not self._files.write_progress(progress):
+            self._files.remove_others(before)
+        elif not known.files or not names.issuperset(before):
+            self._files.remove_others(names)
 
 
 def _pieces(rows: pa.Table) -> Iterator[pa.Table]:

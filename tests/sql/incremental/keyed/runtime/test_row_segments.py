@@ -650,3 +650,36 @@ def test_segments_of_what_the_checkpoint_has_not_done_begin_anew(tmp_path: Path)
     assert store.look([("a", 1)], ended=0) == store.expected([("a", 1)])
     store.give([(2, "a", 1, 100)])
     assert store.look([("a", 1)], ended=0) == store.expected([("a", 1)])
+
+
+@pytest.mark.parametrize("fails", ["segments.json", "any segment"])
+def test_a_full_disk_leaves_what_was_there(
+    tmp_path: Path, fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing half-way takes room on it: what names segments is written last, and others of them go all the same."""
+
+    def begun(path: Path, text: str) -> int:
+        path.write_bytes(text[:5].encode())
+        raise OSError("no space left")
+
+    def full(*_: object) -> None:
+        raise OSError("no space left")
+
+    store = Store(tmp_path)
+    for n in range(2):
+        store.give([(n, "a", 1, 0)])
+    store.look([("a", 1)])
+    (store.segment_folder / "attempt.arrow").touch()
+    store.give([(2, "a", 1, 0)])
+    before = {path.name for path in store.segment_folder.iterdir()}
+    with monkeypatch.context() as patch:
+        if fails == "segments.json":
+            patch.setattr(Path, "write_text", begun)
+        else:
+            patch.setattr(segment_files.StoredSegments, "write", full)
+        assert store.look([("a", 1)]) == store.expected([("a", 1)])
+    after = {path.name for path in store.segment_folder.iterdir()}
+
+    assert after == before - {"attempt.arrow"}
+    assert store.look([("a", 1)]) == store.expected([("a", 1)])
+    assert len(store.segments) == 1
