@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.connector.spark.source.buckets import combined
 from penstock.sql.dialect import to_text
 from penstock.sql.incremental.keyed.aggregates import (
     Accumulators,
@@ -49,6 +48,9 @@ _SEEN = "__seen"
 
 _GROUP = "g"
 """The number of a row's group in a batch: groups are in the order of their keys."""
+
+_MOST_TEXT = 1 << 30
+"""Bytes of the texts of an array: those of a bucket in a batch may be more than its offsets reach, which is 2 GiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,14 +108,16 @@ class AccumulateInserts:
         if inserts is None or not inserts.num_rows:
             return self._schema.empty_table()
         with BucketTables() as tables:
-            keys, numbers = numbered_groups([inserts.column(n) for n in self.positions])
+            groups, numbers = numbered_groups(
+                pa.Table.from_arrays(
+                    [inserts.column(n) for n in self.positions], schema=pa.schema(self.key)
+                )
+            )
             rows = inserts.select(range(self.width))
             tables.give("given", rows.append_column(_GROUP, pa.array(numbers)))
             columns = listed(f"c{n}" for n in range(self.width))
             tables.name("numbered", f"SELECT {columns}, c{self.width} AS {_GROUP} FROM given")
-            groups = pa.Table.from_arrays(keys, schema=pa.schema(self.key))
-            named = groups.append_column(_GROUP, _numbers_to(groups.num_rows))
-            tables.give("named", named)
+            tables.give("named", groups.append_column(_GROUP, _numbers_to(groups.num_rows)))
             for n, one in enumerate(self.distinct):
                 self._count_values(tables, n, one, groups, states[self._values_of(n)], batch)
             self._add_up(tables, groups, states[self.name])
@@ -162,14 +166,14 @@ class AccumulateInserts:
         )
         tables.give(f"came{n}", came)
         layout = self.layouts[self._values_of(n)]
-        keys = groups.take(came.column(0)).columns
+        keys = keys_of(groups, came.column(0), self.key).columns
         asked = pa.Table.from_arrays([*keys, *came.columns[1:-1]], names=list(layout.key))
         stored = state.rows_of(typed(asked, layout.key_schema))
         if stored.num_rows:
             tables.give(f"stored{n}", stored)
         new = tables.rows(self._unseen(n, one, has_stored=stored.num_rows > 0))
         if new.num_rows:
-            state.write(_rows_of(layout, groups, new, ones=True, batch=batch))
+            state.write(self._rows_of(layout, groups, new, ones=True, batch=batch))
         tables.give(f"new{n}", new)
         bits = f"c{1 + len(one.values)}"
         counts = listed(
@@ -217,7 +221,8 @@ class AccumulateInserts:
         came = listed((_GROUP, *added, *extremes, "COUNT(*) AS n"))
         tables.name("added", f"SELECT {came} FROM numbered GROUP BY {_GROUP}")
         layout = self.layouts[self.name]
-        stored = state.rows_of(typed(groups, layout.key_schema))
+        keys = keys_of(groups, _numbers_to(groups.num_rows), self.key)
+        stored = state.rows_of(typed(keys, layout.key_schema))
         sums = range(len(layout.values))
         more = [f"x{n}" for n in range(len(self.extremes))]
         if stored.num_rows:
@@ -291,19 +296,24 @@ class AccumulateInserts:
                 f"FROM totals WHERE {moved}"
             )
         rows = tables.rows(f"SELECT * EXCLUDE (side) FROM ({text}) ORDER BY {_GROUP}, side")
-        state.write(_rows_of(layout, groups, rows, ones=False, batch=batch))
+        state.write(self._rows_of(layout, groups, rows, ones=False, batch=batch))
 
-
-def _rows_of(
-    layout: KeyedLayout, groups: pa.Table, rows: pa.Table, *, ones: bool, batch: KeyedBatch
-) -> pa.Table:
-    """Return rows to write: the number of their group is the first column of `rows`. `ones`: each counts as one."""
-    columns = [*groups.take(rows.column(0)).columns, *rows.columns[1:]]
-    if ones:
-        columns.append(pa.array(np.ones(rows.num_rows, dtype=np.int64)))
-    columns.append(pa.repeat(pa.scalar(batch.now_ms, pa.int64()), rows.num_rows))
-    found = pa.Table.from_arrays(columns, names=[f"c{n}" for n in range(len(columns))])
-    return typed(found, layout.schema)
+    def _rows_of(
+        self,
+        layout: KeyedLayout,
+        groups: pa.Table,
+        rows: pa.Table,
+        *,
+        ones: bool,
+        batch: KeyedBatch,
+    ) -> pa.Table:
+        """Return rows to write: the number of their group is the first column of `rows`. `ones`: each counts as one."""
+        columns = [*keys_of(groups, rows.column(0), self.key).columns, *rows.columns[1:]]
+        if ones:
+            columns.append(pa.array(np.ones(rows.num_rows, dtype=np.int64)))
+        columns.append(pa.repeat(pa.scalar(batch.now_ms, pa.int64()), rows.num_rows))
+        found = pa.Table.from_arrays(columns, names=[f"c{n}" for n in range(len(columns))])
+        return typed(found, layout.schema)
 
 
 def _numbers_to(count: int) -> pa.Array:
@@ -313,27 +323,51 @@ def _numbers_to(count: int) -> pa.Array:
 # --- groups ---
 
 
-def numbered_groups(
-    columns: Sequence[pa.ChunkedArray],
-) -> tuple[list[pa.Array], npt.NDArray[np.int32]]:
-    """Return the distinct keys of rows in the order of their values, and of each row the number of its key."""
-    arrays = [combined(column) for column in columns]
-    numbers = np.zeros(len(arrays[0]), dtype=np.int64)
-    for array in arrays:
-        values = array.dictionary_encode(null_encoding="encode")
-        codes = numbers * len(values.dictionary) + values.indices.to_numpy()
-        numbers = pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
+def numbered_groups(keys: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int32]]:
+    """Return the distinct keys of rows in the order of their values, and of each row the number of its key.
+
+    Texts of the keys are in one array each, whose offsets have 64 bits (`keys_of` gives others). No array has those of
+    all rows: Arrow encodes them chunk by chunk.
+    """
+    values: list[pa.Array] = []
+    codes: list[npt.NDArray[np.int32]] = []
+    numbers = np.zeros(keys.num_rows, dtype=np.int64)
+    for column in keys.columns:
+        encoded = column.cast(_wide(column.type)).dictionary_encode(null_encoding="encode")
+        values.append(encoded.chunk(0).dictionary)  # that of all chunks
+        codes.append(np.concatenate([one.indices.to_numpy() for one in encoded.chunks]))
+        both = numbers * len(values[-1]) + codes[-1]
+        numbers = pa.array(both).dictionary_encode().indices.to_numpy().astype(np.int64)
     # of positions that are given one number the last one stays: the first row of each key
     first = np.empty(int(numbers.max()) + 1, dtype=np.int64)
     first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
-    keys = pa.Table.from_arrays(
-        [array.take(pa.array(first)) for array in arrays],
-        names=[str(n) for n in range(len(arrays))],
+    found = pa.Table.from_arrays(
+        [of.take(pa.array(code[first])) for of, code in zip(values, codes, strict=True)],
+        names=keys.column_names,
     )
-    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.schema.names])
+    order = pc.sort_indices(found, sort_keys=[(name, "ascending") for name in keys.column_names])
     ranks = np.empty(len(order), dtype=np.int32)
     ranks[order.to_numpy()] = np.arange(len(order), dtype=np.int32)
-    return [combined(column) for column in keys.take(order).columns], ranks[numbers]
+    return found.take(order), ranks[numbers]
+
+
+def keys_of(
+    groups: pa.Table, numbers: pa.Array | pa.ChunkedArray, key: Sequence[pa.Field]
+) -> pa.Table:
+    """Return the keys of groups in their types, in chunks whose texts have offsets of 32 bits."""
+    texts = [of for of in groups.columns if of.type in (pa.large_string(), pa.large_binary())]
+    longest = sum(pc.max(pc.binary_length(of)).as_py() or 0 for of in texts)
+    rows = max(1, _MOST_TEXT // max(1, longest))
+    parts = [
+        typed(groups.take(numbers.slice(start, rows)), pa.schema(key))
+        for start in range(0, len(numbers), rows)
+    ]
+    return pa.concat_tables(parts) if parts else pa.schema(key).empty_table()
+
+
+def _wide(kind: pa.DataType) -> pa.DataType:
+    """Return the type of texts with offsets of 64 bits, any other type as it is."""
+    return {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(kind, kind)
 
 
 # --- the operator of a stage ---

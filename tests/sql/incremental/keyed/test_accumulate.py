@@ -6,10 +6,16 @@ from collections import Counter
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from penstock.connector.changelog import ROW_KIND, RowKind
-from penstock.sql.incremental.keyed.accumulate import AccumulateInserts, numbered_groups
+from penstock.sql.incremental.keyed import accumulate
+from penstock.sql.incremental.keyed.accumulate import (
+    AccumulateInserts,
+    keys_of,
+    numbered_groups,
+)
 from penstock.sql.incremental.keyed.operator import KeyedBatch
 from penstock.sql.incremental.stages import InputState, StageInput
 from tests.sql.incremental.keyed import oracle
@@ -132,8 +138,45 @@ def test_a_group_without_new_rows_is_not_looked_up() -> None:
 
 def test_groups_are_numbered_in_the_order_of_their_keys() -> None:
     """NULL is a key, and the last one."""
-    columns = [pa.chunked_array([["b", None, "a", "b"]]), pa.chunked_array([[1, 1, None, 1]])]
-    keys, numbers = numbered_groups(columns)
+    texts = pa.chunked_array([["b", None], ["a", "b"]])
+    keys, numbers = numbered_groups(pa.table({"t": texts, "n": [1, 1, None, 1]}))
 
-    assert [key.to_pylist() for key in keys] == [["a", "b", None], [None, 1, 1]]
+    assert [key.to_pylist() for key in keys.columns] == [["a", "b", None], [None, 1, 1]]
     assert numbers.tolist() == [1, 2, 0, 1]
+
+
+def test_texts_of_keys_are_in_arrays_that_reach_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offsets of 32 bits do not reach the keys of a bucket that has many long ones, or one for many values."""
+    monkeypatch.setattr(accumulate, "_MOST_TEXT", 10)
+    key = [pa.field("t", pa.string()), pa.field("b", pa.binary()), pa.field("n", pa.int64())]
+    rows = pa.table(
+        {
+            "t": pa.chunked_array([["abc", None], ["abc", "d"]]),
+            "b": pa.chunked_array([[b"xy", b""], [b"xy", None]]),
+            "n": [1, 2, 1, 3],
+        },
+        schema=pa.schema(key),
+    )
+    groups, numbers = numbered_groups(rows)
+    found = keys_of(groups, pa.array(numbers), key)
+
+    assert found.schema == rows.schema
+    assert found.to_pylist() == rows.to_pylist()
+    # five bytes are the longest
+    assert [column.num_chunks for column in found.columns] == [2, 2, 2]
+    for column in found.columns[:2]:
+        assert all(pc.sum(pc.binary_length(of)).as_py() <= 10 for of in column.chunks)
+
+
+def test_keys_are_not_put_into_one_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bucket with long keys runs as any other."""
+    monkeypatch.setattr(accumulate, "_MOST_TEXT", 10)
+    group = Group(accumulating("COUNT(DISTINCT v) AS a, MIN(t) AS b", ("t", "d")))
+    changes, came = Changes(3, inserts=True), list[Row]()
+    for _ in range(4):
+        rows = changes.batch(14)
+        came += (row[:-1] for row in rows)
+        group.give(rows)
+    sql = "SELECT t, d, COUNT(DISTINCT v), MIN(t) FROM a GROUP BY t, d"
+
+    assert Counter(group.rows.values()) == oracle.answer(sql, {"a": rows_in(COLUMNS, came)})
