@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
+from uuid import uuid4
 
 import pyarrow as pa
 from pyarrow import types as at
@@ -300,11 +301,13 @@ class Accumulators:
     """Collects the accumulators of the aggregates of a SELECT list, each once.
 
     `plain` writes an expression over rows without aggregates, `keys` are the columns that are grouped by. Values over
-    accumulators name these `<added0>`, `<distinct0_0>`, `<extreme0>`, until all are known.
+    accumulators name these `<MARK added0>`, `<MARK distinct0_0>`, `<MARK extreme0>`, until all are known: MARK is drawn
+    for each query, whose texts do not have it.
     """
 
     def __init__(self, plain: Callable[[exp.Expr], SqlValue], keys: Sequence[pa.Field]) -> None:
         self._plain = plain
+        self._mark = uuid4().hex
         self._keys = {of.name: SqlValue(f"c{n}", of.type) for n, of in enumerate(keys)}
         self.added: list[Added] = []
         self.extremes: list[Extreme] = []
@@ -347,8 +350,11 @@ class Accumulators:
             names += [f"distinct{n}_{i}" for i in range(len(filters))]
         names += [f"extreme{n}" for n in range(len(self.extremes))]
         for n, name in enumerate(names):
-            sql = sql.replace(f"<{name}>", f"c{len(self._keys) + n}")
+            sql = sql.replace(self._marked(name), f"c{len(self._keys) + n}")
         return sql
+
+    def _marked(self, name: str) -> str:
+        return f"<{self._mark} {name}>"
 
     def _call(self, node: exp.Expr) -> SqlValue:
         whole, condition = node, None
@@ -373,7 +379,8 @@ class Accumulators:
             extreme = Extreme(
                 sql=f"{word}({value.sql}){_filter(condition)}", better=better, type=value.type
             )
-            return SqlValue(f"<extreme{_index(self.extremes, extreme)}>", value.type)
+            name = self._marked(f"extreme{_index(self.extremes, extreme)}")
+            return SqlValue(name, value.type)
         if distinct or not isinstance(node, exp.Sum | exp.Avg):
             raise unknown(whole)
         count = self._added(f"COUNT({value.sql}){_filter(condition)}", pa.int64())
@@ -425,10 +432,10 @@ class Accumulators:
         index = _index(filters, condition)
         if index >= MOST_FILTERS:
             raise unknown(node)
-        return SqlValue(f"<distinct{n}_{index}>", pa.int64())
+        return SqlValue(self._marked(f"distinct{n}_{index}"), pa.int64())
 
     def _added(self, sql: str, kind: pa.DataType) -> str:
-        return f"<added{_index(self.added, Added(sql=sql, type=kind))}>"
+        return self._marked(f"added{_index(self.added, Added(sql=sql, type=kind))}")
 
     def _truth(self, node: exp.Expr) -> str:
         value = self._plain(node)

@@ -42,6 +42,8 @@ CASES = {
     "SUM and AVG": "SUM(v) AS a, SUM(d) AS b, AVG(v) AS c, AVG(k) AS e, COUNT(DISTINCT s) AS f",
     "MIN and MAX": "MIN(v) AS a, MAX(v) AS b, MIN(t) AS c, MAX(d) AS e, MAX(s) AS f, COUNT(DISTINCT v) AS g",
     "values of aggregates": "CASE WHEN COUNT(DISTINCT v) > 2 THEN MAX(v) ELSE COUNT(*) + 1 END AS a",
+    "texts": "CASE WHEN COUNT(DISTINCT v) > 1 THEN '<added0>' ELSE '<extreme0>' END AS a, "
+    "COUNT(*) AS b, CASE WHEN MIN(t) > '<distinct0_0>' THEN '<added0>' END AS c",
 }
 SQL = {
     "SUM and AVG": "SUM(v), SUM(d), (SUM(v::HUGEINT) // COUNT(v))::BIGINT, "
