@@ -27,11 +27,15 @@ _ROWS_AT_ONCE = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSegment:
-    """Rows in the order of the hashes of their keys. `ends` is the last time by which one of them ends."""
+    """Rows in the order of the hashes of their keys. `ends` is the last time by which one of them ends.
+
+    `times` are the least and the last of the times by which they are looked up, in microseconds; None: they have none.
+    """
 
     rows: pa.RecordBatch
     hashes: Hashes
     ends: int | None = None
+    times: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, rows: pa.Table, layout: KeyedLayout, hashes: Hashes | None = None) -> RowSegment:
@@ -43,7 +47,12 @@ class RowSegment:
         positions = pa.array(order)
         columns = [combined(column).take(positions) for column in rows.columns]
         batch = pa.RecordBatch.from_arrays(columns, schema=rows.schema)
-        return cls(rows=batch, hashes=hashes[order], ends=last_end(layout, rows))
+        return cls(
+            rows=batch,
+            hashes=hashes[order],
+            ends=last_end(layout, rows),
+            times=_times_of(layout, batch),
+        )
 
     def find(self, asked: Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the positions of the rows whose hash is asked for, each with that of the hash in `asked`, sorted."""
@@ -56,6 +65,14 @@ class RowSegment:
         behind = np.searchsorted(self.hashes, asked, "right")
         positions, rows = _pairs(first, behind)
         return rows, positions
+
+
+def _times_of(layout: KeyedLayout, rows: pa.RecordBatch) -> tuple[int, int] | None:
+    """Return the bounds of the times by which rows are looked up."""
+    if layout.rowtime is None:
+        return None
+    bounds = pc.min_max(rows.column(layout.names.index(layout.rowtime)).cast(pa.int64())).as_py()
+    return None if bounds["min"] is None else (bounds["min"], bounds["max"])
 
 
 def _pairs(
@@ -106,12 +123,21 @@ class RowSegments:
 
         def found() -> Iterator[pa.RecordBatch]:
             for segment in self._segments:
-                times = segment.rows.column(column).cast(pa.int64())
-                within = pc.less_equal(times, until)
-                if after is not None:
-                    within = pc.and_(within, pc.greater(times, after))
-                rows = np.flatnonzero(within.fill_null(False).to_numpy(zero_copy_only=False))
+                if segment.times is None or segment.times[0] > until:
+                    continue
+                if after is not None and segment.times[1] <= after:
+                    continue
+                rows = _rows_within(segment.rows.column(column), after, until)
                 for start in range(0, len(rows), _ROWS_AT_ONCE):
                     yield segment.rows.take(pa.array(rows[start : start + _ROWS_AT_ONCE]))
 
         return spooled(positional(self._layout), found())
+
+
+def _rows_within(times: pa.Array, after: int | None, until: int) -> npt.NDArray[np.int64]:
+    """Return the positions of the times that are later than `after` and at most `until`, of all."""
+    micros = times.cast(pa.int64())
+    within = pc.less_equal(micros, until)
+    if after is not None:
+        within = pc.and_(within, pc.greater(micros, after))
+    return np.flatnonzero(within.fill_null(False).to_numpy(zero_copy_only=False))

@@ -137,7 +137,7 @@ class StoredSegments:
     def __init__(self, folder: Path, layout: KeyedLayout) -> None:
         self._folder = folder
         self._schema = positional(layout)
-        self._form = f"2 {duckdb.__version__} {list(layout.key)} {self._schema}"
+        self._form = f"3 {duckdb.__version__} {list(layout.key)} {self._schema}"
 
     def open(self, entry: SegmentFile) -> RowSegment:
         """Map a segment. Raises one of NOT_WHOLE for one that is not as it was written."""
@@ -157,7 +157,8 @@ class StoredSegments:
             if not is_checked and content.read_at(_CHECKSUM_BYTES, end) != _checksum(content, end):
                 raise ValueError(f"{path} is not as it was written")
             found = pa.ipc.open_file(content, footer_offset=end)
-            if (found.schema.metadata or {}).get(b"form") != self._form.encode():
+            metadata = found.schema.metadata or {}
+            if metadata.get(b"form") != self._form.encode():
                 raise ValueError(f"{path} has rows of another form")
             batch = found.get_batch(0)
         columns = [batch.column(n) for n in range(len(self._schema))]
@@ -165,6 +166,7 @@ class StoredSegments:
             rows=pa.RecordBatch.from_arrays(columns, schema=self._schema),
             hashes=batch.column(len(self._schema)).to_numpy(),
             ends=entry.ends,
+            times=_times(metadata[b"times"]),
         )
         if segment.rows.num_rows != entry.rows:
             raise ValueError(f"{path} has other rows")
@@ -187,7 +189,7 @@ class StoredSegments:
         hashed = pa.RecordBatch.from_arrays(
             [*segment.rows.columns, pa.array(segment.hashes)],
             schema=self._schema.append(pa.field(_HASH, pa.uint64())).with_metadata(
-                {"form": self._form}
+                {"form": self._form, "times": json.dumps(segment.times)}
             ),
         )
         temporary = path.with_suffix(f".{uuid4().hex[:8]}")
@@ -265,6 +267,11 @@ class StoredSegments:
 
 def _checksum(content: pa.MemoryMappedFile, end: int) -> bytes:
     return zlib.crc32(content.read_buffer(end)).to_bytes(_CHECKSUM_BYTES, "big")
+
+
+def _times(text: bytes) -> tuple[int, int] | None:
+    bounds = json.loads(text)
+    return None if bounds is None else (bounds[0], bounds[1])
 
 
 def _sized(entry: SegmentFile, segment: RowSegment) -> SegmentFile:

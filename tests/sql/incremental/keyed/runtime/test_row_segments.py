@@ -683,3 +683,46 @@ def test_a_full_disk_leaves_what_was_there(
     assert after == before - {"attempt.arrow"}
     assert store.look([("a", 1)]) == store.expected([("a", 1)])
     assert len(store.segments) == 1
+
+
+def test_segments_of_other_times_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch in which the watermark moves looks for rows of a short time, which few segments have."""
+    monkeypatch.setattr(segment_folder, "MOST_SEGMENTS", 100)
+    store = Store(tmp_path)
+    for n in range(5):
+        store.give([(n, "a", 1, 10 * n + 1), (n, "a", 2, 10 * n + 9)])
+    searched: list[int] = []
+    real = row_segments._rows_within
+
+    def within(times: pa.Array, *of: Any) -> Any:
+        searched.append(len(times))
+        return real(times, *of)
+
+    monkeypatch.setattr(row_segments, "_rows_within", within)
+    for happens in (keep, begin_process):
+        happens(store)
+        for after, until, segments in (
+            (9, 21, 2),
+            (9, 20, 1),
+            (9, 11, 1),
+            (None, 0, 0),
+            (None, 1, 1),
+            (48, 99, 1),
+            (49, 99, 0),
+        ):
+            searched.clear()
+            expected = [row for row in store.model if row[-1] <= until and row[-1] > (after or -1)]
+            assert store.span(after, until) == shown(store.table(expected))
+            assert len(searched) == segments
+
+
+def test_rows_without_a_time_are_of_no_span(tmp_path: Path) -> None:
+    """A segment of them alone is not read."""
+    store = Store(tmp_path)
+    store.give([(1, "a", 1, None)])
+    store.give([(2, "a", 1, None), (3, "a", 1, 5)])
+    begin_process(store)
+
+    assert store.span(None, 9) == shown(store.table(store.model[-1:]))
