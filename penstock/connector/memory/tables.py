@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyarrow import types as at
 
 from penstock.catalog.errors import StateMismatchError, UnsupportedError
 from penstock.catalog.model.table import Table
@@ -34,8 +35,8 @@ class MemoryTable:
         return self.batches.get(application_id, -1) >= batch_id
 
     def append(self, rows: pa.Table) -> None:
-        """Append rows, also where another query's columns are NOT NULL and these are not."""
-        rows = rows.cast(pa.schema([of.with_nullable(True) for of in rows.schema]))
+        """Append rows, also where another query's columns, or values in them, are NOT NULL and these are not."""
+        rows = rows.cast(pa.schema([_nullable(of) for of in rows.schema]))
         self.rows = rows if self.rows is None else pa.concat_tables([self.rows, rows])
 
     def replace(self, replaced: pa.Table, rows: pa.Table) -> None:
@@ -48,6 +49,22 @@ class MemoryTable:
             stays = numbered.join(replaced, list(keys), join_type="left anti")
             self.rows = self.rows.take(stays.sort_by(_POSITION).column(_POSITION))
         self.append(rows)
+
+
+def _nullable(of: pa.Field) -> pa.Field:
+    """Return a field whose values may be NULL, and all values in them but the keys of maps."""
+    return of.with_type(_of_nullable(of.type)).with_nullable(True)
+
+
+def _of_nullable(kind: pa.DataType) -> pa.DataType:
+    if at.is_struct(kind):
+        return pa.struct([_nullable(of) for of in kind])
+    if at.is_list(kind):
+        return pa.list_(_nullable(kind.value_field))
+    if at.is_map(kind):
+        key = kind.key_field.with_type(_of_nullable(kind.key_type))
+        return pa.map_(key, _nullable(kind.item_field), keys_sorted=kind.keys_sorted)
+    return kind
 
 
 _TABLES: dict[str, MemoryTable] = {}
