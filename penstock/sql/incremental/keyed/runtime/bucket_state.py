@@ -10,7 +10,6 @@ state, behind by more than there is, or in use. Rows of a state to which rows ar
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from penstock.connector.spark.source.buckets import sorted_by_bucket
 from penstock.sql.incremental.keyed.files.manifest import BucketFiles, BucketId, StateFile
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
+from penstock.sql.incremental.keyed.runtime.cache_folders import begin_state, state_folder
 from penstock.sql.incremental.keyed.runtime.held_rows import HeldBucket, are_few, held_rows
 from penstock.sql.incremental.keyed.runtime.merged_rows import folded_rows, last_end
 from penstock.sql.incremental.keyed.runtime.row_segments import RowSegments
@@ -61,10 +61,9 @@ class BucketLocation:
 
     @property
     def cache(self) -> Path:
-        """The file of the cache. A copy of a checkpoint has the id of its state, and goes on by itself."""
+        """The file of the cache."""
         name = f"{self.bucket.stage}-{self.bucket.input}-{self.bucket.bucket}.duckdb"
-        location = hashlib.sha256(self.files.location.encode()).hexdigest()[:16]
-        return self.caches / location / self.state_id / name
+        return state_folder(self.caches, self.files.location, self.state_id) / name
 
     def segments(self, layout: KeyedLayout, ended: int | None) -> SegmentFolder:
         """The folder of segments, of a state to which rows are only added."""
@@ -76,6 +75,10 @@ class BucketLocation:
             layout=layout,
         )
         return SegmentFolder(bucket, ended)
+
+    def begin(self) -> None:
+        """Prepare for what is on the disk of the executor."""
+        begin_state(state_folder(self.caches, self.files.location, self.state_id))
 
     @property
     def held(self) -> HeldBucket:
@@ -156,6 +159,7 @@ class BucketState:
 
     def _segment_folder(self) -> SegmentFolder:
         if self._folder is None:
+            self._location.begin()
             self._folder = self._location.segments(self._layout, self._ended)
         return self._folder
 
@@ -433,6 +437,7 @@ def _opened(location: BucketLocation, layout: KeyedLayout) -> _HeldCache:
         held = _HeldCache()
         held.hold(location, layout, location.stored.files)
         return held
+    location.begin()
     try:
         return _advanced(_Cache(location.cache), location, layout)
     except duckdb.Error as error:

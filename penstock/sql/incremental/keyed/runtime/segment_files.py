@@ -117,6 +117,13 @@ class MappedSegments:
         self._folders[folder] = {name: of for name, of in segments.items() if name in names}
         self._checked[folder].intersection_update(names)
 
+    def forget(self, below: Path, *, but: Path) -> None:
+        """Let those of folders below one go, but for those below another one."""
+        for folder in [*self._folders, *self._checked]:
+            if below in folder.parents and but not in folder.parents:
+                self._folders.pop(folder, None)
+                self._checked.pop(folder, None)
+
 
 _processes: dict[int, MappedSegments] = {}
 

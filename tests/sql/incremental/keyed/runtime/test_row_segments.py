@@ -7,7 +7,7 @@ import random
 import shutil
 import sys
 import weakref
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
 from penstock.sql.incremental.keyed.files.state_files import StateFiles
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime import (
+    cache_folders,
     compaction,
     key_hashes,
     merged_rows,
@@ -66,10 +67,12 @@ class Store:
     layout: KeyedLayout = LAYOUT
     model: list[tuple[Any, ...]] = field(default_factory=list)
     batch: int = 0
+    state_id: str = "id"
+    location: str = "state"
 
     def __post_init__(self) -> None:
-        self.files = StateFiles(location=str(self.folder / "state"))
-        self.newest = StateManifest(state_id="id", buckets=1, batch_id=-1)
+        self.files = StateFiles(location=str(self.folder / self.location))
+        self.newest = StateManifest(state_id=self.state_id, buckets=1, batch_id=-1)
         self.manifests = MemoryManifests()
         layouts = {("s", "a"): self.layout}
         self.compaction = StateCompaction(self.files, cast("Manifests", self.manifests), layouts)
@@ -94,7 +97,7 @@ class Store:
         """Open the state as the task of the next batch does."""
         place = BucketLocation(
             files=self.files,
-            state_id="id",
+            state_id=self.state_id,
             bucket=BUCKET,
             stored=self.newest.files.get(BUCKET, BucketFiles()),
             caches=self.folder / "caches",
@@ -165,6 +168,7 @@ def keep(_: Store) -> None:
 def begin_process(_: Store) -> None:
     """Another worker goes on."""
     segment_files._processes.clear()
+    cache_folders._processes.clear()
 
 
 def lose_segments(store: Store) -> None:
@@ -216,6 +220,7 @@ HAPPENS = (keep, keep, begin_process, lose_segments, lose_one, cut_one, damage_p
 @pytest.fixture(autouse=True)
 def _new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment_files, "_processes", {})
+    monkeypatch.setattr(cache_folders, "_processes", defaultdict(set))
     monkeypatch.setattr(segment_folder, "MOST_SEGMENTS", 3)
 
 
@@ -556,8 +561,8 @@ def test_copies_of_a_checkpoint_have_segments_of_their_own(tmp_path: Path) -> No
     store = Store(tmp_path)
     store.give([(0, "a", 1, 0)])
     shutil.copytree(tmp_path / "state", tmp_path / "copy")
-    copy = Store(tmp_path, model=[*store.model], batch=store.batch)
-    copy.files, copy.newest = StateFiles(location=str(tmp_path / "copy")), store.newest
+    copy = Store(tmp_path, model=[*store.model], batch=store.batch, location="copy")
+    copy.newest = store.newest
     for one in (store, copy):
         one.look([("a", 1)])
     for _ in range(4):
@@ -726,3 +731,23 @@ def test_rows_without_a_time_are_of_no_span(tmp_path: Path) -> None:
     begin_process(store)
 
     assert store.span(None, 9) == shown(store.table(store.model[-1:]))
+
+
+def test_segments_of_a_state_that_began_again_are_removed(tmp_path: Path) -> None:
+    """The state at the same place has another id then; that of another checkpoint stays, and one that still runs goes on."""
+    before, other = Store(tmp_path, state_id="before"), Store(tmp_path, location="other")
+    for store in (before, other):
+        store.give([(1, "a", 1, 0)])
+        store.look([("a", 1)])
+    store = Store(tmp_path, state_id="id")
+    store.give([(2, "a", 1, 0)])
+    own = segment_files.mapped_segments()
+
+    assert not before.segment_folder.exists()
+    assert not own.names(before.segment_folder)
+    assert own.names(other.segment_folder) == {
+        path.name for path in other.segment_folder.glob("*.arrow")
+    }
+    assert store.look([("a", 1)]) == store.expected([("a", 1)])
+    assert before.look([("a", 1)]) == before.expected([("a", 1)])
+    assert store.look([("a", 1)]) == store.expected([("a", 1)])

@@ -309,6 +309,8 @@ def test_a_cache_of_another_state_is_not_taken(tmp_path: Path) -> None:
     other.give(Counter({("a", 1): 1}))
 
     assert other.look(["a"]) == {("a", 1): 1}
+    # nobody takes that one again
+    assert [path.parent.name for path in store.caches.rglob("*.duckdb")] == ["other"]
 
 
 def test_small_states_need_no_cache_on_disk(
