@@ -98,16 +98,18 @@ class SegmentFolder:
         what there is would only take room until then.
         """
         try:
-            known = self._known(maps=False)
+            known = self._of_bucket(self._files.read_progress())
         except NOT_WHOLE:
             known = SegmentProgress()
-        missing, left = self._missing(known), []
+        missing = self._missing(known)
+        left: list[SegmentFile] = []
         for file in missing:
             entry = self._files.left(file)
             if entry is None:
                 break
             left.append(entry)
-        if len(left) == len(missing):
+        # what lacks rows for now is used again once a batch has the time of before, as one behind a start does not
+        if len(left) == len(missing) and not self._lacks_rows(known):
             with suppress(*NOT_WHOLE):
                 self._advanced(known, left)
                 return True
@@ -122,21 +124,26 @@ class SegmentFolder:
             self._segments[entry.name] = self._files.open(entry)
         return self._segments[entry.name]
 
-    def _known(self, *, maps: bool = True) -> SegmentProgress:
-        """Return which segments there are, none where they are of other files. `maps`: all are whole.
+    def _known(self) -> SegmentProgress:
+        """Return which segments there are, all of them whole; none where they are of other files, or lack rows.
 
         Raises one of NOT_WHOLE.
         """
-        known = self._files.read_progress()
-        if known.missing(self._of.stored, self._ended) is None:
+        known = self._of_bucket(self._files.read_progress())
+        if self._lacks_rows(known):
             return SegmentProgress()
-        # the checkpoint of an earlier time was put back, whose rows last for longer
-        if known.ended is not None and (self._ended is None or self._ended < known.ended):
-            return SegmentProgress()
-        if maps:
-            for entry in known.entries:
-                self._segment(entry)
+        for entry in known.entries:
+            self._segment(entry)
         return known
+
+    def _of_bucket(self, known: SegmentProgress) -> SegmentProgress:
+        """Return segments, none where they have rows of other files than the bucket."""
+        is_known = known.missing(self._of.stored, self._ended) is not None
+        return known if is_known else SegmentProgress()
+
+    def _lacks_rows(self, known: SegmentProgress) -> bool:
+        """Return whether rows were left out that have not ended: a checkpoint of an earlier time was put back."""
+        return known.ended is not None and (self._ended is None or self._ended < known.ended)
 
     def _missing(self, known: SegmentProgress) -> tuple[StateFile, ...]:
         """Return the state files whose rows segments lack."""

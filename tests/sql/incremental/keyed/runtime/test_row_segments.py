@@ -751,3 +751,20 @@ def test_segments_of_a_state_that_began_again_are_removed(tmp_path: Path) -> Non
     assert store.look([("a", 1)]) == store.expected([("a", 1)])
     assert before.look([("a", 1)]) == before.expected([("a", 1)])
     assert store.look([("a", 1)]) == store.expected([("a", 1)])
+
+
+def test_a_start_of_a_query_leaves_the_segments_of_a_side_that_is_not_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first batch does not know which rows have ended; the next one does, and uses the segments."""
+    store = Store(tmp_path, replace(LAYOUT, ends="at"))
+    for n in range(4):
+        store.give([(n, "a", 1, 40), (n, "a", 1, 100)])
+    lose_segments(store)
+    assert store.look([("a", 1)], ended=50).total() < len(store.model)
+    store.give([(4, "a", 1, 100)])
+    reads = reads_of(monkeypatch)
+
+    needed = shown(store.table(row for row in store.model if row[-1] > 50))
+    assert store.look([("a", 1)], ended=50) == needed
+    assert not reads
