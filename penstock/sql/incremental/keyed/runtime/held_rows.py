@@ -50,11 +50,15 @@ class HeldRows:
             file.name: read(file) if (known := held.get(file.name)) is None else known
             for file in files
         }
+        if not rows:
+            # a bucket is held for its rows: without any it would stay, and have no size
+            self._sizes.pop(bucket, None)
+            return None
         if rows.keys() != held.keys():
             self._sizes[bucket] = sum(of.nbytes for of in rows.values())
         self._buckets[bucket] = rows
         self._let_go()
-        return pa.concat_tables(rows.values()) if rows else None
+        return pa.concat_tables(rows.values())
 
     def add(self, bucket: HeldBucket, file: StateFile, rows: pa.Table) -> None:
         """Hold the rows of a file that was written: the next batch looks for them, where its manifest names it."""
