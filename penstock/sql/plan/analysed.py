@@ -136,6 +136,11 @@ class AnalysedQuery:
         return any(isinstance(stage, RecomputeOperator) and stage.joins for stage in stages)
 
     @property
+    def streams_joins(self) -> bool:
+        """Whether Spark streams inner joins, of which earlier versions gave all to stages, whatever their columns."""
+        return self.maintained is None and self.plan is not None and self.plan.joins_for_good
+
+    @property
     def joins_in_time(self) -> bool:
         """Whether stages run joins that end with the watermark, which earlier versions gave to Spark."""
         stages = () if self.maintained is None else self.maintained.stages

@@ -7,7 +7,7 @@ union of its inputs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -176,9 +176,6 @@ def analyse_or_refuse(
         return placed
     if placed.stages is None:
         return _streamed(read, placed, appends=appends)
-    found, before = _incremental(read, placed), _form_by_spark(placed)
-    if before is None and not found.joins_in_time:
-        return found
 
     def in_form(other: PlanForm) -> AnalysedQuery | Refusal:
         return analyse_or_refuse(
@@ -192,8 +189,25 @@ def analyse_or_refuse(
             shown=shown,
         )
 
+    found = _in_form_that_is_run(_incremental(read, placed), placed, state_ttl_ms, in_form)
+    if form.age < PlanForm.STORED_JOINS.age or isinstance(found, Refusal):
+        return found
+    return _with_streamed_joins(found, state_ttl_ms, in_form)
+
+
+_InForm = Callable[[PlanForm], AnalysedQuery | Refusal]
+"""Analyses a query in the form of an earlier version."""
+
+
+def _in_form_that_is_run(
+    found: AnalysedQuery, placed: PhysicalPlan, state_ttl_ms: int, in_form: _InForm
+) -> AnalysedQuery | Refusal:
+    """Return the form of an earlier version where what is new in stages is nothing that keyed operators run."""
+    before = _form_by_spark(placed)
     if before is not None:
         return found if is_run_keyed(found, state_ttl_ms) else in_form(before)
+    if not found.joins_in_time:
+        return found
     if found.aggregates_panes and not is_run_keyed(found, state_ttl_ms):
         return in_form(PlanForm.TIME_JOINS)
     by_spark = in_form(PlanForm.REGULAR_JOINS)
@@ -202,6 +216,22 @@ def analyse_or_refuse(
     # Spark streams windows whose rows tasks group as they read them; and only keyed operators drop rows that have ended
     grouped = any(leaf.in_two_phases for leaf in by_spark.leaves)
     return by_spark if grouped or is_run_by_spark(found, state_ttl_ms) else found
+
+
+def _with_streamed_joins(
+    found: AnalysedQuery, state_ttl_ms: int, in_form: _InForm
+) -> AnalysedQuery:
+    """Leave a query to Spark that has no other stages than joins, where keyed operators do not run these.
+
+    As stages of Spark they would cost several jobs a batch, and as its join one, which knows no time to live.
+    """
+    by_jobs = state_ttl_ms == 0 and found.joins_regularly and is_run_by_spark(found, state_ttl_ms)
+    if not by_jobs:
+        return found
+    streamed = in_form(PlanForm.WINDOWS_FOLLOWED)
+    if isinstance(streamed, Refusal) or streamed.maintained is not None:
+        return found
+    return streamed
 
 
 def _form_by_spark(placed: PhysicalPlan) -> PlanForm | None:

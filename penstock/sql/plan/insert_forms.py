@@ -76,6 +76,7 @@ class InsertForms:
             or query.accumulates
             or query.joins_in_time
             or query.joins_regularly
+            or query.streams_joins
             or query.follows_windows
             or query.in_other_phases()
         )
@@ -89,6 +90,8 @@ class InsertForms:
         else:
             by_position = current.query.ranks_rows
             earlier = [*(self._all_of(PlanForm.PANES) if by_position else current.before())]
+        if current.query.streams_joins:
+            earlier += self._all_of(PlanForm.ACCUMULATORS)
         found = (current.query, *earlier)
         if any(query.aggregates_panes for query in found):
             earlier += self._all_of(PlanForm.TIME_JOINS)

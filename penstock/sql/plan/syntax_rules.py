@@ -59,7 +59,9 @@ class PlanForm(StrEnum):
     """So do deduplication and Top-1 of the rows of a table, which Spark's update mode ran."""
     ACCUMULATORS = "accumulators"
     """So do aggregations with COUNT(DISTINCT) of the rows of a table, which Spark's update mode ran."""
-    CURRENT = ACCUMULATORS
+    STORED_JOINS = "stored-joins"
+    """Inner joins stay with Spark where keyed operators cannot store their columns, or compute their conditions."""
+    CURRENT = STORED_JOINS
 
     @property
     def age(self) -> int:

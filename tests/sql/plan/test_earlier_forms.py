@@ -161,6 +161,26 @@ def test_distinct_values_that_spark_kept_as_sets_are_kept_by_it_still(tmp_path: 
     assert insert.earlier == (resumed.query,)
 
 
+MAPS = (
+    "CREATE TABLE maps (a BIGINT, m MAP<STRING, STRING>) WITH ('connector' = 'kafka', 'topic' = 't', "
+    "'properties.bootstrap.servers' = 'nowhere:1', 'format' = 'json', 'scan.startup.mode' = 'earliest-offset');\n"
+    "CREATE TABLE l (a BIGINT, m MAP<STRING, STRING>, b STRING) WITH ('connector' = 'delta', 'path' = 'l');\n"
+)
+
+
+def test_joins_that_stages_of_spark_ran_go_on_as_stages(tmp_path: Path) -> None:
+    """Where their checkpoint has the rows of both sides; a new one has Spark's join."""
+    joined = "INSERT INTO l SELECT x.a, x.m, y.b FROM maps AS x JOIN src AS y ON x.a = y.a"
+    insert = analysed(tmp_path, MAPS + joined)
+    assert insert.query.maintained is None
+    assert as_checkpointed(insert, None) is insert
+    (staged,) = [before for before in insert.earlier if before.maintained is not None]
+    resumed = as_checkpointed(insert, insert_fingerprint(replace(insert, query=staged)))
+
+    assert insert_fingerprint(insert) != insert_fingerprint(resumed)
+    assert resumed.query is staged
+
+
 def test_old_checkpoints_of_several_inserts_are_told_apart_by_their_earlier_shapes() -> None:
     """They hold neither name nor statement."""
     now = [QueryFingerprint(sources=("s",), sink="t", state=(f"now {n}",)) for n in (1, 2)]

@@ -87,6 +87,11 @@ class PhysicalPlan:
     of_accumulators: bool = False
     checked: bool = True
 
+    @property
+    def joins_for_good(self) -> bool:
+        """Whether it has inner joins that keep the rows of both sides for good."""
+        return any(map(_joins_for_good, walk(self.plan.root)))
+
 
 # --- operators on their engines ---
 

@@ -1,0 +1,208 @@
+-- a MAP is a column of Spark's join
+-- tables: nested
+SELECT a.id, a.m, b.n FROM a JOIN b ON a.id = b.id
+-- and: into a sink of rows that stay; sink: append
+-- and: as the version before ran it; form: accumulators
+-- and: as stages, where state ends; ttl: 1 h
+-- and: a ROW with a DOUBLE
+SELECT a.id, a.r, b.n FROM a JOIN b ON a.id = b.id
+-- and: an ARRAY of them
+SELECT a.id, a.l, b.n FROM a JOIN b ON a.id = b.id
+-- and: a ROW that keyed operators store
+SELECT a.id, a.s, b.n FROM a JOIN b ON a.id = b.id
+-- and: a condition that they do not compute
+SELECT a.id, b.n FROM a JOIN b ON a.id = b.id AND SOUNDEX(b.n) = 'x'
+-- and: what Spark does not stream is stages
+SELECT a.id, a.m, c.n FROM a JOIN cdc AS c ON a.id = c.id
+-- and: with a join that ends
+SELECT t.id, t.m, b.n FROM timed AS t JOIN others AS o ON t.id = o.id AND t.ts BETWEEN o.ts - INTERVAL '1' HOUR AND o.ts JOIN b ON t.id = b.id
+-- ----- expected
+-- [1] a MAP is a column of Spark's join
+--   plan:
+--     Project a.id, a.m, b.n [spark] [I]
+--       Join INNER on a.id = b.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan a (kafka) [spark] [I]
+--         Scan b (kafka) [spark] [I]
+--   flow: insert-only, columns (id, m, n), key unknown
+--   reads:
+--     a (id, m), marked
+--     b (id, n), marked
+--   query:
+--     SELECT a.id, a.m, b.n FROM a AS `a` JOIN b AS `b` ON a.id = b.id
+--   checkpoint: a, b
+--     JOIN b AS `b` ON a.id = b.id
+--   digest: f17db751814cc9dc
+-- [2] into a sink of rows that stay; sink: append
+--   as [1]
+-- [3] as the version before ran it; form: accumulators
+--   plan:
+--     Project a.id, a.m, b.n [stage rows_1] [I]
+--       Join INNER on a.id = b.id [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--       - run by Spark, several jobs a batch, as it computes values of the type map<string, string>
+--       - instead: leave the column out, or read its parts, or a text of it, as columns of their own in a subquery below
+--         Scan a (kafka) [spark, feed_0] [I]
+--         Scan b (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (id, m, n), key unknown, join
+--   reads:
+--     a (id, m)
+--     b (id, n)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'm', `m`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id`, `m` AS `m` FROM a) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'n', `n`) AS `__feed1` FROM (SELECT `id` AS `id`, `n` AS `n` FROM b) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`m` AS `m`, `feed_1`.`id` AS `id__2`, `feed_1`.`n` AS `n` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`m` AS `m`, `join_0`.`n` AS `n`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: a, b
+--     FEED feed_0 (id, m)
+--     FEED feed_1 (id, n)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`m` AS `m`, `feed_1`.`id` AS `id__2`, `feed_1`.`n` AS `n` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--   digest: 3fbdc4caa6c0e931
+-- [4] as stages, where state ends; ttl: 1 h
+--   plan:
+--     Project a.id, a.m, b.n [stage rows_1] [I]
+--       Join INNER on a.id = b.id [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: table.exec.state.ttl, 3600 s after the last change
+--       - run by Spark, several jobs a batch, as it computes values of the type map<string, string>
+--       - instead: leave the column out, or read its parts, or a text of it, as columns of their own in a subquery below
+--         Scan a (kafka) [spark, feed_0] [I]
+--         Scan b (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (id, m, n), key unknown, join
+--   reads:
+--     a (id, m)
+--     b (id, n)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'm', `m`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id`, `m` AS `m` FROM a) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'n', `n`) AS `__feed1` FROM (SELECT `id` AS `id`, `n` AS `n` FROM b) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`m` AS `m`, `feed_1`.`id` AS `id__2`, `feed_1`.`n` AS `n` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`m` AS `m`, `join_0`.`n` AS `n`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: a, b
+--     FEED feed_0 (id, m)
+--     FEED feed_1 (id, n)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`m` AS `m`, `feed_1`.`id` AS `id__2`, `feed_1`.`n` AS `n` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--   digest: 3fbdc4caa6c0e931
+-- [5] a ROW with a DOUBLE
+--   plan:
+--     Project a.id, a.r, b.n [spark] [I]
+--       Join INNER on a.id = b.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan a (kafka) [spark] [I]
+--         Scan b (kafka) [spark] [I]
+--   flow: insert-only, columns (id, r, n), key unknown
+--   reads:
+--     a (id, r), marked
+--     b (id, n), marked
+--   query:
+--     SELECT a.id, a.r, b.n FROM a AS `a` JOIN b AS `b` ON a.id = b.id
+--   checkpoint: a, b
+--     JOIN b AS `b` ON a.id = b.id
+--   digest: 93a7c33ea250ec88
+-- [6] an ARRAY of them
+--   plan:
+--     Project a.id, a.l, b.n [spark] [I]
+--       Join INNER on a.id = b.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan a (kafka) [spark] [I]
+--         Scan b (kafka) [spark] [I]
+--   flow: insert-only, columns (id, l, n), key unknown
+--   reads:
+--     a (id, l), marked
+--     b (id, n), marked
+--   query:
+--     SELECT a.id, a.l, b.n FROM a AS `a` JOIN b AS `b` ON a.id = b.id
+--   checkpoint: a, b
+--     JOIN b AS `b` ON a.id = b.id
+--   digest: badd5e8698a7ae7e
+-- [7] a ROW that keyed operators store
+--   plan:
+--     Project a.id, a.s, b.n [stage rows_1] [I]
+--       Join INNER on a.id = b.id [stage join_0] [I]
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--       - run by a keyed operator
+--         Scan a (kafka) [spark, feed_0] [I]
+--         Scan b (kafka) [spark, feed_1] [I]
+--   flow: insert-only, columns (id, s, n), key unknown, join
+--   reads:
+--     a (id, s)
+--     b (id, n)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 's', `s`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id` AS `id`, `s` AS `s` FROM a) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'n', `n`) AS `__feed1` FROM (SELECT `id` AS `id`, `n` AS `n` FROM b) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`s` AS `s`, `feed_1`.`id` AS `id__2`, `feed_1`.`n` AS `n` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`s` AS `s`, `join_0`.`n` AS `n`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: a, b
+--     FEED feed_0 (id, s)
+--     FEED feed_1 (id, n)
+--     MAINTAINED join_0 KEEP feed_0 BY (id) rows; feed_1 BY (id) rows COMPUTE SELECT `feed_0`.`id` AS `id`, `feed_0`.`s` AS `s`, `feed_1`.`id` AS `id__2`, `feed_1`.`n` AS `n` FROM feed_0 JOIN feed_1 ON `feed_0`.`id` = `feed_1`.`id`
+--   digest: 35c7a77583e5ec29
+-- [8] a condition that they do not compute
+--   plan:
+--     Project a.id, b.n [spark] [I]
+--       Join INNER on a.id = b.id AND SOUNDEX(b.n) = 'x' [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Scan a (kafka) [spark] [I]
+--         Scan b (kafka) [spark] [I]
+--   flow: insert-only, columns (id, n), key unknown
+--   reads:
+--     a (id), marked
+--     b (id, n), marked
+--   query:
+--     SELECT a.id, b.n FROM a AS `a` JOIN b AS `b` ON a.id = b.id AND SOUNDEX(b.n) = 'x'
+--   checkpoint: a, b
+--     JOIN b AS `b` ON a.id = b.id AND SOUNDEX(b.n) = 'x'
+--   digest: 2e16407a775c46e8
+-- [9] what Spark does not stream is stages
+--   plan:
+--     Project a.id, a.m, c.n [stage rows_1] [I,D]
+--       Join INNER on a.id = c.id [stage join_0] [I,D]
+--       - key: none
+--       - state: the rows of both sides (INNER join)
+--       - bound: none
+--       - run by Spark, several jobs a batch, as it computes values of the type map<string, string>
+--       - instead: leave the column out, or read its parts, or a text of it, as columns of their own in a subquery below
+--         Scan a (kafka) [spark, feed_1] [I]
+--         Scan cdc AS c (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (id, m, n), key unknown, kinds, join
+--   reads:
+--     cdc (id, n, __row_kind)
+--     a (id, m)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'n', `n`, '__row_kind', `__row_kind`) AS `__feed0`, NULL AS `__feed1` FROM (SELECT `id`, `n`, `__row_kind` FROM cdc) AS feed_0 UNION ALL SELECT CAST(1 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NULL AS `__feed0`, NAMED_STRUCT('id', `id`, 'm', `m`) AS `__feed1` FROM (SELECT `id` AS `id`, `m` AS `m` FROM a) AS feed_1
+--   stages:
+--     MAINTAINED join_0 KEEP feed_1 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`m` AS `m`, `feed_0`.`id` AS `id__2`, `feed_0`.`n` AS `n` FROM feed_1 JOIN feed_0 ON `feed_1`.`id` = `feed_0`.`id`
+--     MAINTAINED rows_1 ROWS SELECT `join_0`.`id` AS `id`, `join_0`.`m` AS `m`, `join_0`.`n` AS `n`, `join_0`.`__row_kind` FROM join_0
+--   checkpoint: cdc, a
+--     FEED feed_0 (id, n)
+--     FEED feed_1 (id, m)
+--     MAINTAINED join_0 KEEP feed_1 BY (id) rows; feed_0 BY (id) rows COMPUTE SELECT `feed_1`.`id` AS `id`, `feed_1`.`m` AS `m`, `feed_0`.`id` AS `id__2`, `feed_0`.`n` AS `n` FROM feed_1 JOIN feed_0 ON `feed_1`.`id` = `feed_0`.`id`
+--   digest: ab8947d2f805a4f0
+-- [10] with a join that ends
+--   plan:
+--     Project t.id, t.m, b.n [spark] [I]
+--       Join INNER on t.id = b.id [spark] [I]
+--       - state: the rows of both sides
+--       - bound: none
+--         Join INNER on t.id = o.id AND t.ts BETWEEN o.ts - INTERVAL '1' HOUR AND o.ts; bounded by an interval [spark] [I]
+--         - state: rows of both sides that may still match
+--         - bound: the lowest watermark of timed, others
+--           Scan timed AS t (kafka) [spark] [I]
+--           Scan others AS o (kafka) [spark] [I]
+--         Scan b (kafka) [spark] [I]
+--   flow: insert-only, columns (id, m, n), key unknown
+--   reads:
+--     timed (id, m, ts), rowtime ts, marked
+--     others (id, ts), rowtime ts, marked
+--     b (id, n), marked
+--   query:
+--     SELECT t.id, t.m, b.n FROM timed AS t JOIN others AS o ON t.id = o.id AND t.ts BETWEEN o.ts - INTERVAL '1' HOUR AND o.ts JOIN b AS `b` ON t.id = b.id
+--   checkpoint: timed, others, b
+--     JOIN others AS o ON t.id = o.id AND t.ts BETWEEN o.ts - INTERVAL '1' HOUR AND o.ts
+--     JOIN b AS `b` ON t.id = b.id
+--   digest: 4196dc295bf7eb91
