@@ -10,6 +10,7 @@ import atexit
 import os
 import warnings
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Self
 
 import duckdb
@@ -20,6 +21,7 @@ from pyarrow import types as at
 
 from penstock.connector.changelog import ROW_KIND, RowKind
 from penstock.sql.incremental.keyed.files.spooled_rows import is_large, local_folder, spooled
+from penstock.sql.incremental.keyed.files.state_files import with_columns
 from penstock.sql.incremental.keyed.operator import KeyedBatch, KeyedLayout
 
 _MEMORY = "1GB"
@@ -295,11 +297,19 @@ def listed(texts: Iterable[str]) -> str:
 # --- stored rows, and results ---
 
 
+_MOST_LAYOUTS = 256
+"""Layouts whose columns are known: those of the queries of a process. Each is asked for several times a bucket."""
+
+
+@lru_cache(_MOST_LAYOUTS)
 def positional(layout: KeyedLayout) -> pa.Schema:
-    """Return the columns of stored rows as c0, c1, ..., as they are in files and caches: times in UTC."""
-    return pa.schema(
-        [pa.field(f"c{n}", storage_type(of.type)) for n, of in enumerate(layout.schema)]
-    )
+    """Return the columns of stored rows as c0, c1, ..., as they are in files and caches: times in UTC.
+
+    With the names and types that they have in the layout, which files say.
+    """
+    found = list(layout.schema)
+    schema = pa.schema([pa.field(f"c{n}", storage_type(of.type)) for n, of in enumerate(found)])
+    return with_columns(schema, [(of.name, type_name(of.type)) for of in found])
 
 
 def folded(table: str, layout: KeyedLayout, batch: KeyedBatch) -> str:

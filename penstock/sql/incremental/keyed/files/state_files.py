@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,8 +19,10 @@ import pyarrow as pa
 from pyarrow import fs
 from pyarrow import parquet as pq
 
+from penstock.catalog.errors import StateMismatchError
 from penstock.connector.spark.durable_files import replace
 from penstock.connector.storage import Folder, open_folder
+from penstock.sql.checkpoint.fingerprint import START_OVER_HINTS
 from penstock.sql.incremental.keyed.files.manifest import BucketId, StateFile, damaged_state
 
 ROW_GROUP = 200_000
@@ -28,6 +32,20 @@ _HINT = (
     "tasks keep the state of keyed operators with pyarrow, which knows file, s3, gs, abfss and hdfs; choose another "
     "'execution.checkpointing.dir'"
 )
+
+_COLUMNS = b"penstock.columns"
+"""What files, and schemas of their rows, have the names and types of the columns by: as JSON."""
+
+_WHOLE_NUMBERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT"}
+"""Types of which one may have become another since a file was written: values are cast, and keys go by BIGINT."""
+
+
+def with_columns(schema: pa.Schema, columns: Iterable[tuple[str, str]]) -> pa.Schema:
+    """Return the schema of stored rows, whose columns go by position, with what they are: names and types.
+
+    Files of such rows say so, and rows are read from files that say the same, or nothing, as those of earlier versions.
+    """
+    return schema.with_metadata({_COLUMNS: json.dumps(list(columns)).encode()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +59,12 @@ class StateFiles:
     ) -> StateFile:
         """Write the changes of the batches `first` to `last` of a bucket; the file is durable when this returns.
 
+        It says of its columns what the schema of the rows does (`with_columns`).
         `writer` is a part of the name, where two processes must not write the same file.
         """
         content = io.BytesIO()
         named = rows.rename_columns([f"c{n}" for n in range(rows.num_columns)])
+        named = named.replace_schema_metadata(rows.schema.metadata)
         pq.write_table(named, content, compression="zstd", row_group_size=ROW_GROUP)
         written = content.getvalue()
         end = f".{writer}.parquet" if writer else ".parquet"
@@ -64,6 +84,7 @@ class StateFiles:
         if len(content) != file.bytes or _digest(content) not in file.name:
             raise damaged_state(shown, "is not as it was written")
         found = pq.ParquetFile(pa.BufferReader(content))
+        _check_columns(bucket, shown, _columns(found.metadata.metadata), _columns(schema.metadata))
         for number in range(found.num_row_groups):
             rows = found.read_row_group(number)
             if rows.num_columns != len(schema):
@@ -83,6 +104,38 @@ class StateFiles:
 
     def _folder(self, bucket: BucketId) -> Folder:
         return open_folder(self.location, hint=_HINT).below(bucket.folder)
+
+
+def _columns(metadata: Mapping[bytes, bytes] | None) -> list[tuple[str, str]]:
+    found = json.loads((metadata or {}).get(_COLUMNS, b"[]"))
+    return [(str(name), str(kind)) for name, kind in found]
+
+
+def _check_columns(
+    bucket: BucketId,
+    shown: str,
+    written: Sequence[tuple[str, str]],
+    read: Sequence[tuple[str, str]],
+) -> None:
+    """Refuse a file whose columns are others: by position they would be taken for those that are read."""
+    if not written or not read:
+        return
+    for number, (there, here) in enumerate(zip_longest(written, read), start=1):
+        both = {one[1] for one in (there, here) if one is not None}
+        named = there is not None and here is not None and there[0] == here[0]
+        if named and (len(both) == 1 or both <= _WHOLE_NUMBERS):
+            continue
+        hint = "; or ".join(("run the version of Penstock that wrote it", *START_OVER_HINTS))
+        raise StateMismatchError(
+            f"the state of the operator {bucket.stage} is of other columns than this version of Penstock reads: column "
+            f"{number} of the rows that it keeps of {bucket.input} is {_shown(there)} in {shown}, and {_shown(here)} "
+            "here",
+            hint=hint,
+        )
+
+
+def _shown(column: tuple[str, str] | None) -> str:
+    return "missing" if column is None else " ".join(column)
 
 
 def _digest(content: bytes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.catalog.errors import StateMismatchError
 from penstock.sql.incremental.keyed.files.manifest import (
     RETAINED,
     BucketFiles,
@@ -29,6 +30,7 @@ from penstock.sql.incremental.keyed.runtime.compaction import (
     files_to_merge,
     merges_of,
 )
+from penstock.sql.incremental.keyed.tables import positional
 from tests.sql.incremental.keyed.oracle import some_fast
 from tests.sql.incremental.keyed.runtime.test_state import (
     BUCKET,
@@ -140,6 +142,19 @@ def test_batches_overtake_a_merge(tmp_path: Path) -> None:
         assert store.compaction.wait(60)
     assert len(store.newest.files[BUCKET].files) <= MOST_FILES
     assert store.compaction.failures == 0
+
+
+def test_files_of_merges_say_their_columns(tmp_path: Path) -> None:
+    """As those of batches do: sums in another order are not read from them."""
+    store = Store(tmp_path)
+    for _ in range(MOST_FILES + 1):
+        store.give(Counter({("a", 1): 1}))
+    merged = store.newest.files[BUCKET].files[0]
+    assert merged.first < merged.last
+    turned = replace(LAYOUT, dims=LAYOUT.dims[::-1])
+
+    with pytest.raises(StateMismatchError, match="column 1 of the rows that it keeps of a is k "):
+        list(store.files.read(BUCKET, merged, positional(turned)))
 
 
 class KilledError(Exception):

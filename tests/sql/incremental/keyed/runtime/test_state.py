@@ -351,7 +351,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         store.look(["a"])
     path.write_bytes(content)
     store.layout = KeyedLayout(dims=LAYOUT.dims[:1], values=LAYOUT.values, key=("k",))
-    with pytest.raises(StateMismatchError, match="columns of another query"):
+    with pytest.raises(StateMismatchError, match="column 2 of the rows that it keeps of"):
         store.look(["a"])
 
 
