@@ -159,6 +159,7 @@ _TABLES: dict[str, tuple[str, _Columns]] = {
             ("largest_bucket", t.BigIntType(), "rows of the bucket that has most"),
             ("size_bytes", t.BigIntType(), "bytes of the files"),
             ("files", t.BigIntType(), "number of files"),
+            ("most_files", t.BigIntType(), "files of the bucket that has most"),
             ("checkpoint_path", _NAME, "the folder of the checkpoint"),
         ),
     ),

@@ -286,6 +286,7 @@ def _operator_states(scope: _Scope) -> Iterator[Row]:
                 state.largest_bucket,
                 state.bytes,
                 state.files,
+                state.most_files,
                 folder.path,
             )
 

@@ -126,6 +126,8 @@ class PipelineCollector(Collector):
             if operator.rows is not None:
                 samples.add(f.STATE_ROWS, job.name, operator.rows, label)
             samples.add(f.STATE_BYTES, job.name, operator.size_bytes, label)
+            if operator.most_files is not None:
+                samples.add(f.STATE_FILES, job.name, operator.most_files, label)
             commit_ms = counters.state_commit_ms.get(number, 0)
             samples.add(f.STATE_COMMIT, job.name, commit_ms / 1000, label)
         if batches.last is not None:

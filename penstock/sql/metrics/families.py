@@ -169,6 +169,11 @@ STATE_BYTES = _gauge(
     "Memory that the state of such an operator takes; of a stage, its files.",
     "operator",
 )
+STATE_FILES = _gauge(
+    "state_files",
+    "Files of the bucket of a keyed operator that has most; merged from 16 on, by batches themselves from 64 on.",
+    "operator",
+)
 STATE_COMMIT = _counter("state_commit_seconds", "Time that committing this state took.", "operator")
 SPLIT_POSITION = _gauge("split_position", "The next position to read.", "table", "split")
 SPLIT_END = _gauge("split_end", "The end of the split as of the last batch.", "table", "split")
@@ -203,7 +208,7 @@ FAMILIES = (
     INFO, STATUS, STARTED, RESTARTS, WAITING, BATCHES, DURATION, PHASES, RUNNING, LAST_COMMIT, ROWS_READ,
     ROWS_WRITTEN, ROWS_LATE, BAD_RECORDS, OFFSET_COMMITS, DEAD_LETTERS, SINK_COMMIT, TABLE_VERSION, FILES_ADDED,
     TRANSACTIONS, WATERMARK, WRITTEN_WATERMARK, LAG, LAG_MAX, OLDEST_UNREAD, SPLITS, SPREAD, DRIFT, MAX_DRIFT,
-    LEASE, STATE_ROWS, STATE_BYTES, STATE_COMMIT, SPLIT_POSITION, SPLIT_END, SPLIT_LAG, SPLIT_WATERMARK,
+    LEASE, STATE_ROWS, STATE_BYTES, STATE_FILES, STATE_COMMIT, SPLIT_POSITION, SPLIT_END, SPLIT_LAG, SPLIT_WATERMARK,
     SPLIT_STATE, SPLIT_HOLDS, SPLIT_PAUSED, SPLIT_IDLE,
 )  # fmt: skip
 """All metrics, in the order in which they are exported."""

@@ -76,6 +76,7 @@ class OperatorMetrics:
     `rows` is None where it is not known: RocksDB, which Penstock's sessions have, counts none. `updated` and `removed`
     are those that the batch wrote (None: not known) and ended. `waits` tells whether its rows come out once the
     watermark has passed them; None where that is not known, as rows of a join also come out with one of the other side.
+    `most_files` is the number of files of a keyed operator's bucket that has most; None of other state.
     """
 
     name: str
@@ -85,6 +86,7 @@ class OperatorMetrics:
     updated: int | None = 0
     removed: int = 0
     waits: bool | None = False
+    most_files: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -245,6 +245,7 @@ def test_states_of_operators_tell_their_size_and_the_largest_bucket(
             "largest_bucket": 42,
             "size_bytes": 600,
             "files": 6,
+            "most_files": 2,
             "checkpoint_path": str(base / "copies"),
         }
     ]

@@ -16,6 +16,7 @@ from penstock.connector.options.watermark import OnFuture
 from penstock.connector.source.state import MAX_WATERMARK_MS
 from penstock.sql.jobs.batch_counters import LeftOutRecords
 from penstock.sql.metrics.collector import PipelineCollector
+from penstock.sql.observation.batch_metrics import OperatorMetrics
 from penstock.sql.observation.pipeline import JobStatus, PipelineTraits, ResultMode
 from tests.sql.metrics.metered import NOON_MS, SPLITS, job, read_batch, source_of, split
 from tests.sql.run.scripted import MovedClock
@@ -73,6 +74,20 @@ def test_counters_and_lag_are_by_table():
     assert (found["lag_records", "orders"], found["lag_records_max", "orders"]) == (70, 60)
     assert found["watermark_timestamp_seconds", "orders"] == (NOON_MS - 60_000) / 1000
     assert found["last_commit_timestamp_seconds",] == NOON_MS / 1000 + 5
+
+
+def test_files_are_of_keyed_operators_alone():
+    """Spark's own have none that are counted."""
+    kept = [
+        OperatorMetrics(name=name, rows=1, size_bytes=2, commit_ms=0, most_files=files)
+        for name, files in (("group_1 feed_0", 17), ("stateStoreSave", None))
+    ]
+    found = scraped(job(read_batch(7, operators=tuple(kept))))
+
+    assert found["state_files", "group_1 feed_0 0"] == 17
+    assert [key for key in found if key[0] == "state_files"] == [
+        ("state_files", "group_1 feed_0 0")
+    ]
 
 
 def test_splits_are_counted_by_state_and_the_lowest_active_one_holds_the_watermark():

@@ -110,13 +110,13 @@ def state_metrics(
     Where stages compute changed keys anew, the rows of their files are not counted: only that there are none.
     """
     waiting = {(stage.name, name) for stage in maintained.stages for name in _waiting(stage)}
-    counted: list[tuple[str, str, int | None, int]]
+    counted: list[tuple[str, str, int | None, int, int | None]]
     match run:
         case KeyedRun():
-            counted = [(size.stage, size.input, size.rows, size.bytes) for size in run.state]
+            counted = [(s.stage, s.input, s.rows, s.bytes, s.most_files) for s in run.state]
         case IncrementalRun():
             sizes = run.state_bytes.items()
-            counted = [(*of, None if found else 0, found) for of, found in sizes]
+            counted = [(*of, None if found else 0, found, None) for of, found in sizes]
         case _:
             assert_never(run)
     return tuple(
@@ -127,8 +127,9 @@ def state_metrics(
             commit_ms=0,
             updated=None,
             waits=(stage, name) in waiting,
+            most_files=files,
         )
-        for stage, name, rows, found in counted
+        for stage, name, rows, found, files in counted
     )
 
 

@@ -216,7 +216,7 @@ def damaged_state(path: str, why: str) -> StateMismatchError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorStateSize:
-    """What is kept of an input of a stage as of a batch; rows and bytes of files."""
+    """What is kept of an input of a stage as of a batch; rows and bytes of files, and files of the bucket with most."""
 
     stage: str
     input: str
@@ -226,6 +226,12 @@ class OperatorStateSize:
     largest_bucket: int
     bytes: int
     files: int
+    most_files: int
+
+
+def most_files(manifest: StateManifest) -> int:
+    """Return the number of files of the bucket that has most."""
+    return max((len(of.files) for of in manifest.files.values()), default=0)
 
 
 def state_sizes(manifest: StateManifest) -> list[OperatorStateSize]:
@@ -244,6 +250,7 @@ def state_sizes(manifest: StateManifest) -> list[OperatorStateSize]:
                 largest_bucket=max(of.rows for of in own),
                 bytes=sum(of.bytes for of in own),
                 files=sum(len(of.files) for of in own),
+                most_files=max(len(of.files) for of in own),
             )
         )
     return found

@@ -106,6 +106,12 @@ class StateFiles:
         return open_folder(self.location, hint=_HINT).below(bucket.folder)
 
 
+def last_batch(name: str) -> int:
+    """Return the last batch of a file, by its name; of other files more than any."""
+    parts = name.split("-")
+    return int(parts[1]) if len(parts) == 3 and parts[1].isdecimal() else 2**62
+
+
 def _columns(metadata: Mapping[bytes, bytes] | None) -> list[tuple[str, str]]:
     found = json.loads((metadata or {}).get(_COLUMNS, b"[]"))
     return [(str(name), str(kind)) for name, kind in found]

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, groupby
 from pathlib import Path
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from uuid import uuid4
 
 import duckdb
@@ -29,9 +29,10 @@ from penstock.sql.incremental.keyed.files.manifest import (
     BucketId,
     StateFile,
     StateManifest,
+    most_files,
 )
 from penstock.sql.incremental.keyed.files.manifest_folder import Manifests
-from penstock.sql.incremental.keyed.files.state_files import ROW_GROUP, StateFiles
+from penstock.sql.incremental.keyed.files.state_files import ROW_GROUP, StateFiles, last_batch
 from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime.merged_rows import (
     create_table,
@@ -51,6 +52,9 @@ MOST_FILES = 16
 
 OVERDUE_FILES = 2 * MOST_FILES
 """Files that are merged on the batch's path: of runs of few batches none lives to see the end of a merge beside it."""
+
+MOST_BEHIND = 4 * MOST_FILES
+"""Files of a bucket with which merges beside have fallen behind: batches merge them, too, and take longer."""
 
 _NEWEST = 2
 """The newest files are never merged: caches stand on them."""
@@ -126,6 +130,8 @@ class StateCompaction:
         self._manifests = manifests
         self._layouts = layouts
         self._work = Condition()
+        self._merging = Lock()
+        """One merge at a time: memory and disk of it are bounded, and no bucket is merged twice."""
         self._thread: Thread | None = None
         self._due: _Due | None = None
         self._stopped = False
@@ -155,8 +161,7 @@ class StateCompaction:
         `ended`: by stage and input, up to which time rows have ended, in microseconds; files of such rows are left out.
         """
         due = _Due(manifest=manifest, now_ms=now_ms, ended=ended or {})
-        if not self._batches:
-            self._merge_overdue(due)
+        self._merge_overdue(due)
         with self._work:
             merged, self._merged = self._merged, []
         files = dict(manifest.files)
@@ -224,10 +229,19 @@ class StateCompaction:
                 self._files.delete(bucket, name)
 
     def _merge_overdue(self, due: _Due) -> None:
+        """Merge on the batch's path what merges beside have left behind; it waits for one that runs."""
+        most, merged = MOST_BEHIND if self._batches else OVERDUE_FILES, 0
         for bucket, of in due.manifest.files.items():
-            if len(merges_of(of.files)) >= OVERDUE_FILES:
-                with self._reporting("merge"):
-                    self._merge(bucket, of, due)
+            if len(of.files) < most or len(merges_of(of.files)) < most:
+                continue
+            with self._merging:
+                if self._is_due(bucket):
+                    self._merge_now(bucket, of, due)
+                    merged += 1
+        if merged and self._batches:
+            batch_id, files = due.manifest.batch_id, most_files(due.manifest)
+            text = "merges of keyed state lag: batch %d merged %d buckets itself, of up to %d files"
+            log.warning(text, batch_id, merged, files)
 
     def _applied(self, of: BucketFiles, merge: FileMerge) -> BucketFiles | None:
         """Return the files of a bucket with a merge; None where its files are not there as they were."""
@@ -296,15 +310,25 @@ class StateCompaction:
 
     def _merge_beside(self, bucket: BucketId, due: _Due) -> None:
         """Merge files of a bucket as the newest batch has them: an older manifest has files that were replaced."""
+        with self._merging:
+            if not self._is_due(bucket):
+                return
+            with self._work:
+                of = self._known[max(self._known)].files[bucket]
+            self._merge_now(bucket, of, due)
+
+    def _is_due(self, bucket: BucketId) -> bool:
+        """Return whether a bucket may be merged: no merge waits to be taken, and none has failed of late."""
         with self._work:
             waiting = any(merge.bucket == bucket for merge in self._merged)
-            of = self._known[max(self._known)].files[bucket]
-        if waiting or self._stopped or self._batches < self._retry.get(bucket, 0):
-            return
-        self._retry[bucket] = self._batches + _RETRY_BATCHES
+        return not (waiting or self._stopped or self._batches < self._retry.get(bucket, 0))
+
+    def _merge_now(self, bucket: BucketId, of: BucketFiles, due: _Due) -> None:
+        if self._batches:  # else beside at once: a run may have few
+            self._retry[bucket] = self._batches + _RETRY_BATCHES
         with self._reporting("merge"):
             self._merge(bucket, of, due)
-            del self._retry[bucket]
+            self._retry.pop(bucket, None)
 
     def _merge(self, bucket: BucketId, of: BucketFiles, due: _Due) -> None:
         run = files_to_merge(of.files)
@@ -447,7 +471,7 @@ class StateCompaction:
             (bucket, name)
             for bucket in newest.files
             for name in self._files.names(bucket)
-            if _last_batch(name) <= begun and self._token not in name
+            if last_batch(name) <= begun and self._token not in name
         }
         with self._work:
             self._known |= {manifest.batch_id: manifest for manifest in found if manifest}
@@ -464,10 +488,12 @@ class StateCompaction:
                 log.info("%s of files of keyed state is left undone", what)
                 return
             self.failures += 1
-            log.warning("%s of files of keyed state failed, and is tried again: %s", what, error)
-
-
-def _last_batch(name: str) -> int:
-    """Return the last batch of a file, by its name; of other files more than any."""
-    parts = name.split("-")
-    return int(parts[1]) if len(parts) == 3 and parts[1].isdecimal() else 2**62
+            with self._work:
+                newest = self._known[max(self._known)] if self._known else None
+            log.warning(
+                "%s of files of keyed state failed (%d so far), and is tried again; a bucket has up to %d files: %s",
+                what,
+                self.failures,
+                0 if newest is None else most_files(newest),
+                error,
+            )

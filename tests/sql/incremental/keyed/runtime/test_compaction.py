@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from penstock.sql.incremental.keyed.operator import KeyedLayout
 from penstock.sql.incremental.keyed.runtime import compaction as module
 from penstock.sql.incremental.keyed.runtime import merged_rows
 from penstock.sql.incremental.keyed.runtime.compaction import (
+    MOST_BEHIND,
     MOST_FILES,
     OVERDUE_FILES,
     files_to_merge,
@@ -204,7 +205,52 @@ def test_a_process_dies_at_any_step_of_a_merge(
     assert len(merges_of(store.newest.files[BUCKET].files)) <= MOST_FILES
 
 
-def test_a_merge_that_fails_is_tried_again(tmp_path: Path) -> None:
+def test_batches_merge_what_merges_beside_leave_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However long these take, the files of a bucket have a bound."""
+    store, most = Store(tmp_path), 0
+    monkeypatch.setattr(store.compaction, "_merge_beside", lambda *_: None)
+    for n in range(MOST_BEHIND + MOST_FILES):
+        give(store, Counter({("abc"[n % 3], 1): 1}))
+        assert store.compaction.wait(60)
+        most = max(most, len(store.newest.files[BUCKET].files))
+
+    assert OVERDUE_FILES < most < MOST_BEHIND
+    assert len(store.newest.files[BUCKET].files) < 2 * MOST_FILES
+    assert store.compaction.failures == 0
+    assert "merges of keyed state lag: batch" in caplog.text
+    assert store.look(["a", "b", "c"]) == store.expected(["a", "b", "c"])
+
+
+def test_a_batch_waits_for_the_merge_of_its_files(tmp_path: Path) -> None:
+    """One that runs beside is not done twice."""
+    store, held, begun = Store(tmp_path), Event(), Event()
+    merges: list[int] = []
+
+    def hold(step: str) -> None:
+        if step == "merge":
+            merges.append(store.batch)
+            begun.set()
+            assert held.wait(60)
+
+    watched(store, hold)
+    while len(store.newest.files.get(BUCKET, BucketFiles()).files) < MOST_BEHIND - 1:
+        give(store, Counter({("a", 1): 1}))
+    assert begun.wait(60)
+    release = Timer(0.1, held.set)
+    release.start()
+    give(store, Counter({("a", 1): 1}))
+    release.join()
+
+    assert len(merges) == 1
+    assert len(store.newest.files[BUCKET].files) < MOST_BEHIND - MOST_FILES // 2
+    assert store.look(["a"]) == store.expected(["a"])
+
+
+def test_a_merge_that_fails_is_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its files go, no batch fails, and not every batch tries."""
     store = Store(tmp_path)
     tries: list[int] = []
@@ -221,6 +267,8 @@ def test_a_merge_that_fails_is_tried_again(tmp_path: Path) -> None:
 
     assert store.compaction.failures == len(tries) == 2
     assert tries[1] - tries[0] >= 10
+    assert "failed (2 so far)" in caplog.text
+    assert f"up to {MOST_FILES + 10} files: [Errno 28] No space" in caplog.text
     assert len(store.newest.files[BUCKET].files) <= MOST_FILES
     assert names(store) == named(store)
     assert store.look(["a"]) == store.expected(["a"])
