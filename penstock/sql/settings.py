@@ -43,6 +43,13 @@ def _count(text: str) -> int:
     return number
 
 
+def _buckets(text: str) -> int:
+    # each bucket is a task of every stage, and has files of its own
+    if not 0 <= (number := int(text)) <= 4096:
+        raise ValueError(text)
+    return number
+
+
 def _records(text: str) -> int:
     if (number := int(text)) < 0:
         raise ValueError(text)
@@ -108,6 +115,15 @@ ONE_TASK_RECORDS = Option(
     flink=None,
 )
 
+KEYED_BUCKETS = Option(
+    key="penstock.keyed.buckets",
+    type=OptionType(name="a whole number from 0 to 4096", parse=_buckets),
+    default=0,
+    doc="Number of buckets of keys that the state of keyed operators has, each of which one task processes: fixed when "
+    "a pipeline first starts; a later value changes nothing, and the log says so. 0: two for each core at that start.",
+    flink=None,
+)
+
 TARGET = Option(
     key="penstock.target",
     type=STRING,
@@ -125,6 +141,7 @@ SETTINGS = (
     STATE_PARTITIONS,
     STATE_TTL,
     ONE_TASK_RECORDS,
+    KEYED_BUCKETS,
     TARGET,
 )
 
@@ -136,11 +153,15 @@ TIME_ZONE = "spark.sql.session.timeZone"
 ONE_TASK = "spark.penstock.keyed.one-task-records"
 """What tells a running query of `penstock.keyed.one-task-records`."""
 
+BUCKETS = "spark.penstock.keyed.buckets"
+"""What tells it of `penstock.keyed.buckets`."""
+
 CARRIED = {
     TIME_ZONE: LOCAL_TIME_ZONE,
     # a checkpoint keeps the number that its query first started with, whatever is set later
     "spark.sql.shuffle.partitions": STATE_PARTITIONS,
     ONE_TASK: ONE_TASK_RECORDS,
+    BUCKETS: KEYED_BUCKETS,
 }
 
 

@@ -15,6 +15,7 @@ from penstock.sql.convert.statement import parse_statement
 from penstock.sql.execution.ddl import set_option
 from penstock.sql.script.splitter import split
 from penstock.sql.settings import (
+    BUCKETS,
     CARRIED,
     SETTINGS,
     SUBSTITUTION,
@@ -65,6 +66,17 @@ def test_unknown_time_zones_are_refused(zone: str) -> None:
 def test_impossible_parallelism_is_refused(count: str) -> None:
     with pytest.raises(OptionError, match="whole number above 0"):
         conf_of(parallelism__default=count)
+
+
+def test_buckets_of_keyed_state() -> None:
+    assert conf_of(penstock__keyed__buckets="64") == {BUCKETS: "64"}
+    assert conf_of(penstock__keyed__buckets="0") == {BUCKETS: "0"}
+
+
+@pytest.mark.parametrize("count", ["-1", "4097", "many"])
+def test_impossible_buckets_are_refused(count: str) -> None:
+    with pytest.raises(OptionError, match="whole number from 0 to 4096"):
+        conf_of(penstock__keyed__buckets=count)
 
 
 def test_spark_is_left_as_it_was_found(spark: SparkSession) -> None:

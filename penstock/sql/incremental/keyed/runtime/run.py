@@ -8,6 +8,7 @@ replayed begins with the manifest of the batch before, whatever files an earlier
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from uuid import uuid4
@@ -55,7 +56,9 @@ from penstock.sql.incremental.keyed.runtime.task import (
 )
 from penstock.sql.incremental.stages import IncrementalQuery
 from penstock.sql.incremental.state.schemas import empty, plain_columns, schemas_of
-from penstock.sql.settings import ONE_TASK, ONE_TASK_RECORDS
+from penstock.sql.settings import BUCKETS, KEYED_BUCKETS, ONE_TASK, ONE_TASK_RECORDS
+
+log = logging.getLogger(__name__)
 
 _COUNTED = "penstock_changes"
 
@@ -70,6 +73,12 @@ _SETTINGS = {
     # a column of pieces that come by bucket must not pass the two gigabytes that Arrow's BINARY may have
     "spark.sql.execution.arrow.maxBytesPerBatch": "256m",
 }
+
+
+def _asked_buckets(spark: SparkSession) -> int:
+    """Return the number of buckets that is set; 0: none is."""
+    # empty where a session carries nothing
+    return int(spark.conf.get(BUCKETS, "") or "0")
 
 
 def _as_they_are(changes: DataFrame) -> DataFrame:
@@ -146,13 +155,33 @@ class KeyedRun:
         return {name: to_arrow_schema(columns, timezone="UTC") for name, columns in found}
 
     def buckets(self, spark: SparkSession) -> int:
-        """Return the number of buckets: that of the state, where there is one. Raises StateMismatchError."""
+        """Return the number of buckets: that of the state, where there is one, else the one that is set.
+
+        Raises StateMismatchError.
+        """
         if self._buckets is None:
             manifests = Manifests(spark, self._folder)
             batches = [] if self._bounded else manifests.batches()
             newest = manifests.read(batches[-1]) if batches else None
+            if newest is not None:
+                return self._settled(spark, newest)
             cores = spark.sparkContext.defaultParallelism
-            self._buckets = _BUCKETS_PER_CORE * cores if newest is None else newest.buckets
+            self._buckets = _asked_buckets(spark) or _BUCKETS_PER_CORE * cores
+        return self._buckets
+
+    def _settled(self, spark: SparkSession, state: StateManifest) -> int:
+        """Take the number of buckets that a state has; once a start the log says where another one is set."""
+        if self._buckets is None:
+            self._buckets = state.buckets
+            if _asked_buckets(spark) not in (0, state.buckets):
+                log.warning(
+                    "the state in %s has %d buckets since its first start, and keeps them; SET '%s' = '%d' is for new "
+                    "checkpoints",
+                    self._folder,
+                    state.buckets,
+                    KEYED_BUCKETS.key,
+                    _asked_buckets(spark),
+                )
         return self._buckets
 
     @property
@@ -190,7 +219,7 @@ class KeyedRun:
         spark = frame.sparkSession
         manifests, files = Manifests(spark, self._folder), StateFiles(location=self._folder)
         before = self._before(spark, manifests, batch_id)
-        assert self._buckets in (None, before.buckets), "rows may come by bucket"
+        assert self._settled(spark, before) == before.buckets, "rows may come by bucket"
         compaction = self._compaction or StateCompaction(files, manifests, self._plan.layouts)
         self._compaction = compaction
         job = KeyedJob(
