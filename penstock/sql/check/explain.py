@@ -95,7 +95,7 @@ def _by_part(parts: Sequence[ExplainedPart], analyzer: Analyzer) -> Iterator[str
 
 
 def _advice(part: ExplainedPart, analyzer: Analyzer) -> Iterator[str]:
-    found = [*_state_advice(part, analyzer), *_read_advice(part.query)]
+    found = [*_state_advice(part, analyzer), *_rows_advice(part), *_read_advice(part.query)]
     found += _sink_advice(part)
     yield from found or ["nothing to say"]
 
@@ -128,6 +128,22 @@ def _keeps_for_ever(stage: Stage) -> bool:
     if isinstance(stage, RecomputeOperator) and stage.times is None:
         return not all(stage_input.time_to_live_ms for stage_input in stage.inputs)
     return not is_bounded(stage)
+
+
+def _rows_advice(part: ExplainedPart) -> Iterator[str]:
+    if part.query.bounded:
+        return
+    for one in part.shown.root.walk():
+        if one.reread is None:
+            continue
+        distinct = any(call.startswith("COUNT(DISTINCT") for call in one.rereads)
+        instead = (
+            "COUNT(x) over SELECT DISTINCT of the key and x reads less; else " if distinct else ""
+        )
+        yield (
+            f"{one.line}: {one.reread}: {instead}bound the rows of a key by a window, or aggregate by more columns in "
+            "a query below"
+        )
 
 
 def _read_advice(query: AnalysedQuery) -> Iterator[str]:

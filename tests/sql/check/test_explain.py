@@ -271,6 +271,24 @@ def test_advice_names_what_grows_and_what_is_read_for_nothing() -> None:
     assert none.endswith("advice:\n  nothing to say")
 
 
+def test_advice_names_what_reads_rows_again() -> None:
+    """And what to write instead: distinct values of a key have a way of their own."""
+    per_url = "(SELECT url, COUNT(*) AS n FROM clicks GROUP BY url)"
+    highest = explained(f"EXPLAIN PLAN_ADVICE SELECT n, MAX(url) FROM {per_url} GROUP BY n")
+    distinct = explained(f"EXPLAIN PLAN_ADVICE SELECT COUNT(DISTINCT n) FROM {per_url}")
+    summed = explained(f"EXPLAIN PLAN_ADVICE SELECT n, SUM(n) FROM {per_url} GROUP BY n")
+
+    assert (
+        "  Aggregate by n: MAX(url): each change of a key reads all of its rows again, for MAX(url): bound the rows of a "
+        "key by a window, or aggregate by more columns in a query below"
+    ) in highest
+    assert (
+        "reads all rows again, in one task, for COUNT(DISTINCT n): COUNT(x) over SELECT DISTINCT of the key and x reads "
+        "less; else bound"
+    ) in distinct
+    assert "again" not in summed
+
+
 def test_the_plan_as_json_is_its_operators_as_a_tree() -> None:
     """With the types of columns, and the parts of what the text says."""
     text = explained("EXPLAIN JSON_EXECUTION_PLAN INSERT INTO a SELECT id, url FROM clicks")

@@ -30,10 +30,10 @@ from penstock.sql.plan.clauses.select_list import read_values, refuse_clauses
 from penstock.sql.plan.logical.facts import Item, WindowTime
 from penstock.sql.plan.logical.nodes import WindowAssign
 from penstock.sql.plan.rules.aggregate import (
-    WHOLE,
     computed_arguments,
     is_listed,
     is_of_any_order,
+    is_subtracted,
     own_aggregates,
     refuse_ordered,
     refuse_ordinals,
@@ -83,8 +83,6 @@ def _refuse_windows(node: WindowAssign) -> Refusal | None:
 
 # --- aggregations ---
 
-_SUMMED = (*WHOLE, exp.DType.DECIMAL)
-
 Rewritten = tuple[tuple[Measure, ...], list[exp.Expr], exp.Expr | None]
 
 
@@ -93,22 +91,12 @@ def _as_measures(items: Sequence[exp.Expr], condition: exp.Expr | None) -> Rewri
     nodes = [
         n for tree in (*items, condition) if tree is not None for n in tree.find_all(exp.AggFunc)
     ]
-    if not nodes or not all(_is_linear(node) for node in nodes):
+    if not nodes or not all(map(is_subtracted, nodes)):
         return None
     measures = _Measures()
     new = [measures.over(item) for item in items]
     having = None if condition is None else measures.over(condition)
     return measures.all, new, having
-
-
-def _is_linear(node: exp.AggFunc) -> bool:
-    value = node.this
-    if isinstance(node, exp.Count):
-        return not isinstance(value, exp.Distinct) and not node.expressions
-    if not isinstance(node, exp.Sum | exp.Avg) or isinstance(value, exp.Distinct):
-        return False
-    # an average of decimals has digits of its own
-    return bool(value.is_type(*(_SUMMED if isinstance(node, exp.Sum) else WHOLE)))
 
 
 class _Measures:

@@ -24,6 +24,7 @@ from penstock.sql.plan.explain.scans import ExplainedScan, explain_scan
 from penstock.sql.plan.explain.stages import (
     OperatorState,
     StageNames,
+    rereading,
     state_in_spark,
     state_of_stages,
 )
@@ -60,7 +61,8 @@ class ExplainedOperator:
     `line` is the operator with its expressions, `runs` where it runs. `stage` is the name of the stage that gives its
     rows, or, where Spark runs it, of the input of stages that it is. `changes` are the kinds of its rows. `key` is
     None where no columns are known to identify a row. `scan` is how a table is read, and `number` that of the table.
-    `stage_runs` say what runs the stages of an operator with state.
+    `stage_runs` say what runs the stages of an operator with state. `rereads` are the aggregates for which it reads all
+    rows of a key again.
     """
 
     operator: str
@@ -77,6 +79,20 @@ class ExplainedOperator:
     span: Span | None = None
     inputs: tuple[ExplainedOperator, ...] = ()
     stage_runs: tuple[StageRun, ...] = ()
+    rereads: tuple[str, ...] = ()
+
+    @property
+    def reread(self) -> str | None:
+        """What a change reads again, and for which aggregates; None: nothing."""
+        if not self.rereads:
+            return None
+        of_key = self.state is not None and self.state.by
+        what = (
+            "of a key reads all of its rows again"
+            if of_key
+            else "reads all rows again, in one task"
+        )
+        return f"each change {what}, for {', '.join(self.rereads)}"
 
     def walk(self) -> Iterator[ExplainedOperator]:
         """Iterate over the operator and those below it."""
@@ -205,6 +221,7 @@ class _Builder:
             span=node.logical.span,
             inputs=children,
             stage_runs=self._stage_runs(node, path),
+            rereads=rereading(self._stages(node, path), node.logical),
         )
         match node.logical:
             case nodes.Scan():

@@ -15,6 +15,7 @@ from penstock.sql.incremental.stages import (
     ChangelogNormalize,
     EventTimeStage,
     IncrementalQuery,
+    InputState,
     JoinTimes,
     OverAggregate,
     PaneAggregate,
@@ -25,10 +26,11 @@ from penstock.sql.incremental.stages import (
     UnboundedState,
     WindowAggregate,
 )
-from penstock.sql.plan.explain.operators import short_table
+from penstock.sql.plan.explain.operators import plain_text, short_table
 from penstock.sql.plan.logical import nodes
 from penstock.sql.plan.logical.plan import walk
 from penstock.sql.plan.placement.place import Engine, PhysicalNode
+from penstock.sql.plan.rules.aggregate import is_subtracted, own_aggregates
 from penstock.sql.plan.rules.flow import OperatorKind
 
 # --- stages of operators ---
@@ -173,6 +175,20 @@ def _is_of(stage: RecomputeOperator, node: nodes.Node) -> bool:
 
 
 # --- state and its bounds ---
+
+
+def rereading(stages: Sequence[Stage], node: nodes.Node) -> tuple[str, ...]:
+    """Return the aggregates of an operator for which a change of a key reads all of its rows again; mostly none."""
+    keeps_rows = any(
+        stage.mechanism.way is OperatorKind.AGGREGATE
+        and any(one.keeps is InputState.ROWS and not one.measures for one in stage.inputs)
+        for stage in stages
+        if isinstance(stage, RecomputeOperator)
+    )
+    if not isinstance(node, nodes.Aggregate) or not keeps_rows:
+        return ()
+    calls = own_aggregates(node.block.select)
+    return tuple(dict.fromkeys(plain_text(call) for call in calls if not is_subtracted(call)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,8 @@ def _facts(node: ExplainedOperator, *, keys: bool) -> Iterator[str]:
     if node.state is not None:
         yield f"state: {node.state.keeps}"
         yield f"bound: {node.state.bound or 'none'}"
+    if node.reread is not None:
+        yield node.reread
     yield from dict.fromkeys(line for run in node.stage_runs for line in run.lines)
     if node.scan is not None:
         yield from node.scan.lines

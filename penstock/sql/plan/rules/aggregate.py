@@ -78,6 +78,18 @@ WHOLE = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
 FRACTIONS = (exp.DType.FLOAT, exp.DType.DOUBLE)
 
 
+def is_subtracted(node: exp.AggFunc) -> bool:
+    """Return whether a row that goes can be subtracted from an aggregate, so that its rows need not be kept."""
+    value = node.this
+    if isinstance(node, exp.Count):
+        return not isinstance(value, exp.Distinct) and not node.expressions
+    if not isinstance(node, exp.Sum | exp.Avg) or isinstance(value, exp.Distinct):
+        return False
+    # an average of decimals has digits of its own
+    summed = (*WHOLE, exp.DType.DECIMAL) if isinstance(node, exp.Sum) else WHOLE
+    return bool(value.is_type(*summed))
+
+
 def own_aggregates(select: exp.Select) -> list[exp.AggFunc]:
     """Return the aggregates of a SELECT, without those of queries inside it and of OVER."""
     return [

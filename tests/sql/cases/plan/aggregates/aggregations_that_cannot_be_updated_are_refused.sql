@@ -106,6 +106,7 @@ SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for SUM(DISTINCT id + 0.5)
 --     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key (k), kinds, aggregate
@@ -133,6 +134,7 @@ SELECT k, ARRAY_AGG(DISTINCT x) FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for ARRAY_AGG(DISTINCT x)
 --     - run by Spark, several jobs a batch, as it computes ARRAY_AGG(DISTINCT `x`)
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, __column1), key (k), kinds, aggregate

@@ -213,6 +213,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: auction
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for COUNT(DISTINCT bidder)
 --     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, c), key (auction), kinds, aggregate
@@ -317,6 +318,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: region
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount)
 --     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, c), key (region), kinds, aggregate
@@ -758,6 +760,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: region
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for AVG(CAST(price AS DECIMAL(10, 2)))
 --     - run by Spark, several jobs a batch, as it computes the expression CAST(`price` AS DECIMAL(10, 2))
 --     - instead: compute it in a subquery that this one reads, or in a query around it
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
@@ -809,6 +812,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: region
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for SUM(price)
 --     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, c), key (region), kinds, aggregate
@@ -1132,6 +1136,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: none: one row in all
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change reads all rows again, in one task, for COUNT(DISTINCT auction), COUNT(DISTINCT bidder)
 --     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (__column0, __column1), key (), kinds, aggregate
@@ -1151,6 +1156,7 @@ SELECT auction AS a, COUNT(*) c FROM bid GROUP BY a
 --     - key: auction
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for SUM(DISTINCT CAST(price AS DECIMAL(10, 2)))
 --     - run by Spark, several jobs a batch, as it computes the expression CAST(`price` AS DECIMAL(10, 2))
 --     - instead: compute it in a subquery that this one reads, or in a query around it
 --       Scan bid (kafka) [spark, feed_0] [I]

@@ -53,6 +53,7 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for COUNT(DISTINCT x)
 --     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
@@ -99,6 +100,7 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for COUNT(DISTINCT x)
 --     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
@@ -141,6 +143,7 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for COUNT(DISTINCT x, y)
 --     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
@@ -183,6 +186,7 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for MAX(DISTINCT x)
 --     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate
@@ -225,6 +229,7 @@ SELECT k, SUM(DISTINCT x) AS v FROM events GROUP BY k
 --     - key: k
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for SUM(DISTINCT x)
 --     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (k, v), key (k), kinds, aggregate

@@ -36,6 +36,7 @@ SELECT k AS name, COUNT(DISTINCT k) AS n, GROUPING(k) AS g FROM events GROUP BY 
 --     - grouping sets: (k), (); each row counts in every one
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for COUNT(DISTINCT k)
 --     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (name, n, g), key (name, g), kinds, aggregate

@@ -176,6 +176,7 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     - key: auction
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for SUM(DISTINCT price)
 --     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, a, h, d), key (auction), kinds, aggregate
@@ -203,6 +204,7 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     - key: category
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(b.price)
 --     - run by a keyed operator
 --       Join INNER on b.auction = a.id [stage join_0] [I]
 --       - state: the rows of both sides (INNER join)
@@ -409,6 +411,7 @@ SELECT auction % 3 AS r, COUNT(*) AS n FROM bid GROUP BY auction % 3
 --     - key: region
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for AVG(CAST(price AS DECIMAL(10, 2)))
 --     - run by Spark, several jobs a batch, as it computes the expression CAST(`price` AS DECIMAL(10, 2))
 --     - instead: compute it in a subquery that this one reads, or in a query around it
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]

@@ -15,6 +15,7 @@ SELECT region, ARRAY_AGG(amount) FROM cdc GROUP BY region
 --     - key: region
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MIN(amount)
 --     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1), key (region), kinds, aggregate
@@ -42,6 +43,7 @@ SELECT region, ARRAY_AGG(amount) FROM cdc GROUP BY region
 --     - key: region
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for COUNT(DISTINCT amount)
 --     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1), key (region), kinds, aggregate
@@ -69,6 +71,7 @@ SELECT region, ARRAY_AGG(amount) FROM cdc GROUP BY region
 --     - key: region
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for ARRAY_AGG(amount)
 --     - run by Spark, several jobs a batch, as it computes ARRAY_AGG(`amount`)
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1), key (region), kinds, aggregate

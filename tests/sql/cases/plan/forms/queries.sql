@@ -812,6 +812,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - key: auction
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for MAX(price)
 --     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, bids, best), key (auction), kinds, aggregate
@@ -993,6 +994,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - key: none: one row in all
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change reads all rows again, in one task, for COUNT(DISTINCT name)
 --     - run by a keyed operator
 --       Scan people (delta) [spark, feed_0] [I]
 --   flow: all, columns (names), key (), kinds, aggregate
@@ -1088,6 +1090,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - grouping sets: (channel), (); each row counts in every one
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for COUNT(DISTINCT channel)
 --     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, channel, n), key unknown, kinds, aggregate
@@ -1117,6 +1120,7 @@ SELECT /*+ MULTI_JOIN(p, q) */ p.id FROM people AS p JOIN people AS q ON p.id = 
 --     - grouping sets: (), (channel), (); each row counts in every one
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MIN(price)
 --     - run by a keyed operator
 --       Scan bids (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, g, i, twice, least), key unknown, kinds, aggregate

@@ -321,6 +321,7 @@ SELECT d.a, a.seller FROM dear AS d JOIN auction AS a ON d.a = a.id WHERE d.p > 
 --         - key: none
 --         - state: its rows
 --         - bound: none
+--         - each change of a key reads all of its rows again, for MAX(id)
 --         - run by a keyed operator
 --           Scan nowm (kafka) [spark, feed_1] [I]
 --   flow: all, columns (id), key unknown, kinds, join

@@ -742,6 +742,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     - key: day
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for COUNT(DISTINCT bidder), COUNT(DISTINCT auction)
 --     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (day, total_bids, rank1_bids, total_bidders, rank1_bidders, total_auctions), key (day), kinds, aggregate
@@ -806,6 +807,7 @@ ON L.auction = R.id AND L.window_start = R.window_start AND L.window_end = R.win
 --     - key: auction, day
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for MIN(price), MAX(price)
 --     - run by a keyed operator
 --       Scan bid (kafka) [spark, feed_0] [I]
 --   flow: all, columns (auction, day, total_bids, min_price, max_price, avg_price, sum_price), key (auction, day), kinds, aggregate

@@ -9,6 +9,7 @@ SELECT n, MAX(id) AS m FROM (SELECT id, COUNT(*) OVER (PARTITION BY currency ORD
 --     - key: n
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(id)
 --     - run by a keyed operator
 --       Filter n > 2 [stage rows_2] [I]
 --         Over COUNT(*) OVER (PARTITION BY currency ORDER BY ts RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) [stage over_0] [I]

@@ -114,6 +114,7 @@ SELECT id, amount FROM cdc
 --     - key: none: one row in all
 --     - state: its rows
 --     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change reads all rows again, in one task, for MAX(x)
 --     - run by a keyed operator
 --       Scan events (kafka) [spark, feed_0] [I]
 --   flow: all, columns (n, m), key (), kinds, aggregate

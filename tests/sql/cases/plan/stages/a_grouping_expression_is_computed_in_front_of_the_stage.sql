@@ -9,6 +9,7 @@ SELECT amount % 3 AS r, MIN(id) AS i FROM cdc GROUP BY amount % 3
 --     - key: r
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MIN(id)
 --     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (r, i), key (r), kinds, aggregate

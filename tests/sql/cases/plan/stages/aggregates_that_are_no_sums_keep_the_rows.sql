@@ -9,6 +9,7 @@ SELECT region, MAX(amount) AS m, SUM(price) AS s FROM cdc GROUP BY region
 --     - key: region
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount), SUM(price)
 --     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, m, s), key (region), kinds, aggregate

@@ -83,6 +83,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --         - key: region
 --         - state: its rows
 --         - bound: none
+--         - each change of a key reads all of its rows again, for MAX(amount)
 --         - run by a keyed operator
 --           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (c, __column1, __column2), key (c), kinds, aggregate
@@ -113,6 +114,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - grouping sets: (region, amount % 3), (amount % 3), (); each row counts in every one
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for COUNT(DISTINCT region), MAX(amount)
 --     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, amount % 3, GROUPING(region), __column3, __column4), key unknown, kinds, aggregate
@@ -142,6 +144,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - key: region
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount), MIN(id), COUNT(DISTINCT amount)
 --     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (region, __column1, __column2, __column3), key (region), kinds, aggregate
@@ -620,6 +623,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --           - key: region
 --           - state: its rows
 --           - bound: none
+--           - each change of a key reads all of its rows again, for MAX(amount)
 --           - run by a keyed operator
 --             Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         SubqueryAlias t [stage group_1] [I,D]
@@ -673,6 +677,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --             - key: region
 --             - state: its rows
 --             - bound: none
+--             - each change of a key reads all of its rows again, for MAX(amount)
 --             - run by a keyed operator, in one task with join_2
 --               Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --         ChangelogNormalize by id [stage normalize_1] [I,UB,UA,D]
@@ -880,6 +885,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - key: none: one row in all
 --     - state: its rows
 --     - bound: none
+--     - each change reads all rows again, in one task, for MAX(amount)
 --     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (__column0, __column1), key (), kinds, aggregate
@@ -907,6 +913,7 @@ SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3
 --     - key: n
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(u.v)
 --     - run by a keyed operator
 --       Unnest UNNEST(ARRAY[amount, 7, id]) WITH ORDINALITY AS u (v, n) [stage rows_0] [I,UB,UA,D]
 --         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]

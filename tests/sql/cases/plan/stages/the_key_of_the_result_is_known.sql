@@ -508,6 +508,7 @@ SELECT MAX(amount) AS m FROM cdc GROUP BY region
 --     - key: none
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount)
 --     - run by a keyed operator
 --       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
 --   flow: all, columns (m), key unknown, kinds, aggregate

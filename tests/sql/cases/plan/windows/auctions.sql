@@ -81,6 +81,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     - key: auction
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(c)
 --     - run by a keyed operator
 --       Aggregate by auction, window_start, window_end: COUNT(*) [spark, feed_0] [I]
 --       - state: groups of open windows
@@ -334,6 +335,7 @@ SELECT L.auction FROM (SELECT * FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(dateTime
 --     - key: none
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for SUM(DISTINCT CAST(price AS DECIMAL(10, 2)))
 --     - run by Spark, several jobs a batch, as it computes the expression CAST(`price` AS DECIMAL(10, 2))
 --     - instead: compute it in a subquery that this one reads, or in a query around it
 --       WindowAssign TUMBLE dateTime, size 10 s [spark, feed_0] [I]

@@ -785,6 +785,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     - key: none
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(b.m)
 --     - run by a keyed operator
 --       Join LEFT on a.s = b.s AND a.e = b.e; bounded by windows [spark, feed_0] [I]
 --       - state: rows of open windows of both sides
@@ -925,6 +926,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --       - key: s
 --       - state: its rows
 --       - bound: none
+--       - each change of a key reads all of its rows again, for MAX(e)
 --       - run by a keyed operator
 --         Project auction, price, window_start AS s, window_end AS e, window_time AS w [spark, feed_0] [I]
 --           WindowAssign TUMBLE dateTime, size 10 s [spark] [I]
@@ -948,6 +950,7 @@ SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY s, e ORDER BY n DESC) A
 --     - key: none
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(n)
 --     - run by a keyed operator
 --       Aggregate by auction, window_start, window_end: COUNT(*) [spark, feed_0] [I]
 --       - state: groups of open windows

@@ -76,6 +76,7 @@ SELECT DISTINCT CAST(window_start AS DATE) AS window_start, CAST(window_end AS D
 --     - key: window_start
 --     - state: its rows
 --     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(n)
 --     - run by a keyed operator
 --       Aggregate by window_start, window_end, auction: COUNT(*) [spark, feed_0] [I]
 --       - state: groups of open windows

@@ -1,0 +1,265 @@
+-- MAX over changes
+-- tables: changes
+SELECT region, MAX(amount) AS m, COUNT(*) AS n FROM cdc GROUP BY region
+-- and: of all rows
+SELECT COUNT(DISTINCT region) AS n, MIN(price) AS p FROM cdc
+-- and: LISTAGG, and a sum of DOUBLE
+SELECT region, LISTAGG(CAST(id AS STRING)) AS l, SUM(price) AS s, SUM(amount) AS t FROM cdc GROUP BY region
+-- and: what is subtracted reads no rows
+SELECT region, SUM(amount) AS s, AVG(amount) AS a FROM cdc GROUP BY region
+-- and: rows that stay, which Spark's update mode runs
+SELECT k, MAX(x) AS m FROM events GROUP BY k
+-- and: where state ends; ttl: 1 h
+-- and: sets that keyed operators keep
+SELECT k, COUNT(DISTINCT x) AS n FROM events GROUP BY k
+-- and: where state ends; ttl: 1 h
+-- and: with HAVING
+SELECT k, COUNT(DISTINCT x) AS n FROM events GROUP BY k HAVING COUNT(*) > 1
+-- and: a chain
+SELECT n, COUNT(DISTINCT k) AS ks FROM (SELECT k, COUNT(*) AS n FROM events GROUP BY k) GROUP BY n
+-- and: the first column of distinct rows, instead
+SELECT region, COUNT(x) AS n FROM (SELECT DISTINCT region, amount AS x FROM cdc) GROUP BY region
+-- and: groups without an aggregate
+SELECT region FROM cdc GROUP BY region
+-- ----- expected
+-- [1] MAX over changes
+--   plan:
+--     Aggregate by region: MAX(amount), COUNT(*) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount)
+--     - run by a keyed operator
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (region, m, n), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `m`, COUNT(*) AS `n` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `m`, COUNT(*) AS `n` FROM feed_0 GROUP BY `region`
+--   digest: 596c180c353cad7d
+-- [2] of all rows
+--   plan:
+--     Aggregate: COUNT(DISTINCT region), MIN(price) [stage group_0] [I,D]
+--     - key: none: one row in all
+--     - state: its rows
+--     - bound: none
+--     - each change reads all rows again, in one task, for COUNT(DISTINCT region), MIN(price)
+--     - run by a keyed operator
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (n, p), key (), kinds, aggregate
+--   reads:
+--     cdc (region, price, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'price', `price`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `price`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT COUNT(DISTINCT `region`) AS `n`, MIN(`price`) AS `p` FROM feed_0
+--   checkpoint: cdc
+--     FEED feed_0 (region, price)
+--     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT COUNT(DISTINCT `region`) AS `n`, MIN(`price`) AS `p` FROM feed_0
+--   digest: 63621db624d055bf
+-- [3] LISTAGG, and a sum of DOUBLE
+--   plan:
+--     Aggregate by region: LISTAGG(CAST(id AS STRING)), SUM(price), SUM(amount) [stage group_1] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--     - each change of a key reads all of its rows again, for LISTAGG(CAST(id AS STRING)), SUM(price)
+--     - run by a keyed operator
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (region, l, s, t), key (region), kinds, aggregate
+--   reads:
+--     cdc (id, region, amount, price, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, 'price', `price`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `price`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`region` AS `region`, `feed_0`.`id` AS `id`, `feed_0`.`price` AS `price`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED group_1 KEEP rows_0 BY (region) rows COMPUTE SELECT `region` AS `region`, LISTAGG(CAST(`id` AS STRING)) WITHIN GROUP (ORDER BY CAST(`id` AS STRING)) AS `l`, SUM(`price`) AS `s`, SUM(`amount`) AS `t` FROM rows_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount, price)
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`region` AS `region`, `feed_0`.`id` AS `id`, `feed_0`.`price` AS `price`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED group_1 KEEP rows_0 BY (region) rows COMPUTE SELECT `region` AS `region`, LISTAGG(CAST(`id` AS STRING)) WITHIN GROUP (ORDER BY CAST(`id` AS STRING)) AS `l`, SUM(`price`) AS `s`, SUM(`amount`) AS `t` FROM rows_0 GROUP BY `region`
+--   digest: 6ec3e23c656ae0a9
+-- [4] what is subtracted reads no rows
+--   plan:
+--     Aggregate by region: SUM(amount), AVG(amount) [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: AVG(amount), SUM(amount), and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
+--   flow: upsert, columns (region, s, a), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT region, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) END END AS s, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CASE WHEN SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) > 0 THEN CAST(SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) AS DOUBLE) / SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END) END END AS a, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN NOT (amount) IS NULL THEN CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END ELSE 0 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END), SUM(CASE WHEN `__row_kind` IN (0, 2) THEN amount ELSE 0 - (amount) END) FROM cdc AS `cdc`
+--   digest: 58aa9588ff44bf42
+-- [5] rows that stay, which Spark's update mode runs
+--   plan:
+--     Aggregate by k: MAX(x) [spark update mode] [I,UA,D]
+--     - key: k
+--     - first phase in the reading tasks
+--     - state: MAX(x), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
+--   flow: upsert, columns (k, m), key (k), aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT k, MAX(x) AS m FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE MAX(x) FROM events AS `events`
+--     TWO PHASES OVER default_catalog.default_database.events
+--   digest: 6f8e0404704c0044
+-- [6] where state ends; ttl: 1 h
+--   plan:
+--     Aggregate by k: MAX(x) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for MAX(x)
+--     - run by a keyed operator
+--       Scan events (kafka) [spark, feed_0] [I]
+--   flow: all, columns (k, m), key (k), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, MAX(`x`) AS `m` FROM feed_0 GROUP BY `k`
+--   checkpoint: events
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, MAX(`x`) AS `m` FROM feed_0 GROUP BY `k`
+--   digest: bb2a7115734b7bbc
+-- [7] sets that keyed operators keep
+--   plan:
+--     Aggregate by k: COUNT(DISTINCT x) [stage group_0] [I,UA,D]
+--     - key: k
+--     - state: COUNT(DISTINCT x)
+--     - bound: none
+--     - run by a keyed operator
+--       Scan events (kafka) [spark, feed_0] [I]
+--   flow: upsert, columns (k, n), key (k), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k`
+--   checkpoint: events
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) accumulators COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k`
+--   digest: 0b3a2d2000683641
+-- [8] where state ends; ttl: 1 h
+--   plan:
+--     Aggregate by k: COUNT(DISTINCT x) [stage group_0] [I,UB,UA,D]
+--     - key: k
+--     - state: its rows
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - each change of a key reads all of its rows again, for COUNT(DISTINCT x)
+--     - run by a keyed operator
+--       Scan events (kafka) [spark, feed_0] [I]
+--   flow: all, columns (k, n), key (k), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`, 'x', `x`) AS `__feed0` FROM (SELECT k AS `k`, x AS `x` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k`
+--   checkpoint: events
+--     FEED feed_0 (k, x)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) rows COMPUTE SELECT `k` AS `k`, COUNT(DISTINCT `x`) AS `n` FROM feed_0 GROUP BY `k`
+--   digest: cf4b6045f5bdde98
+-- [9] with HAVING
+--   plan:
+--     Aggregate by k: COUNT(DISTINCT x), COUNT(*), having COUNT(*) > 1 [spark update mode] [I,UA,D]
+--     - key: k
+--     - state: COUNT(*), COUNT(DISTINCT x), for each key that was ever seen
+--     - bound: none
+--       Scan events (kafka) [spark] [I]
+--   flow: upsert, columns (k, n), key (k), kinds, aggregate
+--   reads:
+--     events (k, x)
+--   query:
+--     SELECT k, CASE WHEN (COUNT(*) > 1) THEN CAST(SIZE(ARRAY_UNIQUE_AGG(x)) AS BIGINT) END AS n, CASE WHEN (COUNT(*) > 1) THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM events AS `events` GROUP BY k
+--   checkpoint: events
+--     GROUP BY k COMPUTE ARRAY_UNIQUE_AGG(x), COUNT(*) FROM events AS `events`
+--   digest: ca10574e0c097c85
+-- [10] a chain
+--   plan:
+--     Aggregate by n: COUNT(DISTINCT k) [stage group_2] [I,UB,UA,D]
+--     - key: n
+--     - state: its rows
+--     - bound: none
+--     - each change of a key reads all of its rows again, for COUNT(DISTINCT k)
+--     - run by a keyed operator
+--       Aggregate by k: COUNT(*) [stage group_0] [I,UB,UA,D]
+--       - key: k
+--       - state: COUNT(*)
+--       - bound: none
+--       - run by a keyed operator
+--         Scan events (kafka) [spark, feed_0] [I]
+--   flow: all, columns (n, ks), key (n), kinds, aggregate
+--   reads:
+--     events (k)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('k', `k`) AS `__feed0` FROM (SELECT k AS `k` FROM events AS `events`) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `group_0`.`n` AS `n`, `group_0`.`k` AS `k`, `group_0`.`__row_kind` FROM group_0
+--     MAINTAINED group_2 KEEP rows_1 BY (n) rows COMPUTE SELECT `n` AS `n`, COUNT(DISTINCT `k`) AS `ks` FROM rows_1 GROUP BY `n`
+--   checkpoint: events
+--     FEED feed_0 (k)
+--     MAINTAINED group_0 KEEP feed_0 BY (k) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `k` AS `k`, `__m0` AS `n` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `group_0`.`n` AS `n`, `group_0`.`k` AS `k`, `group_0`.`__row_kind` FROM group_0
+--     MAINTAINED group_2 KEEP rows_1 BY (n) rows COMPUTE SELECT `n` AS `n`, COUNT(DISTINCT `k`) AS `ks` FROM rows_1 GROUP BY `n`
+--   digest: 4806334800d66d71
+-- [11] the first column of distinct rows, instead
+--   plan:
+--     Aggregate by region: COUNT(x) [stage group_2] [I,UB,UA,D]
+--     - key: region
+--     - state: COUNT(x)
+--     - bound: none
+--     - run by a keyed operator
+--       Distinct [stage distinct_1] [I,UB,UA,D]
+--       - key: region, x
+--       - state: how many rows there are
+--       - bound: none
+--       - run by a keyed operator
+--         Project region, amount AS x [stage rows_0] [I,UB,UA,D]
+--           Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (region, n), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `x`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED distinct_1 KEEP rows_0 BY (region, x) rows COMPUTE SELECT DISTINCT `region`, `x` FROM rows_0
+--     MAINTAINED group_2 KEEP distinct_1 BY (region) __m0 = SUM(CASE WHEN NOT (`x`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, `__m0` AS `n` FROM distinct_1
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED rows_0 ROWS SELECT `feed_0`.`region` AS `region`, `feed_0`.`amount` AS `x`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED distinct_1 KEEP rows_0 BY (region, x) rows COMPUTE SELECT DISTINCT `region`, `x` FROM rows_0
+--     MAINTAINED group_2 KEEP distinct_1 BY (region) __m0 = SUM(CASE WHEN NOT (`x`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, `__m0` AS `n` FROM distinct_1
+--   digest: 0f432c0c89d2dc5b
+-- [12] groups without an aggregate
+--   plan:
+--     Aggregate by region [spark update mode] [I,UA,D]
+--     - key: region
+--     - state: that it was there, and how many rows there are, for each key that was ever seen
+--     - bound: none
+--       Scan cdc (kafka) [spark] [I,UB,UA,D]
+--   flow: upsert, columns (region), key (region), kinds, retracting aggregate
+--   reads:
+--     cdc (region, __row_kind)
+--   query:
+--     SELECT region, CASE WHEN SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) > 0 THEN CAST(2 AS TINYINT) ELSE CAST(3 AS TINYINT) END AS `__row_kind` FROM cdc AS `cdc` GROUP BY region
+--   checkpoint: cdc
+--     GROUP BY region COMPUTE SUM(CASE WHEN `__row_kind` IN (0, 2) THEN 1 ELSE -1 END) FROM cdc AS `cdc`
+--   digest: 23b4ac037dcb436d
