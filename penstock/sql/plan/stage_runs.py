@@ -35,7 +35,7 @@ class StageRun:
     """What runs a stage. `shares` are the other stages of its task.
 
     `reason` is what a keyed operator does not compute, or what the start decides by, and `instead` what to write then.
-    `follows`: the reason is that of this other stage.
+    `follows`: the reason is that of this other stage. `begun`: the reason is that the checkpoint began so.
     """
 
     stage: str
@@ -44,6 +44,7 @@ class StageRun:
     reason: str | None = None
     instead: str | None = None
     follows: str | None = None
+    begun: bool = False
 
     @property
     def lines(self) -> list[str]:
@@ -56,10 +57,8 @@ class StageRun:
                 return [f"run by Spark, as {self.follows} is"]
             case StageRunner.SPARK:
                 instead = [] if self.instead is None else [f"instead: {self.instead}"]
-                return [
-                    f"run by Spark, several jobs a batch, as it computes {self.reason}",
-                    *instead,
-                ]
+                why = "its checkpoint began so" if self.begun else f"it computes {self.reason}"
+                return [f"run by Spark, several jobs a batch, as {why}", *instead]
             case StageRunner.OPEN if self.follows is not None:
                 return [f"run by a keyed operator or by Spark, as {self.follows} is"]
             case StageRunner.OPEN:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, assert_never
 
 from penstock.catalog.model.identifier import short_name
+from penstock.sql.check.begun_state import BegunState, read_begun
 from penstock.sql.check.script_check import CheckedScript, CheckedStatement
 from penstock.sql.check.source_status import start_decisions_of
 from penstock.sql.checkpoint.start_decision import (
@@ -48,16 +50,22 @@ class QueryPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertPlan:
-    """What an INSERT does with the rows that it reads, in lines; `writer` writes them, if not always Spark."""
+    """What an INSERT does with the rows that it reads, in lines; `writer` writes them, if not always Spark.
+
+    `buckets` is the number of them in the state of keyed operators that its checkpoint has.
+    """
 
     sink: str
     operators: tuple[str, ...]
     writer: str | None = None
+    buckets: int | None = None
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The writer and the operators."""
-        return (*(() if self.writer is None else (f"written by {self.writer}",)), *self.operators)
+        """The writer, the buckets and the operators."""
+        writer = () if self.writer is None else (f"written by {self.writer}",)
+        buckets = () if self.buckets is None else (f"keyed state in {self.buckets} buckets",)
+        return (*writer, *buckets, *self.operators)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +100,7 @@ def plans_of(
             kind=kind_of(one.statement),
             subject=subject_of(one.statement),
             queries=tuple(_queries(one, its, mode, open_files, from_scratch=from_scratch)),
-            inserts=tuple(_inserts(one, shared=len(one.inserts) > 1 and its.reason is None)),
+            inserts=tuple(_inserts(one, its, open_files, from_scratch=from_scratch)),
             reason=its.reason,
         )
         for script, of_script in zip(scripts, judged, strict=True)
@@ -179,15 +187,26 @@ def _queries(
         )
 
 
-def _inserts(one: CheckedStatement, *, shared: bool) -> Iterator[InsertPlan]:
-    for insert in one.inserts:
-        if insert.query.leaves:
-            root = explain_query(insert.query, None, state_ttl_ms=insert.state_ttl_ms)
-            yield InsertPlan(
-                sink=short_name(insert.target.identifier),
-                operators=tuple(operator_lines(root)),
-                writer=table_writer(insert, shared=shared),
-            )
+def _inserts(
+    one: CheckedStatement, judged: OfflineStatement, open_files: OpenFiles, *, from_scratch: bool
+) -> Iterator[InsertPlan]:
+    """Describe the INSERTs of a statement as their checkpoints run them; one query of several keeps no state."""
+    shared = len(one.inserts) > 1 and judged.reason is None
+    queries = () if shared or from_scratch else judged.queries
+    for asked, query in zip_longest(one.inserts, queries):
+        if asked is None or not asked.query.leaves:
+            continue
+        begun = BegunState()
+        if query is not None and query.is_stream:
+            begun = read_begun(open_files(query.checkpoint))
+        insert = begun.form_of(asked)
+        root = explain_query(insert.query, None, state_ttl_ms=insert.state_ttl_ms)
+        yield InsertPlan(
+            sink=short_name(insert.target.identifier),
+            operators=tuple(operator_lines(begun.running(root))),
+            writer=table_writer(insert, shared=shared),
+            buckets=begun.buckets,
+        )
 
 
 def _details(query: CheckpointedQuery, *, ends: bool, again: bool) -> dict[str, str]:
@@ -252,7 +271,7 @@ def _source_lines(source: SourceStart) -> Iterator[str]:
 
 def _queries_document(plan: StatementPlan) -> dict[str, Any]:
     """Return the document: the one query of an INSERT beside its kind, those of a set in a list."""
-    found = [
+    found: list[dict[str, Any]] = [
         {
             **query.details,
             **({} if query.verdict is None else {"verdict": _verdict_document(query.verdict)}),
@@ -265,6 +284,8 @@ def _queries_document(plan: StatementPlan) -> dict[str, Any]:
             found[0]["operators"] = list(plan.inserts[0].operators)
             if plan.inserts[0].writer is not None:
                 found[0]["written by"] = plan.inserts[0].writer
+            if plan.inserts[0].buckets is not None:
+                found[0]["buckets"] = plan.inserts[0].buckets
         return found[0] if found else {}
     return {
         "operators": operators,

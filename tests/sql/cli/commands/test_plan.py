@@ -17,6 +17,7 @@ from penstock.sql.cli import spark as cli_spark
 from penstock.sql.cli.commands import run_scripts as cli_script
 from penstock.sql.cli.commands.app import app
 from penstock.sql.execution.context import SessionContext
+from penstock.sql.incremental.keyed.files.manifest import StateManifest
 from penstock.sql.plan.query_location import insert_fingerprint
 from penstock.sql.script.files import read_script
 from tests.sql.cli.command_runner import CommandRunner
@@ -241,3 +242,73 @@ def test_a_checkpoint_that_left_ties_open_resumes_without_spark(job):
     status, plan = job.plan()
 
     assert (status, plan["verdict"]["kind"]) == (0, "resume")
+
+
+GROUPED = "INSERT INTO o SELECT id, MAX(name) AS name FROM (SELECT DISTINCT id, name FROM src) GROUP BY id;"
+
+
+@pytest.fixture
+def grouped(job):
+    """A project whose query keeps the state of stages."""
+    file = job.project / "job.sql"
+    keyed = file.read_text().replace("o (id BIGINT,", "o (id BIGINT PRIMARY KEY NOT ENFORCED,")
+    file.write_text(keyed.replace(COPY, GROUPED))
+    job.begin()
+    job.make_table()
+    return job
+
+
+def runners(plan):
+    """What is said to run stages, and what to do instead."""
+    lines = (line.strip(" -") for line in plan["operators"])
+    return {line for line in lines if line.startswith(("run by", "instead"))}
+
+
+def test_a_checkpoint_that_spark_began_is_said_to_be_run_by_it(grouped):
+    """A start from scratch is not; nor is one whose checkpoint has no state yet."""
+    keyed = {"run by a keyed operator"}
+    assert runners(grouped.plan()[1]) == keyed
+    (grouped.checkpoint / "maintained" / "group_1-distinct_0").mkdir(parents=True)
+    status, plan = grouped.plan()
+
+    assert (status, plan["verdict"]["kind"]) == (0, "resume")
+    assert runners(plan) == {
+        "run by Spark, several jobs a batch, as its checkpoint began so",
+        "instead: `--from-scratch` begins with keyed operators",
+    }
+    assert runners(grouped.plan("--from-scratch")[1]) == keyed
+
+
+def test_the_buckets_of_a_checkpoint_are_told(grouped):
+    """A manifest that cannot be read tells none, and is no reason to plan nothing."""
+    folder = grouped.checkpoint / "keyed" / "manifests"
+    folder.mkdir(parents=True)
+    manifest = StateManifest(state_id="s", buckets=12, batch_id=0)
+    (folder / "0.json").write_text(manifest.to_text())
+    known = grouped.plan()[1]
+    (folder / "0.json").write_text("{")
+    damaged = grouped.plan()[1]
+
+    assert known["buckets"] == 12
+    assert "buckets" not in damaged
+    assert runners(known) == runners(damaged) == {"run by a keyed operator"}
+
+
+def test_operators_are_those_of_the_form_that_the_checkpoint_has(job):
+    """An earlier version had stages for a join of columns that keyed operators cannot store."""
+    tables = (
+        "CREATE TABLE m (id BIGINT, v MAP<STRING, STRING>) "
+        "WITH ('connector' = 'filesystem', 'path' = 'in', 'format' = 'json');\n"
+    )
+    file = job.project / "job.sql"
+    text = file.read_text().replace(
+        "o (id BIGINT, name STRING)", "o (id BIGINT, v MAP<STRING, STRING>)"
+    )
+    joined = "INSERT INTO o SELECT a.id, a.v FROM m AS a JOIN src AS b ON a.id = b.id;"
+    file.write_text(tables + text.replace(COPY, joined))
+    _, new = job.plan()
+    job.begin(earlier=True)
+    _, begun = job.plan()
+
+    assert "[spark]" in new["operators"][0]
+    assert "[stage rows_" in begun["operators"][0]
