@@ -160,6 +160,11 @@ _TABLES: dict[str, tuple[str, _Columns]] = {
             ("size_bytes", t.BigIntType(), "bytes of the files"),
             ("files", t.BigIntType(), "number of files"),
             ("most_files", t.BigIntType(), "files of the bucket that has most"),
+            (
+                "bound",
+                _TEXT,
+                "what ends these rows, as EXPLAIN says it; NULL where it is not known",
+            ),
             ("checkpoint_path", _NAME, "the folder of the checkpoint"),
         ),
     ),

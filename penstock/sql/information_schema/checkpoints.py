@@ -5,7 +5,7 @@ The directory is the project's `execution.checkpointing.dir`; one that is a URL 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from penstock.catalog.errors import ConfigError, StateMismatchError
 from penstock.connector.source.state import SourceState
 from penstock.connector.urls import is_url
 from penstock.sql.checkpoint.identity import IDENTITY, read_identity
+from penstock.sql.checkpoint.plan_record import read_plan
 from penstock.sql.checkpoint.read_cache import READS
 from penstock.sql.checkpoint.reader import (
     METADATA,
@@ -88,6 +89,17 @@ class CheckpointFolder:
         except StateMismatchError:
             return ()
         return () if manifest is None else state_sizes(manifest)
+
+    def bounds(self) -> Mapping[str, str]:
+        """Read what bounds the state of each stage, by the plan that the query was started with last."""
+        plan = read_plan(LocalFiles(location=self.path))
+        operators = () if plan is None else plan.operators
+        return {
+            stage: each.bound
+            for each in operators
+            if each.bound is not None
+            for stage in each.stages
+        }
 
 
 def checkpoint_folders(project: Path) -> Iterator[CheckpointFolder]:

@@ -274,7 +274,9 @@ def _checkpoint(folder: CheckpointFolder) -> Row:
 
 def _operator_states(scope: _Scope) -> Iterator[Row]:
     for folder in checkpoint_folders(scope.project):
-        for state in folder.operator_states():
+        states = folder.operator_states()
+        bounds = folder.bounds() if states else {}
+        for state in states:
             yield (
                 folder.pipeline,
                 folder.sink,
@@ -287,6 +289,7 @@ def _operator_states(scope: _Scope) -> Iterator[Row]:
                 state.bytes,
                 state.files,
                 state.most_files,
+                bounds.get(state.stage),
                 folder.path,
             )
 

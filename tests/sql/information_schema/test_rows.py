@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.connector.information_schema import InformationConnector
 from penstock.connector.source.state import SourceState, SplitState, encode_state
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
+from penstock.sql.checkpoint.plan_record import PLAN_FILE, OperatorRecord, PlanRecord
 from penstock.sql.convert.statement import parse_statement
 from penstock.sql.execution.context import open_names
 from penstock.sql.incremental.keyed.files.manifest import BucketId, StateFile, StateManifest
@@ -232,6 +234,12 @@ def test_states_of_operators_tell_their_size_and_the_largest_bucket(
         text = manifest.to_text()
         (base / "copies" / "keyed" / "manifests" / f"{batch}.json").write_text(text)
     (base / "broken" / "keyed" / "manifests" / "1.json").write_text("{")
+    assert [each["bound"] for each in rows(names, project, "operator_states")] == [None]
+    kept = OperatorRecord(
+        name="Aggregate", level=0, mechanism="keyed operator", bound="none", stages=("group_1",)
+    )
+    plan = PlanRecord(operators=(kept, replace(kept, bound=None, stages=("rows_2",))))
+    (base / "copies" / PLAN_FILE).write_text(plan.to_text())
 
     assert rows(names, project, "operator_states") == [
         {
@@ -246,6 +254,7 @@ def test_states_of_operators_tell_their_size_and_the_largest_bucket(
             "size_bytes": 600,
             "files": 6,
             "most_files": 2,
+            "bound": "none",
             "checkpoint_path": str(base / "copies"),
         }
     ]
