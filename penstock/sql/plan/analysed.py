@@ -83,7 +83,8 @@ class AnalysedQuery:
     For a query that is `maintained` it returns the inputs, and `flow` is that of the last stage; `combined` is what
     Spark runs in its place, and `inputs` are the queries of the inputs, one by one, whatever reading tasks group.
     `plan` are its operators, each on its engine, and `scan_order` the numbers that the plan knows the leaves by; empty:
-    in order.
+    in order. `lists_apart`: SELECT lists of aggregations are computed behind their stages, which earlier versions did
+    not do.
     """
 
     query: exp.Expr
@@ -94,6 +95,7 @@ class AnalysedQuery:
     combined: exp.Expr | None = field(default=None, compare=False, repr=False)
     inputs: tuple[exp.Expr, ...] = field(default=(), compare=False, repr=False)
     scan_order: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    lists_apart: bool = field(default=False, compare=False)
 
     @property
     def bounded(self) -> bool:

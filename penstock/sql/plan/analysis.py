@@ -7,7 +7,7 @@ union of its inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -48,9 +48,13 @@ from penstock.sql.plan.rules.prune_columns import (
 )
 from penstock.sql.plan.rules.push_filters import Fragment, condition_of_any, find_fragments
 from penstock.sql.plan.rules.sink_changelog import SinkTable
+from penstock.sql.plan.run_forms import (
+    in_form_that_is_run,
+    with_lists_apart,
+    with_streamed_joins,
+)
 from penstock.sql.plan.spark_text.spark_query import spark_query
 from penstock.sql.plan.spark_text.two_phases import TwoPhases, find_two_phases
-from penstock.sql.plan.stage_runs import is_run_by_spark, is_run_keyed
 from penstock.sql.plan.syntax_rules import PlanForm, QuerySyntax, SyntaxContext, read_query
 from penstock.sql.syntax.nodes import ScanTable
 from penstock.sql.syntax.positions import span_of
@@ -149,9 +153,27 @@ def analyse_or_refuse(
 
     Raises InputError subclasses for what is wrong however the query runs.
     """
-    context = SyntaxContext(
-        namespace=namespace, project=project, appends=appends, form=form, shown=shown
-    )
+
+    def in_form(form: PlanForm, *, lists_apart: bool = False) -> AnalysedQuery | Refusal:
+        context = SyntaxContext(
+            namespace=namespace, project=project, appends=appends, form=form, shown=shown
+        )
+        return _analyse_in_form(query, context, sink, state_ttl_ms, lists_apart=lists_apart)
+
+    if form.age < PlanForm.LISTS_APART.age:
+        return in_form(form)
+    return with_lists_apart(in_form(PlanForm.STORED_JOINS), state_ttl_ms, in_form)
+
+
+def _analyse_in_form(
+    query: exp.Expr,
+    context: SyntaxContext,
+    sink: SinkTable | None,
+    state_ttl_ms: int,
+    *,
+    lists_apart: bool,
+) -> AnalysedQuery | Refusal:
+    form, appends = context.form, context.appends
     read, target = read_query(query, context), (sink or _APPENDS) if appends else None
     follows = form not in (PlanForm.TIES_OPEN, PlanForm.TIES_BROKEN)
     plan = build(read.query, read.tables, read.lookups, follows_windows=follows)
@@ -171,81 +193,26 @@ def analyse_or_refuse(
         streams_best_rows=form.age < PlanForm.BEST_ROWS.age,
         streams_aggregates=form.age < PlanForm.ACCUMULATORS.age,
     )
-    placed = choose_engines(plan, options, partial(_plan_stages, read))
+    planner = partial(_plan_stages, read, lists_apart)
+    placed = choose_engines(plan, options, planner)
     if isinstance(placed, Refusal):
         return placed
     if placed.stages is None:
         return _streamed(read, placed, appends=appends)
 
-    def in_form(other: PlanForm) -> AnalysedQuery | Refusal:
-        return analyse_or_refuse(
-            query,
-            namespace,
-            project,
-            appends=appends,
-            sink=sink,
-            state_ttl_ms=state_ttl_ms,
-            form=other,
-            shown=shown,
-        )
+    def in_form(form: PlanForm, *, lists_apart: bool = lists_apart) -> AnalysedQuery | Refusal:
+        other_context = replace(context, form=form)
+        return _analyse_in_form(query, other_context, sink, state_ttl_ms, lists_apart=lists_apart)
 
-    found = _in_form_that_is_run(_incremental(read, placed), placed, state_ttl_ms, in_form)
+    found = in_form_that_is_run(_incremental(read, placed), placed, state_ttl_ms, in_form)
     if form.age < PlanForm.STORED_JOINS.age or isinstance(found, Refusal):
         return found
-    return _with_streamed_joins(found, state_ttl_ms, in_form)
-
-
-_InForm = Callable[[PlanForm], AnalysedQuery | Refusal]
-"""Analyses a query in the form of an earlier version."""
-
-
-def _in_form_that_is_run(
-    found: AnalysedQuery, placed: PhysicalPlan, state_ttl_ms: int, in_form: _InForm
-) -> AnalysedQuery | Refusal:
-    """Return the form of an earlier version where what is new in stages is nothing that keyed operators run."""
-    before = _form_by_spark(placed)
-    if before is not None:
-        return found if is_run_keyed(found, state_ttl_ms) else in_form(before)
-    if not found.joins_in_time:
-        return found
-    if found.aggregates_panes and not is_run_keyed(found, state_ttl_ms):
-        return in_form(PlanForm.TIME_JOINS)
-    by_spark = in_form(PlanForm.REGULAR_JOINS)
-    if isinstance(by_spark, Refusal):
-        return found
-    # Spark streams windows whose rows tasks group as they read them; and only keyed operators drop rows that have ended
-    grouped = any(leaf.in_two_phases for leaf in by_spark.leaves)
-    return by_spark if grouped or is_run_by_spark(found, state_ttl_ms) else found
-
-
-def _with_streamed_joins(
-    found: AnalysedQuery, state_ttl_ms: int, in_form: _InForm
-) -> AnalysedQuery:
-    """Leave a query to Spark that has no other stages than joins, where keyed operators do not run these.
-
-    As stages of Spark they would cost several jobs a batch, and as its join one, which knows no time to live.
-    """
-    by_jobs = state_ttl_ms == 0 and found.joins_regularly and is_run_by_spark(found, state_ttl_ms)
-    if not by_jobs:
-        return found
-    streamed = in_form(PlanForm.WINDOWS_FOLLOWED)
-    if isinstance(streamed, Refusal) or streamed.maintained is not None:
-        return found
-    return streamed
-
-
-def _form_by_spark(placed: PhysicalPlan) -> PlanForm | None:
-    """Return the form in which Spark's update mode runs what stages run here; None where it does not.
-
-    It does where no keyed operators run them: types that these do not store would cost several jobs a batch.
-    """
-    if placed.of_accumulators:
-        return PlanForm.BEST_ROWS
-    return PlanForm.PANES if placed.of_best_rows else None
+    return with_streamed_joins(found, state_ttl_ms, in_form)
 
 
 def _plan_stages(
     read: QuerySyntax,
+    lists_apart: bool,
     plan: Plan,
     spark: SparkTraits,
     *,
@@ -267,6 +234,7 @@ def _plan_stages(
         by_panes=by_panes,
         by_position=by_position,
         accumulates=accumulates,
+        lists_apart=lists_apart,
     )
 
 

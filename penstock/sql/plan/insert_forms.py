@@ -77,6 +77,7 @@ class InsertForms:
             or query.joins_in_time
             or query.joins_regularly
             or query.streams_joins
+            or query.lists_apart
             or query.follows_windows
             or query.in_other_phases()
         )
@@ -90,6 +91,8 @@ class InsertForms:
         else:
             by_position = current.query.ranks_rows
             earlier = [*(self._all_of(PlanForm.PANES) if by_position else current.before())]
+        if current.query.lists_apart:
+            earlier += self._all_of(PlanForm.STORED_JOINS)
         if current.query.streams_joins:
             earlier += self._all_of(PlanForm.ACCUMULATORS)
         found = (current.query, *earlier)

@@ -61,7 +61,9 @@ class PlanForm(StrEnum):
     """So do aggregations with COUNT(DISTINCT) of the rows of a table, which Spark's update mode ran."""
     STORED_JOINS = "stored-joins"
     """Inner joins stay with Spark where keyed operators cannot store their columns, or compute their conditions."""
-    CURRENT = STORED_JOINS
+    LISTS_APART = "lists-apart"
+    """SELECT lists of aggregations that keyed operators do not compute are computed behind these."""
+    CURRENT = LISTS_APART
 
     @property
     def age(self) -> int:

@@ -38,8 +38,8 @@ class Planned:
         return [_line(stage) for stage in self.plan.maintained.stages]
 
 
-def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> Planned:
-    """Plan a query over the tables of tests/sql/plan/changing.py."""
+def plan(sql: str, arrival: Arrival = Arrival.OPEN, *, lists_apart: bool = False) -> Planned:
+    """Plan a query over the tables of tests/sql/plan/changing.py; `lists_apart` as `plan_incremental` has it."""
     (statement,) = run(sql, NAMESPACE)
     assert isinstance(statement, Select)
     relations = find_relations(statement.query, NAMESPACE)
@@ -51,7 +51,8 @@ def plan(sql: str, arrival: Arrival = Arrival.OPEN) -> Planned:
     wanted = wanted_columns(relations.query, whole, keys)
     inputs = list(map(narrowed_input, whole, wanted))
     logical = build(relations.query, inputs)
-    spark, planner = SparkTraits(logical.scans), partial(plan_incremental, tables=inputs)
+    spark = SparkTraits(logical.scans)
+    planner = partial(plan_incremental, tables=inputs, lists_apart=lists_apart)
     placed = plan_on_stages(logical, spark, PlacementOptions(sink=None), planner)
     if isinstance(placed, Refusal):
         raise placed.error()

@@ -181,6 +181,24 @@ def test_joins_that_stages_of_spark_ran_go_on_as_stages(tmp_path: Path) -> None:
     assert resumed.query is staged
 
 
+ROUNDED = "INSERT INTO k SELECT ABS(MAX(n)) AS a, b FROM (SELECT COUNT(*) AS n, b FROM src GROUP BY b) GROUP BY b"
+
+
+def test_lists_that_stages_computed_stay_in_them(tmp_path: Path) -> None:
+    """Where a checkpoint has the state of such stages; a new one has that of keyed operators."""
+    insert = analysed(tmp_path, ROUNDED)
+    assert insert.query.lists_apart
+    assert as_checkpointed(insert, None) is insert
+    before = [query for query in insert.earlier if not query.lists_apart]
+    assert before
+    for query in before:
+        resumed = as_checkpointed(insert, insert_fingerprint(replace(insert, query=query)))
+        assert resumed.query is query
+    again = insert_fingerprint(insert)
+    assert as_checkpointed(insert, again) is insert
+    assert again not in {insert_fingerprint(replace(insert, query=query)) for query in before}
+
+
 def test_old_checkpoints_of_several_inserts_are_told_apart_by_their_earlier_shapes() -> None:
     """They hold neither name nor statement."""
     now = [QueryFingerprint(sources=("s",), sink="t", state=(f"now {n}",)) for n in (1, 2)]

@@ -41,6 +41,7 @@ def plan_incremental(
     by_panes: bool = False,
     by_position: bool = False,
     accumulates: bool = False,
+    lists_apart: bool = False,
 ) -> IncrementalPlan | Refusal:
     """Plan a query as stages; `spark` are the traits of what Spark streams for it.
 
@@ -48,6 +49,7 @@ def plan_incremental(
     `by_panes`: so are aggregations by windows whose rows are grouped by pane.
     `by_position`: rows of a table that Top-1 has to tell apart are numbered in their order.
     `accumulates`: aggregations keep accumulators, and give no rows before an update where nothing needs these.
+    `lists_apart`: SELECT lists of aggregations are computed behind their stages.
     `tables` have the columns that are read of them, those by which upserts replace rows too.
     """
     planner = OperatorPlanner(
@@ -58,6 +60,7 @@ def plan_incremental(
         by_position=by_position,
         accumulates=accumulates,
     )
+    planner.stages.lists_apart = lists_apart
     found = planner.query(plan.root)
     if isinstance(found, Refusal):
         return found

@@ -14,12 +14,12 @@ from sqlglot import exp
 from penstock.sql.dialect import window_tables
 from penstock.sql.dialect.parser.table_functions import table_call
 from penstock.sql.incremental.planning.aggregate import (
-    plan_aggregate,
     plan_distinct,
     plan_set_operation,
     with_windows,
 )
 from penstock.sql.incremental.planning.join import join, plan_temporal_join, read_conditions
+from penstock.sql.incremental.planning.lists_apart import plan_aggregation
 from penstock.sql.incremental.planning.over import plan_over
 from penstock.sql.incremental.planning.panes import plan_closed_windows, plan_windows
 from penstock.sql.incremental.planning.relation import (
@@ -490,7 +490,7 @@ class OperatorPlanner:
                 if closed is None:
                     self._keep_alone(block)
                 life = None if closed else core.state_ttl_ms
-                return plan_aggregate(select, values, source, self.stages, life, closed)
+                return plan_aggregation(select, values, source, self.stages, life, closed)
             case _:
                 return source.refuse(value for _, value in values) or source.project(values)
 

@@ -55,6 +55,8 @@ class StageList:
     ) -> None:
         self._of_engine = of_engine
         self.accumulates = accumulates
+        self.lists_apart = False
+        """Whether SELECT lists of aggregations are computed behind their stages."""
         self.feeds: list[StreamInput] = []
         self.queries: list[exp.Query] = []
         self.stages: list[Stage] = []

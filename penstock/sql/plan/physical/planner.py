@@ -214,6 +214,12 @@ def _going_on(
             "--from-scratch starts anew, with a keyed operator",
             location.job,
         )
+    elif found is not analysed and (analysed.query.lists_apart or analysed.query.streams_joins):
+        log.info(
+            "%s goes on with a checkpoint whose stages Spark computes in several jobs a batch, as their state stays; "
+            "--from-scratch starts anew, in one job a batch",
+            location.job,
+        )
     elif found is not analysed and found.query.query != analysed.query.query:
         log.warning(
             "%s resumes from a checkpoint of an earlier version: which of rows with equal order ROW_NUMBER() takes, "

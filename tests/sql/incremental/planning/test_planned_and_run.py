@@ -80,6 +80,16 @@ QUERIES = {
     "WITH ORDINALITY AS u (v, n) GROUP BY u.n",
     "grouped by a value": "SELECT amount % 3, COUNT(*) FROM cdc GROUP BY amount % 3",
 }
+LISTS = {
+    "of a maximum": "SELECT region, ABS(MAX(amount) - 5), CONCAT(UPPER(region), CAST(COUNT(*) AS STRING)), "
+    "LOWER(region) LIKE '%1' FROM cdc GROUP BY region HAVING MAX(amount) > 1",
+    "below another": "SELECT a, COUNT(*) FROM (SELECT region, ABS(SUM(amount) - 9) AS a FROM cdc GROUP BY region) AS t "
+    "GROUP BY a",
+    "without a key": "SELECT CONCAT('n', CAST(COUNT(DISTINCT amount) AS STRING)), ABS(MIN(amount)) FROM latest",
+    "of a computed key": "SELECT CONCAT('n', CAST(amount % 3 AS STRING)), ABS(SUM(id)), SUM(id) FROM cdc "
+    "GROUP BY amount % 3",
+}
+"""Queries with a SELECT list that keyed operators do not compute."""
 SOME = ("chain", "best", "both without a match", "sums of what Spark computes")
 
 
@@ -153,9 +163,17 @@ def answer(query: str, rows: Mapping[str, Counter[Row]]) -> Counter[Row]:
         return Counter(connection.execute(query).fetchall())
 
 
-def check(spark: SparkSession, folder: Path, sql: str, *, batches: int, keyed: bool) -> None:
+def check(
+    spark: SparkSession,
+    folder: Path,
+    sql: str,
+    *,
+    batches: int,
+    keyed: bool,
+    lists_apart: bool = False,
+) -> None:
     """Run a query over random batches, one of them a second time, and compare after each."""
-    query, tables = plan(sql), Tables(draw=random.Random(3))
+    query, tables = plan(sql, lists_apart=lists_apart), Tables(draw=random.Random(3))
     names = tuple(query.tables)
     run: IncrementalRun | KeyedRun | None = None
     given: Counter[Row] = Counter()
@@ -180,6 +198,16 @@ def test_the_changes_make_the_batch_answer(
 ) -> None:
     """After every batch, and when one is run again: an operator of each kind."""
     check(spark, tmp_path, QUERIES[name], batches=2, keyed=keyed)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_that_are_computed_behind_keyed_operators_make_it_too(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    """Spark computes these: no keyed operator would run the query with them in its stage."""
+    check(spark, tmp_path, LISTS[name], batches=3, keyed=True, lists_apart=True)
+    with pytest.raises(AssertionError, match="the expression"):
+        check(spark, tmp_path / "other", LISTS[name], batches=1, keyed=True)
 
 
 @pytest.mark.nightly

@@ -1,0 +1,306 @@
+-- ROUND of a maximum
+-- tables: changes
+SELECT region, ROUND(MAX(amount) / 3.0, 2) AS third, COUNT(*) AS n FROM cdc GROUP BY region
+-- and: as the version before ran it; form: stored-joins
+-- and: a key that is not selected by itself
+SELECT UPPER(region) AS r, CONCAT(region, '!') AS loud, MAX(amount) AS m FROM cdc GROUP BY region
+-- and: one aggregate twice, with a FILTER; ttl: 1 h
+SELECT region, ABS(SUM(amount) FILTER (WHERE id > 1)) AS a, SUM(amount) FILTER (WHERE id > 1) AS s, SUM(amount) AS `__item0` FROM cdc GROUP BY region
+-- and: without a key
+SELECT ABS(MAX(amount)) AS a FROM cdc
+-- and: a key that is computed
+SELECT ROUND(id / 10.0, 0) AS r, CONCAT('n', CAST(MAX(amount) AS STRING)) AS n FROM cdc GROUP BY ROUND(id / 10.0, 0)
+-- and: into a sink with the key; sink: upsert(region) of region, a
+SELECT region, ABS(MAX(amount)) AS a FROM cdc GROUP BY region
+-- and: under another name; sink: upsert(r) of r, a
+SELECT region AS r, ABS(MAX(amount)) AS a FROM cdc GROUP BY region
+-- and: a second aggregation reads what is computed
+SELECT a, COUNT(*) AS n FROM (SELECT region, ABS(SUM(amount)) AS a FROM cdc GROUP BY region) GROUP BY a
+-- and: HAVING is the stage's, and so Spark's
+SELECT region, ABS(MAX(amount)) AS a FROM cdc GROUP BY region HAVING ABS(MAX(amount)) > 1
+-- and: HAVING that keyed operators compute
+SELECT region, ABS(MAX(amount)) AS a FROM cdc GROUP BY region HAVING MAX(amount) > 1
+-- and: what keyed operators compute stays in the stage
+SELECT region, MAX(amount) + 1 AS a FROM cdc GROUP BY region
+-- and: an aggregate that they lack
+SELECT region, ABS(SUM(amount)) AS a, STDDEV_POP(price) AS s FROM cdc GROUP BY region
+-- ----- expected
+-- [1] ROUND of a maximum
+--   plan:
+--     Aggregate by region: COUNT(*), MAX(amount) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount)
+--     - run by a keyed operator
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (region, third, n), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, COUNT(*) AS `n`, MAX(`amount`) AS `__item2` FROM feed_0 GROUP BY `region`
+--     MAINTAINED rows_1 ROWS SELECT `region` AS `region`, ROUND(`__item2` / 3.0, 2) AS `third`, `n` AS `n`, `__row_kind` FROM group_0
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, COUNT(*) AS `n`, MAX(`amount`) AS `__item2` FROM feed_0 GROUP BY `region`
+--   digest: 5fc8e1c513e6c2d2
+-- [2] as the version before ran it; form: stored-joins
+--   plan:
+--     Aggregate by region: COUNT(*), MAX(amount) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount)
+--     - run by Spark, several jobs a batch, as it computes the expression ROUND(`__call0` / 3.0, 2)
+--     - instead: compute it in a subquery that this one reads, or in a query around it
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (region, third, n), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, ROUND(MAX(`amount`) / 3.0, 2) AS `third`, COUNT(*) AS `n` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, ROUND(MAX(`amount`) / 3.0, 2) AS `third`, COUNT(*) AS `n` FROM feed_0 GROUP BY `region`
+--   digest: 427485fd7314a0b8
+-- [3] a key that is not selected by itself
+--   plan:
+--     Aggregate by region: MAX(amount) [stage group_0] [I,UB,UA,D]
+--     - key: none
+--     - state: its rows
+--     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount)
+--     - run by a keyed operator
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (r, loud, m), key unknown, kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT MAX(`amount`) AS `m`, `region` AS `__item1` FROM feed_0 GROUP BY `region`
+--     MAINTAINED rows_1 ROWS SELECT UPPER(`__item1`) AS `r`, CONCAT(`__item1`, '!') AS `loud`, `m` AS `m`, `__row_kind` FROM group_0
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT MAX(`amount`) AS `m`, `region` AS `__item1` FROM feed_0 GROUP BY `region`
+--   digest: fee4ac9ed5d62193
+-- [4] one aggregate twice, with a FILTER; ttl: 1 h
+--   plan:
+--     Aggregate by region: SUM(amount) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: SUM(amount)
+--     - bound: table.exec.state.ttl, 3600 s after the last change
+--     - run by a keyed operator
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (region, a, s, __item0), key (region), kinds, aggregate
+--   reads:
+--     cdc (id, region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CASE WHEN `id` > 1 THEN `amount` END), __m1 = SUM(CASE WHEN (`id` > 1) AND NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END), __m2 = SUM(`amount`), __m3 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s`, CASE WHEN `__m3` > 0 THEN `__m2` END AS `__item0` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `region` AS `region`, ABS(`s`) AS `a`, `s` AS `s`, `__item0` AS `__item0`, `__row_kind` FROM group_0
+--   checkpoint: cdc
+--     FEED feed_0 (id, region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(CASE WHEN `id` > 1 THEN `amount` END), __m1 = SUM(CASE WHEN (`id` > 1) AND NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END), __m2 = SUM(`amount`), __m3 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `s`, CASE WHEN `__m3` > 0 THEN `__m2` END AS `__item0` FROM feed_0
+--   digest: 2ce0ba4ff77d1f03
+-- [5] without a key
+--   plan:
+--     Aggregate: MAX(amount) [stage group_0] [I,D]
+--     - key: none: one row in all
+--     - state: its rows
+--     - bound: none
+--     - each change reads all rows again, in one task, for MAX(amount)
+--     - run by a keyed operator
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (a), key (), kinds, aggregate
+--   reads:
+--     cdc (amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT MAX(`amount`) AS `__item0` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT ABS(`__item0`) AS `a`, `__row_kind` FROM group_0
+--   checkpoint: cdc
+--     FEED feed_0 (amount)
+--     MAINTAINED group_0 KEEP feed_0 BY () rows COMPUTE SELECT MAX(`amount`) AS `__item0` FROM feed_0
+--   digest: 7858e6277e6a0edb
+-- [6] a key that is computed
+--   plan:
+--     Aggregate by ROUND(id / 10.0, 0): MAX(amount) [stage group_1] [I,UB,UA,D]
+--     - key: r
+--     - state: its rows
+--     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount)
+--     - run by a keyed operator or by Spark: the start decides, by the type of column __group0
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (r, n), key (r), kinds, aggregate
+--   reads:
+--     cdc (id, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('id', `id`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `id`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED rows_0 ROWS SELECT ROUND(`feed_0`.`id` / 10.0, 0) AS `__group0`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED group_1 KEEP rows_0 BY (__group0) rows COMPUTE SELECT `__group0` AS `r`, CONCAT('n', CAST(MAX(`amount`) AS STRING)) AS `n` FROM rows_0 GROUP BY `__group0`
+--   checkpoint: cdc
+--     FEED feed_0 (id, amount)
+--     MAINTAINED rows_0 ROWS SELECT ROUND(`feed_0`.`id` / 10.0, 0) AS `__group0`, `feed_0`.`amount` AS `amount`, `feed_0`.`__row_kind` FROM feed_0
+--     MAINTAINED group_1 KEEP rows_0 BY (__group0) rows COMPUTE SELECT `__group0` AS `r`, CONCAT('n', CAST(MAX(`amount`) AS STRING)) AS `n` FROM rows_0 GROUP BY `__group0`
+--   digest: 17653992692b6945
+-- [7] into a sink with the key; sink: upsert(region) of region, a
+--   plan:
+--     Aggregate by region: MAX(amount) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount)
+--     - run by a keyed operator
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (region, a), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `__item1` FROM feed_0 GROUP BY `region`
+--     MAINTAINED rows_1 ROWS SELECT `region` AS `region`, ABS(`__item1`) AS `a`, `__row_kind` FROM group_0
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `__item1` FROM feed_0 GROUP BY `region`
+--   digest: 7dd446861f3fab8e
+-- [8] under another name; sink: upsert(r) of r, a
+--   plan:
+--     Aggregate by region: MAX(amount) [stage group_0] [I,UB,UA,D]
+--     - key: r
+--     - state: its rows
+--     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount)
+--     - run by a keyed operator
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (r, a), key (r), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `r`, MAX(`amount`) AS `__item1` FROM feed_0 GROUP BY `region`
+--     MAINTAINED rows_1 ROWS SELECT `r` AS `r`, ABS(`__item1`) AS `a`, `__row_kind` FROM group_0
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `r`, MAX(`amount`) AS `__item1` FROM feed_0 GROUP BY `region`
+--   digest: 29aa4bf60c61c334
+-- [9] a second aggregation reads what is computed
+--   plan:
+--     Aggregate by a: COUNT(*) [stage group_2] [I,UB,UA,D]
+--     - key: a
+--     - state: COUNT(*)
+--     - bound: none
+--     - run by a keyed operator
+--       Aggregate by region: SUM(amount) [stage group_0] [I,UB,UA,D]
+--       - key: region
+--       - state: SUM(amount)
+--       - bound: none
+--       - run by a keyed operator
+--         Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (a, n), key (a), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `__item1` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `region` AS `region`, ABS(`__item1`) AS `a`, `__row_kind` FROM group_0
+--     MAINTAINED group_2 KEEP rows_1 BY (a) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `a` AS `a`, `__m0` AS `n` FROM rows_1
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) __m0 = SUM(`amount`), __m1 = SUM(CASE WHEN NOT (`amount`) IS NULL THEN CAST(1 AS BIGINT) END) COMPUTE SELECT `region` AS `region`, CASE WHEN `__m1` > 0 THEN `__m0` END AS `__item1` FROM feed_0
+--     MAINTAINED rows_1 ROWS SELECT `region` AS `region`, ABS(`__item1`) AS `a`, `__row_kind` FROM group_0
+--     MAINTAINED group_2 KEEP rows_1 BY (a) __m0 = SUM(CAST(1 AS BIGINT)) COMPUTE SELECT `a` AS `a`, `__m0` AS `n` FROM rows_1
+--   digest: 1798e32051f0f523
+-- [10] HAVING is the stage's, and so Spark's
+--   plan:
+--     Aggregate by region: MAX(amount), having ABS(MAX(amount)) > 1 [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount)
+--     - run by Spark, several jobs a batch, as it computes the expression ABS(`__call0`)
+--     - instead: compute it in a subquery that this one reads, or in a query around it
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (region, a), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, ABS(MAX(`amount`)) AS `a` FROM feed_0 GROUP BY `region` HAVING ABS(MAX(`amount`)) > 1
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, ABS(MAX(`amount`)) AS `a` FROM feed_0 GROUP BY `region` HAVING ABS(MAX(`amount`)) > 1
+--   digest: 128032d9ab553f4b
+-- [11] HAVING that keyed operators compute
+--   plan:
+--     Aggregate by region: MAX(amount), having MAX(amount) > 1 [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount)
+--     - run by a keyed operator
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (region, a), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `__item1` FROM feed_0 GROUP BY `region` HAVING MAX(`amount`) > 1
+--     MAINTAINED rows_1 ROWS SELECT `region` AS `region`, ABS(`__item1`) AS `a`, `__row_kind` FROM group_0
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) AS `__item1` FROM feed_0 GROUP BY `region` HAVING MAX(`amount`) > 1
+--   digest: 2ccbf4b68f7e111a
+-- [12] what keyed operators compute stays in the stage
+--   plan:
+--     Aggregate by region: MAX(amount) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--     - each change of a key reads all of its rows again, for MAX(amount)
+--     - run by a keyed operator
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (region, a), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) + 1 AS `a` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) + 1 AS `a` FROM feed_0 GROUP BY `region`
+--   digest: f8cb3728e5158da9
+-- [13] an aggregate that they lack
+--   plan:
+--     Aggregate by region: STDDEV_POP(price), SUM(amount) [stage group_0] [I,UB,UA,D]
+--     - key: region
+--     - state: its rows
+--     - bound: none
+--     - each change of a key reads all of its rows again, for STDDEV_POP(price)
+--     - run by Spark, several jobs a batch, as it computes the expression ABS(`__call0`)
+--     - instead: compute it in a subquery that this one reads, or in a query around it
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (region, a, s), key (region), kinds, aggregate
+--   reads:
+--     cdc (region, amount, price, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, 'amount', `amount`, 'price', `price`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `amount`, `price`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, ABS(SUM(`amount`)) AS `a`, STDDEV_POP(`price`) AS `s` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region, amount, price)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, ABS(SUM(`amount`)) AS `a`, STDDEV_POP(`price`) AS `s` FROM feed_0 GROUP BY `region`
+--   digest: f27439686911e5b9
