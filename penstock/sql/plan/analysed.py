@@ -15,6 +15,7 @@ from penstock.connector.expression import PartialAggregate, Unnesting
 from penstock.connector.scan import Rowtime
 from penstock.sql.checkpoint.identity import QueryLocation
 from penstock.sql.incremental.stages import IncrementalQuery, PaneAggregate, RecomputeOperator
+from penstock.sql.plan.placement.keyed import joins_for_good
 from penstock.sql.plan.placement.place import PhysicalPlan
 from penstock.sql.plan.rules.field_paths import Paths, narrowed
 from penstock.sql.plan.rules.flow import Flow
@@ -140,7 +141,11 @@ class AnalysedQuery:
     @property
     def streams_joins(self) -> bool:
         """Whether Spark streams inner joins, of which earlier versions gave all to stages, whatever their columns."""
-        return self.maintained is None and self.plan is not None and self.plan.joins_for_good
+        return (
+            self.maintained is None
+            and self.plan is not None
+            and joins_for_good(self.plan.plan.root)
+        )
 
     @property
     def joins_in_time(self) -> bool:

@@ -21,6 +21,8 @@ from penstock.sql.incremental.stages import (
     RecomputeOperator,
     WindowAggregate,
 )
+from penstock.sql.plan.logical.nodes import Join, JoinType, Node
+from penstock.sql.plan.logical.plan import walk
 
 _SIMPLE = (
     exp.Select, exp.From, exp.Join, exp.Table, exp.TableAlias, exp.Subquery, exp.Where, exp.Group, exp.Having,
@@ -30,6 +32,12 @@ _SIMPLE = (
     exp.Filter, exp.Window, exp.RowNumber, exp.Order, exp.Ordered,
 )  # fmt: skip
 """What keyed operators compute over values of whichever type they store."""
+
+
+def joins_for_good(root: Node) -> bool:
+    """Return whether a plan has inner joins that keep the rows of both sides for good."""
+    joins = [node for node in walk(root) if isinstance(node, Join)]
+    return any(join.kind is JoinType.INNER and not join.block.bounded for join in joins)
 
 
 def runs_keyed(maintained: IncrementalQuery) -> bool:

@@ -20,7 +20,6 @@ from penstock.sql.plan.logical.nodes import (
     Aggregate,
     Distinct,
     Join,
-    JoinType,
     Limit,
     LookupJoin,
     Node,
@@ -35,7 +34,7 @@ from penstock.sql.plan.logical.nodes import (
 )
 from penstock.sql.plan.logical.plan import Plan, StateHint, inputs, walk
 from penstock.sql.plan.placement.blocks import IncrementalPlan, query_block, scan_flow
-from penstock.sql.plan.placement.keyed import runs_keyed
+from penstock.sql.plan.placement.keyed import joins_for_good, runs_keyed
 from penstock.sql.plan.placement.panes import has_windows_for_stages
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.flow import Flow
@@ -86,11 +85,6 @@ class PhysicalPlan:
     of_best_rows: bool = False
     of_accumulators: bool = False
     checked: bool = True
-
-    @property
-    def joins_for_good(self) -> bool:
-        """Whether it has inner joins that keep the rows of both sides for good."""
-        return any(map(_joins_for_good, walk(self.plan.root)))
 
 
 # --- operators on their engines ---
@@ -275,8 +269,7 @@ def _on_cheaper_stages(
     staged = _with_joins_in_time(plan, streamed.traits, options, planner)
     if staged is not None and staged.flow.changes is streamed.flow.changes:
         return staged
-    joins = [node for node in walk(plan.root) if isinstance(node, Join)]
-    if not any(join.kind is JoinType.INNER and not join.block.bounded for join in joins):
+    if not joins_for_good(plan.root):
         return streamed
     return _on_keyed_stages(plan, streamed.traits, options, planner) or streamed
 
