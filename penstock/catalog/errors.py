@@ -43,7 +43,7 @@ class PenstockError(Exception):
     the kind for programs and for docs/errors.md (`penstock errors` explains each).
 
     PenstockError
-    ├── InputError                what the user gave is wrong; nothing was started (exit status 2)
+    ├── InputError                what the user gave is wrong; nothing was started (exit status 2; 75: `may_pass`)
     │   ├── SqlSyntaxError            the text is not Flink SQL
     │   ├── TemplateError             the Jinja template cannot be rendered
     │   ├── UnknownObjectError        no such table, view, column, database
@@ -83,9 +83,19 @@ class PenstockError(Exception):
 
 
 class InputError(PenstockError):
-    """What the user gave is wrong; nothing was started."""
+    """What the user gave is wrong; nothing was started.
+
+    `may_pass`: the same command may succeed later, with nothing that was given changed.
+    """
 
     code: ClassVar[str] = "PEN-9001"
+
+    may_pass: bool = False
+
+    def passing(self) -> Self:
+        """Say that the same command may succeed later."""
+        self.may_pass = True
+        return self
 
 
 class SqlSyntaxError(InputError):
@@ -151,6 +161,8 @@ class PipelineLockedError(InputError):
 
     code: ClassVar[str] = "PEN-7002"
 
+    may_pass = True
+
 
 class ConfigError(InputError):
     """Project file, environment or installation is wrong."""
@@ -170,6 +182,8 @@ class InputErrors(InputError):
     def __init__(self, errors: Sequence[InputError]) -> None:
         super().__init__("\n".join(error.message for error in errors))
         self.errors = tuple(errors)
+        # one that stays is there at the next start, too
+        self.may_pass = bool(self.errors) and all(error.may_pass for error in self.errors)
 
     def __reduce__(self) -> tuple[type[InputErrors], tuple[tuple[InputError, ...]]]:
         # an exception is copied by its arguments, and ours is the text

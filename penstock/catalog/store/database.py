@@ -144,7 +144,7 @@ class Database:
         raise CatalogError(
             f"other processes were in the way {ATTEMPTS} times at the catalog {self.location}",
             hint="nothing was changed; try again",
-        ) from failure
+        ).passing() from failure
 
     def wipe(self) -> None:
         """Leave nothing of removed rows in a SQLite file and its journal; elsewhere that is the database's part."""
@@ -240,10 +240,17 @@ class Database:
             reason = " ".join(str(cause).split())
             if self._file is not None and sqlite_file.is_full(self._file.parent):
                 reason += "; its disk is full"  # SQLite calls that an I/O error
-            raise CatalogError(
+            refusal = CatalogError(
                 f"the catalog {self.location} cannot be used: {reason}",
                 hint=self._hint(error),
-            ) from error
+            )
+            raise (refusal.passing() if self._may_pass(error) else refusal) from error
+
+    def _may_pass(self, error: SQLAlchemyError) -> bool:
+        """Return whether the same request may succeed later: the store is away, locked or out of room."""
+        if not isinstance(error, DBAPIError):
+            return False
+        return sqlite_file.may_pass(error) if self._is_sqlite else postgres.may_pass(error)
 
     def _hint(self, error: SQLAlchemyError) -> str:
         if isinstance(error, DBAPIError):

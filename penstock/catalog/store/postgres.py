@@ -117,6 +117,14 @@ def is_away(error: DBAPIError) -> bool:
     )
 
 
+def may_pass(error: DBAPIError) -> bool:
+    """Return whether a later request may succeed: the server is away, starts, has no room or is in another's hands.
+
+    The driver has one class for these, and for a wrong password, which a server that starts cannot be told from.
+    """
+    return isinstance(error, OperationalError) or is_passing(error)
+
+
 def _state(error: DBAPIError) -> str | None:
     state: str | None = getattr(error.orig, "sqlstate", None)
     return state

@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import NullPool, StaticPool
 
 from penstock.catalog.errors import CatalogError
@@ -26,6 +27,9 @@ LEAST_FREE_BYTES = 65_536
 
 WRITES = "penstock_writes"
 """Execution option of a connection that is going to write."""
+
+_MAY_PASS = ("locked", "disk I/O error", "disk is full", "unable to open database file")
+"""Words of SQLite about what another process, or the machine, is to blame for."""
 
 # WAL shares memory between processes through a file, which network file systems do not carry
 _NETWORK_FILE_SYSTEMS = frozenset(
@@ -124,6 +128,13 @@ def _file_system(file: Path) -> str:
     kinds = [(mount.replace("\\040", " "), kind) for mount, kind in mounts]
     holding = [(mount, kind) for mount, kind in kinds if file.is_relative_to(mount)]
     return max(holding, key=lambda mount: len(mount[0]), default=("", ""))[1]
+
+
+def may_pass(error: DBAPIError) -> bool:
+    """Return whether a later request may succeed; by words, as the driver has one class for all of them."""
+    return isinstance(error, OperationalError) and any(
+        words in str(error.orig) for words in _MAY_PASS
+    )
 
 
 def is_full(folder: Path) -> bool:

@@ -167,7 +167,7 @@ def test_a_process_that_is_killed_starts_again_and_every_row_is_there_once(
     second = subprocess.run(
         [*COMMAND, "up"], cwd=project, capture_output=True, text=True, check=False
     )
-    assert second.returncode == 2
+    assert second.returncode == 75
     assert f"pipeline 'copy/copies' is already run by process {run.child('copy/copies')}" in (
         second.stderr
     )

@@ -34,6 +34,8 @@ UNLIMITED_WIDTH = 100_000
 EXIT_FAILED = 1
 EXIT_WRONG_INPUT = 2
 EXIT_ENGINE_GONE = 3
+EXIT_MAY_PASS = 75
+"""EX_TEMPFAIL of sysexits.h: nothing was started, and the same command may succeed later."""
 EXIT_INTERRUPTED = 130
 
 _OF_THE_MACHINE = {
@@ -81,7 +83,7 @@ def reporting(
         yield verbose
     except InputError as error:
         _report(error, verbose=verbose, output=output, shape=errors)
-        raise typer.Exit(EXIT_WRONG_INPUT) from error
+        raise typer.Exit(EXIT_MAY_PASS if error.may_pass else EXIT_WRONG_INPUT) from error
     except PenstockError as error:
         _report(error, verbose=verbose, output=output, shape=errors)
         raise typer.Exit(EXIT_FAILED) from error

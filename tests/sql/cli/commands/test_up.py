@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
+from penstock.catalog.definitions.leases import this_process
+from penstock.catalog.store import sqlite
+from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.cli import up_run
 from penstock.sql.cli.commands.app import app
 from penstock.sql.processes.child import Lines, ProcessPlan
@@ -176,3 +184,85 @@ def test_a_file_that_cannot_start_is_said_and_its_pipeline_reported(
     (report,) = [each for each in reports if isinstance(each, PipelineReport)]
     assert (report.name, report.document["status"]) == ("c/blocked", "failed")
     assert "blocked is a file" in report.document["sentence"]
+
+
+COMMANDS = pytest.mark.parametrize(
+    "command", [("up", "shop"), ("run", "shop/sql/a.sql")], ids=["up", "run"]
+)
+
+
+def not_restarted() -> list[int]:
+    """The exit statuses after which systemd leaves the unit ended."""
+    unit = files("penstock.sql.cli").joinpath("service_template", "penstock.service").read_text()
+    (found,) = [line for line in unit.splitlines() if line.startswith("RestartPreventExitStatus=")]
+    assert "StartLimitIntervalSec=0" in unit.splitlines(), "however often it is started"
+    return [int(word) for word in found.partition("=")[2].split()]
+
+
+@contextmanager
+def server_that_is_away(folder: Path) -> Iterator[str]:
+    """PostgreSQL at a port where nothing listens."""
+    yield "postgresql://penstock@127.0.0.1:1/penstock"
+
+
+@contextmanager
+def store_that_is_locked(folder: Path) -> Iterator[str]:
+    """SQLite in the midst of another process's transaction."""
+    url = f"sqlite:///{folder / 'catalog.db'}"
+    SqlCatalog(url).upgrade()
+    with sqlite3.connect(folder / "catalog.db", isolation_level=None) as other:
+        other.execute("PRAGMA journal_mode = DELETE")
+        other.execute("BEGIN EXCLUSIVE")
+        yield url
+    other.close()
+
+
+@contextmanager
+def claim_of_the_boot_before(folder: Path) -> Iterator[str]:
+    """The machine was reset: the claim of its last run looks like that of a live process, which nobody can ask."""
+    url = f"sqlite:///{folder / 'catalog.db'}"
+    owner = replace(this_process(), boot_id="the boot before", pid=4711)
+    SqlCatalog(url).leases.acquire("a/hole_a", owner)
+    yield url
+
+
+@COMMANDS
+@pytest.mark.parametrize(
+    ("passing", "words"),
+    [
+        (server_that_is_away, "cannot be used"),
+        (store_that_is_locked, "locked"),
+        (claim_of_the_boot_before, "is already run by process"),
+    ],
+)
+def test_what_passes_by_itself_is_no_wrong_input_for_systemd(
+    shop: Path,
+    plans: list[ProcessPlan],
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, str],
+    passing: object,
+    words: str,
+) -> None:
+    """Status 75, with nothing started: the unit starts again."""
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.01)
+    assert callable(passing)
+    with passing(shop.parent) as url:
+        result = RUNNER.invoke(app, [*command, "--catalog", url])
+
+    assert (result.exit_code, plans) == (75, []), result.stderr
+    assert words in " ".join(result.stderr.split())
+    assert result.exit_code not in not_restarted()
+
+
+def test_a_catalog_that_stays_wrong_is_wrong_input(shop: Path, plans: list[ProcessPlan]) -> None:
+    """A file of something else is so at the next start, too: the unit stays ended."""
+    with sqlite3.connect(shop.parent / "other.db") as other:
+        other.execute("CREATE TABLE something (x)")
+    other.close()
+
+    result = RUNNER.invoke(
+        app, ["up", "shop", "--catalog", f"sqlite:///{shop.parent / 'other.db'}"]
+    )
+
+    assert (result.exit_code, plans) == (2, []), result.stderr
+    assert result.exit_code in not_restarted()
