@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +11,12 @@ from penstock.sql.settings import Failures, RestartStrategy, after_failure
 
 ENGINE_GONE = 3
 """The exit status of `penstock run` whose Java process has died."""
+
+MAY_PASS = 75
+"""The exit status of a command that started nothing, and may succeed later."""
+
+_SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
+"""Errors of a machine that is out of something for a while."""
 
 _ASKED = (-signal.SIGTERM, 128 + signal.SIGTERM)
 """Statuses of a process that the request to stop ended itself, before it listened or once it was done."""
@@ -59,7 +66,8 @@ def after_end(
     """Decide on an exit status: negative ones are those of signals, as `subprocess` has them.
 
     A process that ends by itself has restarted its queries by their strategy already, so its failure is final. One
-    that died, or whose Java process did, starts again by the same strategy. `error` is the last error that it wrote.
+    that died, whose Java process did, or that could not start for now, starts again by the same strategy. `error` is
+    the last error that it wrote.
     """
     match status:
         case 0:
@@ -68,7 +76,23 @@ def after_end(
             return Ended(state=ProcessState.STOPPED)
         case 1 | 2:
             return _failed(error or _status_text(status))
-    reason = end_text(status)
+    reason = (error if status == MAY_PASS else None) or end_text(status)
+    return _again(reason, restarts, before, ran_ms=ran_ms)
+
+
+def after_refusal(
+    error: OSError, *, restarts: RestartStrategy, before: Failures
+) -> Ended | StartsAgain:
+    """Decide on a process that the operating system did not start: again where it lacks memory, processes or files."""
+    reason = f"no process could be started: {error.strerror or error}"
+    if error.errno not in _SHORT:
+        return _failed(reason)
+    return _again(reason, restarts, before, ran_ms=0)
+
+
+def _again(
+    reason: str, restarts: RestartStrategy, before: Failures, *, ran_ms: int
+) -> Ended | StartsAgain:
     failures = after_failure(restarts, before, ran_ms=ran_ms)
     if failures is None:
         gave_up = f"; gave up after {before.count} restarts" if before.count else ""
@@ -86,7 +110,9 @@ def after_stop(status: int, *, left_running: bool, killed: bool, error: str | No
     if killed and status == -signal.SIGKILL:
         return _failed("it did not stop in time and was killed: the next run does its batch again")
     match status:
-        case 0 | 1:  # a batch that was given back; a pipeline that has failed is reported
+        case (
+            0 | 1 | 75
+        ):  # a batch that was given back, or none had begun; a pipeline that has failed is reported
             return Ended(state=ProcessState.STOPPED)
         case 2:
             return _failed(error or _status_text(status))
@@ -111,6 +137,8 @@ def end_text(status: int) -> str:
     """Say in words how a process died."""
     if status == ENGINE_GONE:
         return "Spark's Java process has died"
+    if status == MAY_PASS:
+        return "the process could not start for now"
     number = -status if status < 0 else status - 128 if status > 128 else None
     if number is None:
         return f"the process ended with status {status}"

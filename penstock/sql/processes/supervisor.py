@@ -16,7 +16,14 @@ from penstock.sql.clock import Clock, duration_text
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.processes.child import Child, Launch, ProcessPlan
 from penstock.sql.processes.orphans import is_first, reap_orphans
-from penstock.sql.processes.process_end import Ended, ProcessState, after_end, after_stop
+from penstock.sql.processes.process_end import (
+    Ended,
+    ProcessState,
+    StartsAgain,
+    after_end,
+    after_refusal,
+    after_stop,
+)
 from penstock.sql.processes.reports import MetricsReport, PageReport, PipelineReport, read_report
 from penstock.sql.settings import Failures, with_jitter
 from penstock.sql.ui.documents.fields import Document
@@ -254,9 +261,9 @@ class ProjectSupervisor:
         try:
             each.child = self._launch(each.plan, each.reported)
         except OSError as error:
-            reason = f"no process could be started: {error.strerror or error}"
-            each.view = replace(each.view, state=ProcessState.FAILED, reason=reason)
-            self._log(each.plan.name, reason)
+            refused = replace(each.view, restarts=restarts, documents=before)
+            decision = after_refusal(error, restarts=each.plan.restarts, before=each.failures)
+            self._decided(each, refused, decision)
             return
         each.view = replace(
             each.view,
@@ -278,7 +285,6 @@ class ProjectSupervisor:
         self._ended(each, status)
 
     def _ended(self, each: _Supervised, status: int) -> None:
-        now_ms = self._clock.now_ms()
         view = replace(each.reported.add_to(each.view), pid=None, metrics_url=None, page_url=None)
         error = each.reported.error
         decision = (
@@ -288,16 +294,19 @@ class ProjectSupervisor:
                 status,
                 restarts=each.plan.restarts,
                 before=each.failures,
-                ran_ms=now_ms - each.began_ms,
+                ran_ms=self._clock.now_ms() - each.began_ms,
                 error=error,
             )
         )
+        self._decided(each, view, decision)
+
+    def _decided(self, each: _Supervised, view: ProcessView, decision: Ended | StartsAgain) -> None:
         match decision:
             case Ended(state=state, reason=reason):
-                each.view = replace(view, state=state, reason=reason)
+                each.view = replace(view, state=state, reason=reason, starts_again_ms=None)
                 if state is ProcessState.FAILED:
                     self._log(each.plan.name, f"failed for good: {reason}")
-            case _:
+            case StartsAgain():
                 each.failures = decision.failures
                 delay_ms = with_jitter(
                     each.plan.restarts, decision.failures.delay_ms, self._chance()
@@ -306,7 +315,7 @@ class ProjectSupervisor:
                     view,
                     state=ProcessState.RESTARTING,
                     reason=decision.reason,
-                    starts_again_ms=now_ms + delay_ms,
+                    starts_again_ms=self._clock.now_ms() + delay_ms,
                 )
                 again = f"{decision.reason}; starts again in {duration_text(delay_ms)}"
                 self._log(each.plan.name, again)

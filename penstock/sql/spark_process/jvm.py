@@ -195,6 +195,8 @@ def _launch(conf: Mapping[str, str], streams: Mapping[str, Any], where: str) -> 
                 None, {**streams, "start_new_session": True, "umask": _umask(conf)}
             )
     except PySparkRuntimeError as error:
-        raise ConfigError(f"Spark's Java process did not start; {where}") from error
+        # as where memory is short: a command that found its Java is right
+        refusal = ConfigError(f"Spark's Java process did not start; {where}")
+        raise refusal.passing() from error
     _LAUNCHED.gateway = gateway
     adopt_gateway(gateway)

@@ -95,7 +95,7 @@ class Project:
     printed: list[str] = field(default_factory=list)
     steps: dict[int, Callable[[], None]] = field(default_factory=dict)
     disk_full: bool = False
-    refuse: set[str] = field(default_factory=set)
+    refuse: dict[str, OSError] = field(default_factory=dict)
     after: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -142,7 +142,7 @@ class Project:
 
     def _launch(self, plan: ProcessPlan, lines: Lines) -> ScriptedChild:
         if plan.name in self.refuse:
-            raise OSError(12, "Cannot allocate memory")
+            raise self.refuse[plan.name]
         child = ScriptedChild(plan=plan, lines=lines, pid=100 + len(self.children))
         self.children.append(child)
         return child

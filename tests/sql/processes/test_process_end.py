@@ -75,6 +75,16 @@ def test_one_that_died_starts_again(status: int, words: str) -> None:
     assert ended(status) == StartsAgain(failures=Failures(count=1, delay_ms=1_000), reason=words)
 
 
+def test_one_that_could_not_start_for_now_starts_again() -> None:
+    """With its own error as the reason: the catalog was away, or Java did not start."""
+    away = "error[PEN-6001]: the catalog cannot be used: connection refused"
+    failures = Failures(count=1, delay_ms=1_000)
+
+    assert ended(75, error=away) == StartsAgain(failures=failures, reason=away)
+    assert ended(75) == StartsAgain(failures=failures, reason="the process could not start for now")
+    assert stopped(75, left_running=False) == Ended(state=ProcessState.STOPPED)
+
+
 def test_delays_grow_and_end() -> None:
     """Twice, then it has failed for good; a long run makes the count new."""
     second = ended(-9, before=Failures(count=1, delay_ms=1_000))

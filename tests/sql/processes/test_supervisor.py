@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
+import pytest
+
 from penstock.sql.processes.overview import pipeline_documents
 from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.settings import NoRestart
@@ -230,18 +235,95 @@ def test_a_batch_that_takes_too_long_gets_a_second_request() -> None:
     assert not project.children[0].killed
 
 
-def test_a_process_that_cannot_be_started_has_failed() -> None:
+def test_a_process_that_the_system_will_not_start_has_failed() -> None:
     """With the reason of the operating system; the other runs."""
     project = Project(("a.sql", "b.sql"))
-    project.refuse.add("a.sql")
+    project.refuse["a.sql"] = OSError(errno.EACCES, "Permission denied")
     project.run({1_000: project.end("b.sql", 0)})
 
     first, second = project.supervisor.processes()
     assert (first.state, first.reason) == (
         ProcessState.FAILED,
-        "no process could be started: Cannot allocate memory",
+        "no process could be started: Permission denied",
     )
     assert second.state is ProcessState.FINISHED
+
+
+@pytest.mark.parametrize("lacking", [errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE])
+def test_a_machine_that_is_short_of_something_is_tried_again(lacking: int) -> None:
+    """By the strategy: what was there once more a second later starts the process, as the first restart."""
+    project = Project(("a.sql",))
+    project.refuse["a.sql"] = OSError(lacking, os.strerror(lacking))
+    seen: list[tuple[ProcessState, str | None]] = []
+
+    def look() -> None:
+        (view,) = project.supervisor.processes()
+        seen.append((view.state, view.reason))
+        project.refuse.clear()
+
+    project.run({600: look, 3_000: project.end("a.sql", 0)})
+
+    reason = f"no process could be started: {os.strerror(lacking)}"
+    assert seen == [(ProcessState.RESTARTING, reason)]
+    (view,) = project.supervisor.processes()
+    assert (view.state, view.restarts) == (ProcessState.FINISHED, 1)
+
+
+def test_a_machine_that_stays_short_is_given_up() -> None:
+    """After the restarts that the strategy has; each is counted."""
+    project = Project(("a.sql",))
+    project.refuse["a.sql"] = OSError(errno.ENOMEM, "Cannot allocate memory")
+    project.run({})
+
+    (view,) = project.supervisor.processes()
+    reason = "no process could be started: Cannot allocate memory; gave up after 2 restarts"
+    assert (view.state, view.reason, view.restarts) == (ProcessState.FAILED, reason, 2)
+    assert view.starts_again_ms is None
+
+
+def test_one_that_loses_the_race_for_its_lease_waits_for_it() -> None:
+    """Two supervisors at once: the loser's process ends with status 75, and starts once the other's has ended."""
+    project = Project(("a.sql",))
+    locked = "error[PEN-7002]: pipeline 'shop/a' is already run by process 9 on host h"
+    seen: list[tuple[ProcessState, str | None]] = []
+
+    def lose() -> None:
+        project.children[-1].lines.logged(locked)
+        project.children[-1].ended = 75
+
+    def look() -> None:
+        (view,) = project.supervisor.processes()
+        seen.append((view.state, view.reason))
+
+    project.run(
+        {
+            1_000: lose,
+            1_400: look,
+            5_000: lambda: project.children[1].report("shop/a"),
+            5_200: look,
+            6_000: project.end("a.sql", 0),
+        }
+    )
+
+    assert seen[0] == (ProcessState.RESTARTING, locked)
+    assert seen[1][0] is ProcessState.RUNNING
+    assert states(project) == [ProcessState.FINISHED]
+
+
+def test_one_whose_lease_another_supervisor_keeps_fails_in_the_end() -> None:
+    """Not for ever: the strategy's restarts are used up, and the reason names who has it."""
+    project = Project(("a.sql",))
+
+    def lose() -> None:
+        project.children[-1].lines.logged("error[PEN-7002]: run by process 9 on host h")
+        project.children[-1].ended = 75
+
+    project.run({1_000: lose, 3_000: lose, 7_000: lose})
+
+    (view,) = project.supervisor.processes()
+    reason = "error[PEN-7002]: run by process 9 on host h; gave up after 2 restarts"
+    assert (view.state, view.reason) == (ProcessState.FAILED, reason)
+    assert len(project.children) == 3
 
 
 def test_lines_have_the_name_of_their_process_and_reports_are_no_lines() -> None:

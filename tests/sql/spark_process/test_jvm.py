@@ -8,10 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from penstock.catalog.errors import ConfigError
 from penstock.sql.cli.commands import run_scripts
-from penstock.sql.spark_process.jvm import MAX_LOGS, end_jvm, make_room
+from penstock.sql.spark_process import jvm
+from penstock.sql.spark_process.jvm import MAX_LOGS, end_jvm, launch_jvm, log_files, make_room
 from tests.sql.cli.live_tables import commands
 
 
@@ -57,3 +60,18 @@ def test_logs_of_runs_that_go_on_stay_and_of_others_the_last_ones(tmp_path: Path
         MAX_LOGS - 1
     )
     assert len(list(tmp_path.iterdir())) == 3 * len(left)
+
+
+def test_java_that_does_not_start_may_do_so_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the machine is short of memory: `penstock up` tries again."""
+
+    def refuse(*_: object) -> object:
+        raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+
+    monkeypatch.setattr(jvm, "launch_gateway", refuse)
+    with pytest.raises(ConfigError, match="did not start") as caught:
+        launch_jvm({}, log_files(tmp_path), java_options=())
+
+    assert caught.value.may_pass

@@ -32,6 +32,7 @@ from penstock.sql.cli.output.report import (
     EXIT_ENGINE_GONE,
     EXIT_FAILED,
     EXIT_INTERRUPTED,
+    EXIT_MAY_PASS,
     OutputFormat,
     print_json,
     print_lines,
@@ -194,6 +195,8 @@ def run_files_apart(options: RunOptions) -> int:
     failures = [failure for each in files for failure in each.failures]
     if request.count > 1:
         return EXIT_INTERRUPTED
+    if all(each.may_start_later for each in files):
+        return EXIT_MAY_PASS
     if failures:
         return EXIT_ENGINE_GONE if _is_engine_gone(failures) else EXIT_FAILED
     return EXIT_INTERRUPTED if any(each.interrupted for each in files) else 0
@@ -237,6 +240,12 @@ class _FileApart:
             self._context = replace(context, spark=lambda: spark)
         except PenstockError as error:
             self._fail(error.errors if isinstance(error, InputErrors) else [error])
+
+    @property
+    def may_start_later(self) -> bool:
+        """Whether the file has not run, for reasons that may pass."""
+        passing = (isinstance(each, InputError) and each.may_pass for each in self.failures)
+        return self._context is None and bool(self.failures) and all(passing)
 
     def start(self, request: StopRequest) -> Thread:
         """Run the file on a thread."""

@@ -187,7 +187,9 @@ def test_a_file_that_cannot_start_is_said_and_its_pipeline_reported(
 
 
 COMMANDS = pytest.mark.parametrize(
-    "command", [("up", "shop"), ("run", "shop/sql/a.sql")], ids=["up", "run"]
+    "command",
+    [("up", "shop"), ("run", "shop/sql/a.sql"), ("run", "shop/sql/a.sql", "--keep-going")],
+    ids=["up", "run", "keep going"],
 )
 
 
@@ -239,7 +241,7 @@ def test_what_passes_by_itself_is_no_wrong_input_for_systemd(
     shop: Path,
     plans: list[ProcessPlan],
     monkeypatch: pytest.MonkeyPatch,
-    command: tuple[str, str],
+    command: tuple[str, ...],
     passing: object,
     words: str,
 ) -> None:
