@@ -6,6 +6,7 @@ its supervisor.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -95,17 +96,22 @@ class ChildProcess:
                 stderr=subprocess.PIPE,
                 start_new_session=True,  # a terminal's Ctrl-C is for the supervisor, which passes it on
             )
-            self._watchdog = subprocess.Popen(
-                [*_watchdog_command(), str(self._process.pid), str(plan.grace_s)],
-                stdin=subprocess.PIPE,
-                start_new_session=True,
-            )
-        assert self._process.stdout is not None, "a pipe"
-        assert self._process.stderr is not None, "a pipe"
-        self._readers = [
-            _reading(self._process.stdout, lines.printed, f"penstock out {plan.name}"),
-            _reading(self._process.stderr, lines.logged, f"penstock log {plan.name}"),
-        ]
+            try:
+                self._watchdog = subprocess.Popen(
+                    [*_watchdog_command(), str(self._process.pid), str(plan.grace_s)],
+                    stdin=subprocess.PIPE,
+                    start_new_session=True,
+                )
+            except BaseException:
+                # nobody would know of it, nor end it with this process
+                _end(self._process)
+                raise
+        try:
+            self._readers = _readers(self._process, plan.name, lines)
+        except RuntimeError as error:  # Python's for a thread that the system refuses
+            _end(self._watchdog)
+            _end(self._process)
+            raise OSError(errno.EAGAIN, str(error)) from error
 
     @property
     def pid(self) -> int:
@@ -143,6 +149,26 @@ class ChildProcess:
 
 def _watchdog_command() -> Sequence[str]:
     return (sys.executable, "-I", "-S", str(parent_watchdog.__file__))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process at once, and close its pipes."""
+    process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+
+
+def _readers(process: subprocess.Popen[bytes], name: str, lines: Lines) -> list[Thread]:
+    """Read both streams. Raises RuntimeError where there is no thread for it."""
+    assert process.stdout is not None, "a pipe"
+    assert process.stderr is not None, "a pipe"
+    return [
+        _reading(process.stdout, lines.printed, f"penstock out {name}"),
+        _reading(process.stderr, lines.logged, f"penstock log {name}"),
+    ]
 
 
 def _reading(stream: IO[bytes], take: Callable[[str], None], name: str) -> Thread:

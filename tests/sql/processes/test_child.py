@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from threading import Event
 
 import pytest
 
+from penstock.sql.processes import child as child_module
 from penstock.sql.processes.child import ChildProcess, ProcessPlan, child_environment
 from penstock.sql.settings import DEFAULT_RESTART
 from tests.integration.pipeline import wait_until
@@ -111,6 +113,59 @@ def test_a_process_does_not_wait_for_who_reads_its_lines(tmp_path: Path) -> None
     program = "[print('x' * 99) for _ in range(5_000)]"
 
     assert ended(ChildProcess(plan(program, tmp_path), Refusing())) == 0
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
+    """The processes that a child has started."""
+    found: list[subprocess.Popen[bytes]] = []
+
+    class Kept(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: object, **more: object) -> None:
+            super().__init__(*arguments, **more)  # type: ignore[call-overload]
+            found.append(self)
+
+    monkeypatch.setattr(child_module.subprocess, "Popen", Kept)
+    return found
+
+
+WAITS = "import signal; signal.pause()"
+
+
+def test_a_process_whose_watchdog_does_not_start_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[subprocess.Popen[bytes]]
+) -> None:
+    """It would run on without anybody who knows of it; its pipes are closed, too."""
+    monkeypatch.setattr(child_module, "_watchdog_command", lambda: ["/no/such/program"])
+
+    with pytest.raises(FileNotFoundError):
+        ChildProcess(plan(WAITS, tmp_path), Collected())
+
+    (process,) = started
+    assert process.returncode == -signal.SIGKILL
+    assert process.stdout is not None
+    assert process.stdout.closed
+
+
+def test_a_process_whose_lines_nobody_can_read_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[subprocess.Popen[bytes]]
+) -> None:
+    """Where the system has no thread left, with the error that it has for a process."""
+
+    class Refused:
+        def __init__(self, **_: object) -> None:
+            pass
+
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(child_module, "Thread", Refused)
+
+    with pytest.raises(OSError, match="can't start new thread") as caught:
+        ChildProcess(plan(WAITS, tmp_path), Collected())
+
+    assert caught.value.errno == errno.EAGAIN
+    assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
 
 
 PARENT = """
