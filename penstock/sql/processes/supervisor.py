@@ -92,7 +92,7 @@ class _Reported:
         with self._lock:
             match report:
                 case PipelineReport():
-                    self._documents[report.name] = (report.document, self._clock.now_ms())
+                    self._documents[report.name] = (report.document, self._clock.monotonic_ms())
                 case MetricsReport():
                     self._metrics_url = report.url
                 case PageReport():
@@ -119,7 +119,7 @@ class _Reported:
         """Add what the process has reported; one that has reported a pipeline runs."""
         with self._lock:
             reported, url, page_url = dict(self._documents), self._metrics_url, self._page_url
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.monotonic_ms()
         own = {name: _at(document, now_ms - at_ms) for name, (document, at_ms) in reported.items()}
         runs = bool(own) and view.state is ProcessState.STARTING
         state = ProcessState.RUNNING if runs else view.state
@@ -135,10 +135,15 @@ def _at(document: Document, age_ms: int) -> Document:
 
 
 class _Supervised:
-    """A process and those that follow it. Changed by the supervisor's thread alone."""
+    """A process and those that follow it. Changed by the supervisor's thread alone.
+
+    `began_ms` and `due_ms`, when the next one starts, are times of the monotonic clock, which decisions go by: the
+    wall clock may be set, by an hour as where a machine boots without its battery. Views have the time of the wall.
+    """
 
     def __init__(self, plan: ProcessPlan, output: ProcessOutput, clock: Clock) -> None:
         self.plan = plan
+        self._clock = clock
         self.view = ProcessView(
             name=plan.name, state=ProcessState.WAITING, pipelines=plan.pipelines
         )
@@ -146,12 +151,16 @@ class _Supervised:
         self.child: Child | None = None
         self.failures = Failures()
         self.began_ms = 0
+        self.due_ms: int | None = None
         self.stops_sent = 0
         self.killed = False
 
     def current(self) -> ProcessView:
         """Return what is known now; from any thread."""
-        return self.reported.add_to(self.view)
+        due_ms = self.due_ms
+        left_ms = None if due_ms is None else due_ms - self._clock.monotonic_ms()
+        starts_again_ms = None if left_ms is None else self._clock.now_ms() + left_ms
+        return replace(self.reported.add_to(self.view), starts_again_ms=starts_again_ms)
 
 
 class ProjectSupervisor:
@@ -222,18 +231,19 @@ class ProjectSupervisor:
 
     def _start_or_stop(self, each: _Supervised) -> None:
         """Start a process whose time has come; one that is not to run any more is stopped."""
-        due_ms = each.view.starts_again_ms
+        due_ms = each.due_ms
         if self._stop.count:
-            each.view = replace(each.view, state=ProcessState.STOPPED, starts_again_ms=None)
+            each.due_ms = None
+            each.view = replace(each.view, state=ProcessState.STOPPED)
         elif due_ms is not None:
-            if self._clock.now_ms() >= due_ms and self._starting() < self._most_starting:
+            if self._clock.monotonic_ms() >= due_ms and self._starting() < self._most_starting:
                 self._start(each)
         elif not self._waits(each) and self._starting() < self._most_starting:
             self._start(each)
 
     def _starting(self) -> int:
         """Count the processes that were started and have not reported yet."""
-        since_ms = self._clock.now_ms() - START_MS
+        since_ms = self._clock.monotonic_ms() - START_MS
         return sum(
             1
             for each in self._processes
@@ -252,12 +262,12 @@ class ProjectSupervisor:
         )
 
     def _start(self, each: _Supervised) -> None:
-        again = each.view.starts_again_ms is not None
+        again = each.due_ms is not None
         restarts = each.view.restarts + int(again)
         # what the one before reported stays until this one reports
         before = each.reported.add_to(each.view).documents if again else {}
         each.reported = _Reported(each.plan.name, self._output, self._clock)
-        each.began_ms = self._clock.now_ms()
+        each.began_ms = self._clock.monotonic_ms()
         try:
             each.child = self._launch(each.plan, each.reported)
         except OSError as error:
@@ -265,13 +275,13 @@ class ProjectSupervisor:
             decision = after_refusal(error, restarts=each.plan.restarts, before=each.failures)
             self._decided(each, refused, decision)
             return
+        each.due_ms = None
         each.view = replace(
             each.view,
             state=ProcessState.STARTING,
             pid=each.child.pid,
             restarts=restarts,
             reason=each.view.reason if again else None,
-            starts_again_ms=None,
             documents={name: one | {"status": "restarting"} for name, one in before.items()},
         )
 
@@ -294,7 +304,7 @@ class ProjectSupervisor:
                 status,
                 restarts=each.plan.restarts,
                 before=each.failures,
-                ran_ms=self._clock.now_ms() - each.began_ms,
+                ran_ms=self._clock.monotonic_ms() - each.began_ms,
                 error=error,
             )
         )
@@ -303,7 +313,8 @@ class ProjectSupervisor:
     def _decided(self, each: _Supervised, view: ProcessView, decision: Ended | StartsAgain) -> None:
         match decision:
             case Ended(state=state, reason=reason):
-                each.view = replace(view, state=state, reason=reason, starts_again_ms=None)
+                each.due_ms = None
+                each.view = replace(view, state=state, reason=reason)
                 if state is ProcessState.FAILED:
                     self._log(each.plan.name, f"failed for good: {reason}")
             case StartsAgain():
@@ -311,12 +322,8 @@ class ProjectSupervisor:
                 delay_ms = with_jitter(
                     each.plan.restarts, decision.failures.delay_ms, self._chance()
                 )
-                each.view = replace(
-                    view,
-                    state=ProcessState.RESTARTING,
-                    reason=decision.reason,
-                    starts_again_ms=self._clock.now_ms() + delay_ms,
-                )
+                each.due_ms = self._clock.monotonic_ms() + delay_ms
+                each.view = replace(view, state=ProcessState.RESTARTING, reason=decision.reason)
                 again = f"{decision.reason}; starts again in {duration_text(delay_ms)}"
                 self._log(each.plan.name, again)
 

@@ -17,15 +17,19 @@ STRATEGY = ExponentialDelay(attempts=2, jitter=0.0)
 
 
 class SteppingClock:
-    """A clock whose time passes in `wait` alone; each wait calls the next step of the test."""
+    """A clock whose time passes in `wait` alone; each wait calls the next step of the test.
+
+    The wall clock is `ahead_ms` ahead of the monotonic one: a test may set it.
+    """
 
     def __init__(self, steps: dict[int, Callable[[], None]]) -> None:
         self.ms = 0
+        self.ahead_ms = 0
         self._steps = dict(steps)
 
     def now_ms(self) -> int:
-        """Return the time."""
-        return self.ms
+        """Return the time that the wall clock shows."""
+        return self.ms + self.ahead_ms
 
     def monotonic_ms(self) -> int:
         """Return the time."""

@@ -390,6 +390,72 @@ def test_a_process_starts_once_those_before_it_run() -> None:
     ]
 
 
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000], ids=["ahead", "back"])
+def test_a_clock_that_is_set_changes_no_decision(jump_ms: int) -> None:
+    """When it restarts, how many start at a time, what a speed means: all by the time that has passed."""
+    project = Project(("a.sql", "b.sql", "c.sql"), most_starting=2)
+    starts: list[list[str]] = []
+    documents: list[dict[str, object]] = []
+
+    def look() -> None:
+        starts.append([child.plan.name[0] for child in project.children])
+
+    def jump() -> None:
+        project.clock.ahead_ms = jump_ms
+        look()
+
+    def show() -> None:
+        found = pipeline_documents(project.supervisor.processes(), project.clock.now_ms())
+        documents.extend(dict(each) for each in found)
+
+    project.run(
+        {
+            1_000: lambda: project.children[0].report("shop/a", rows_per_second=7.0),
+            1_600: lambda: project.children[0].report("shop/a", rows_per_second=7.0),
+            2_000: jump,  # b and c are starting
+            2_200: show,
+            2_600: project.end("b.sql", -9),
+            3_000: show,
+            3_200: look,
+            5_000: look,
+            6_000: project.request_stop,
+        }
+    )
+
+    assert starts == [list("abc"), list("abc"), list("abcb")]
+    assert documents[0]["rows_per_second"] == 7.0
+    assert str(documents[4]["sentence"]).endswith("; starts again in 1 s")
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000], ids=["ahead", "back"])
+def test_a_clock_that_is_set_lets_nothing_more_start_at_a_time(jump_ms: int) -> None:
+    """Nor makes a long run of a short one, after which restarts are counted anew."""
+    project = Project(("a.sql", "b.sql"), most_starting=1)
+    starts: list[int] = []
+
+    def kill() -> None:
+        project.children_of("a.sql")[-1].ended = -9
+
+    def set_clock() -> None:
+        project.clock.ahead_ms = jump_ms
+
+    project.run(
+        {
+            1_000: set_clock,
+            2_000: lambda: starts.append(len(project.children)),
+            40_000: project.end("b.sql", 0),
+            41_000: kill,
+            43_000: lambda: setattr(project.clock, "ahead_ms", 2 * jump_ms),
+            44_000: kill,
+            48_000: kill,
+        }
+    )
+
+    assert starts == [1]
+    assert states(project) == [ProcessState.FAILED, ProcessState.FINISHED]
+    assert len(project.children_of("a.sql")) == 3
+
+
 def test_a_speed_that_was_reported_once_does_not_stay() -> None:
     """Where nothing comes, nothing is reported either."""
     project = Project(("a.sql",))
