@@ -100,6 +100,11 @@ def has_lapsed(claim: Claim) -> bool:
     return is_gone(claim.lease.owner) or claim.age_ms > LEASE_TIMEOUT_MS
 
 
+def is_ahead(claim: Claim) -> bool:
+    """Return whether a heartbeat is so far in the future that the clock was set back since: its age tells nothing."""
+    return claim.age_ms < -LEASE_TIMEOUT_MS
+
+
 def is_gone(owner: Owner) -> bool:
     """Return whether a process is known to be dead, which only its own machine can: else False."""
     if os.name != "posix" or not owner.boot_id:

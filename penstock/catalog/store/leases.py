@@ -19,10 +19,12 @@ from penstock.catalog.definitions.leases import (
     Lease,
     Owner,
     has_lapsed,
+    is_ahead,
     locked_by,
     lost_to,
     this_process,
 )
+from penstock.catalog.errors import PipelineLockedError
 from penstock.catalog.migrations import (
     JOB_STATES,
     JOB_STATES_SINCE,
@@ -47,11 +49,14 @@ class SqlLeases:
 
     def acquire(self, pipeline: str, owner: Owner) -> Lease:
         """Claim a pipeline. Raises PipelineLockedError, which names the holder, when another runner has it."""
-        return self._database.change(
+        granted = self._database.change(
             lambda connection: _acquire(connection, pipeline, owner),
             queued=False,
             since=LEASES_SINCE,
         )
+        if isinstance(granted, PipelineLockedError):
+            raise granted
+        return granted
 
     def renew(self, lease: Lease) -> None:
         """Renew the lease. Raises PipelineLockedError when the lease is lost."""
@@ -110,8 +115,11 @@ def running_elsewhere(connection: Connection) -> list[str]:
     ]
 
 
-def _acquire(connection: Connection, pipeline: str, owner: Owner) -> Lease:
-    """Grant a claim, taking over one that has lapsed. Raises PipelineLockedError, and IntegrityError on a race."""
+def _acquire(connection: Connection, pipeline: str, owner: Owner) -> Lease | PipelineLockedError:
+    """Grant a claim, taking over one that has lapsed; else returns the error, as what was written is to be committed.
+
+    Raises IntegrityError on a race.
+    """
     now = now_ms(connection)
     # SQLite's writers queue up anyway; elsewhere the row is locked
     query = select(LEASES).where(LEASES.c.pipeline == pipeline).with_for_update()
@@ -132,7 +140,9 @@ def _acquire(connection: Connection, pipeline: str, owner: Owner) -> Lease:
     if row.token:
         claim = _claim(row, now)
         if not has_lapsed(claim):
-            raise locked_by(claim)
+            if is_ahead(claim):
+                _watch(connection, row, now)
+            return locked_by(claim)
         log.warning(
             "taking over pipeline %s from process %s on %s, which is gone",
             pipeline,
@@ -151,6 +161,17 @@ def _acquire(connection: Connection, pipeline: str, owner: Owner) -> Lease:
         update(LEASES).where(LEASES.c.pipeline == pipeline).values(fence=lease.fence, **values)
     )
     return lease
+
+
+def _watch(connection: Connection, row: Row[Any], now: int) -> None:
+    """Let a claim with a heartbeat in the future lapse within its time from now on.
+
+    The clock was set back since: such a claim of a dead runner would live for as long as the clock was ahead. A live
+    runner renews by the same clock, and has its time in full, as its last heartbeat was before now.
+    """
+    same = (LEASES.c.pipeline == row.pipeline) & (LEASES.c.fence == row.fence)
+    unchanged = same & (LEASES.c.heartbeat_ms == row.heartbeat_ms)
+    connection.execute(update(LEASES).where(unchanged).values(heartbeat_ms=now))
 
 
 def _renew(connection: Connection, lease: Lease) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -211,3 +213,17 @@ def test_pipelines_that_are_run_already_are_refused_in_words(tmp_path: Path) -> 
 
     with pytest.raises(InputErrors, match=r"pipeline 'a/h' already runs"):
         refuse_running(result, context)
+
+
+def test_a_claim_from_before_the_clock_was_set_back_is_left_to_its_process(tmp_path: Path) -> None:
+    """Which watches it, and takes it over: the project would not start for as long as the clock was ahead."""
+    context = context_of(tmp_path)
+    result = found(tmp_path, context, a=SOURCE + hole("h") + copy("h"))
+    context.leases.acquire("a/h", replace(this_process(), host="another", pid=4711))
+    with pytest.raises(InputErrors, match="by process 4711 on host another"):
+        refuse_running(result, context)
+    with sqlite3.connect(tmp_path / "catalog.db") as store:
+        store.execute("UPDATE penstock_leases SET heartbeat_ms = heartbeat_ms + 3600000")
+    store.close()
+
+    refuse_running(result, context)
