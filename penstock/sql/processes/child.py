@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from typing import IO, Protocol
 
 from penstock.connector.jvm import parent_watchdog
 from penstock.connector.jvm.interrupts import interrupts_deferred
+from penstock.sql.processes.reports import MARK_VARIABLE
 from penstock.sql.settings import RestartStrategy
 
 JOIN_S = 5.0
@@ -42,6 +44,11 @@ class ProcessPlan:
     restarts: RestartStrategy
     grace_s: float
     after: tuple[str, ...] = ()
+
+    @property
+    def mark(self) -> str | None:
+        """What its reports have, which nobody else knows who writes onto the same stderr."""
+        return self.environment.get(MARK_VARIABLE)
 
 
 class Lines(Protocol):
@@ -207,6 +214,6 @@ PRIVATE_OPTIONS = (
 
 
 def child_environment() -> dict[str, str]:
-    """Return the environment of processes: this one's, without what is the supervisor's own."""
+    """Return the environment of a process: this one's, without what is the supervisor's own, with a mark of its own."""
     left = {key: value for key, value in os.environ.items() if key not in PRIVATE_OPTIONS}
-    return left | {"PYTHONUNBUFFERED": "1"}
+    return left | {"PYTHONUNBUFFERED": "1", MARK_VARIABLE: secrets.token_hex(16)}

@@ -74,8 +74,9 @@ class ProcessOutput:
 class _Reported:
     """What a process has reported since it was started (`Lines`). Safe to use from any thread."""
 
-    def __init__(self, name: str, output: ProcessOutput, clock: Clock) -> None:
-        self._name = name
+    def __init__(self, plan: ProcessPlan, output: ProcessOutput, clock: Clock) -> None:
+        self._name = plan.name
+        self._mark = plan.mark
         self._output = output
         self._clock = clock
         self._lock = Lock()
@@ -88,7 +89,7 @@ class _Reported:
         self._output.printed(self._name, line)
 
     def logged(self, line: str) -> None:
-        report = read_report(line)
+        report = read_report(line, self._mark)
         with self._lock:
             match report:
                 case PipelineReport():
@@ -147,7 +148,7 @@ class _Supervised:
         self.view = ProcessView(
             name=plan.name, state=ProcessState.WAITING, pipelines=plan.pipelines
         )
-        self.reported = _Reported(plan.name, output, clock)
+        self.reported = _Reported(plan, output, clock)
         self.child: Child | None = None
         self.failures = Failures()
         self.began_ms = 0
@@ -213,12 +214,29 @@ class ProjectSupervisor:
         if self._stop.count and self._stop_since_ms is None:
             self._stop_since_ms = self._clock.monotonic_ms()
         for each in self._processes:
-            if each.child is not None:
-                self._look_at(each, each.child)
-            elif not each.view.state.final:
-                self._start_or_stop(each)
+            try:
+                if each.child is not None:
+                    self._look_at(each, each.child)
+                elif not each.view.state.final:
+                    self._start_or_stop(each)
+            except Exception as error:  # noqa: BLE001  a bug in what is decided of one must not end the others
+                self._give_up(each, error)
         if is_first():
             reap_orphans(self._own_pids())
+
+    def _give_up(self, each: _Supervised, error: Exception) -> None:
+        """End a process of which nothing can be decided."""
+        child, each.child, each.due_ms = each.child, None, None
+        reason = f"its supervisor failed: {type(error).__name__}: {error}"
+        each.view = replace(
+            each.view, state=ProcessState.FAILED, reason=reason, pid=None, documents={}
+        )
+        each.reported = _Reported(each.plan, self._output, self._clock)
+        self._log(each.plan.name, f"failed for good: {reason}")
+        if child is not None:
+            with suppress(Exception):
+                child.kill()
+                child.close()
 
     def _log(self, name: str, line: str) -> None:
         """Log a line. A full disk, or a reader that is gone, must not end what runs."""
@@ -266,7 +284,7 @@ class ProjectSupervisor:
         restarts = each.view.restarts + int(again)
         # what the one before reported stays until this one reports
         before = each.reported.add_to(each.view).documents if again else {}
-        each.reported = _Reported(each.plan.name, self._output, self._clock)
+        each.reported = _Reported(each.plan, self._output, self._clock)
         each.began_ms = self._clock.monotonic_ms()
         try:
             each.child = self._launch(each.plan, each.reported)

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 
 from penstock.sql.processes.child import Lines, ProcessPlan
+from penstock.sql.processes.reports import MARK_VARIABLE
 from penstock.sql.processes.supervisor import ProcessOutput, ProjectSupervisor
 from penstock.sql.runner.run_mode import StopRequest
 from penstock.sql.settings import ExponentialDelay, RestartStrategy
@@ -82,7 +83,7 @@ class ScriptedChild:
 
     def report(self, name: str, **fields: object) -> None:
         """Report a pipeline."""
-        document = {"time": "", "name": name, "status": "running", **fields}
+        document = {"time": "", "name": name, "status": "running", "mark": self.plan.mark, **fields}
         self.lines.logged(json.dumps(document))
 
 
@@ -156,7 +157,7 @@ class Project:
             name=name,
             command=("run", name),
             folder=Path(),
-            environment={},
+            environment={MARK_VARIABLE: f"mark of {name}"},
             pipelines=(f"shop/{Path(name).stem}",),
             restarts=self.restarts,
             grace_s=1.0,

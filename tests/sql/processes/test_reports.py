@@ -38,6 +38,26 @@ def test_addresses_are_read_as_they_were_written() -> None:
     )
 
 
+def test_a_process_of_a_supervisor_marks_its_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the mark that it was given; what another has written, who does not know it, is log."""
+    address = "http://127.0.0.1:2/"
+    monkeypatch.setenv("PENSTOCK_REPORT_MARK", "0123")
+    lines = [
+        page_line(address),
+        metrics_line(address),
+        failure_line("shop/a", ConfigError("no"), 0),
+        json_line(job(read_batch(7, source_of(*SPLITS))).observed, 0),
+    ]
+    monkeypatch.delenv("PENSTOCK_REPORT_MARK")
+
+    assert [read_report(line) for line in lines] == [None] * 4
+    assert [read_report(line, "4567") for line in lines] == [None] * 4
+    kinds = [type(read_report(line, "0123")) for line in lines]
+    assert kinds == [PageReport, MetricsReport, PipelineReport, PipelineReport]
+    assert read_report(lines[0], "0123") == PageReport(url=address)
+    assert read_report(page_line(address), "0123") is None
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -47,6 +67,13 @@ def test_addresses_are_read_as_they_were_written() -> None:
         '{"name": "a", "status": "running"}',
         '{"time": "", "name": "a", "status": 1}',
         '{"metrics": 9090}',
+        '{"time": "", "name": "a", "status": "purple"}',
+        '{"time": "", "name": "a", "status": "running", "mark": "guessed"}',
+        '{"page": "http://10.1.2.3:80/"}',
+        '{"page": "http://127.0.0.1.example.org/"}',
+        '{"page": "http://[half/"}',
+        '{"page": "file:///etc/passwd"}',
+        '{"metrics": "http://metrics.example.org/"}',
         '["name"]',
     ],
 )

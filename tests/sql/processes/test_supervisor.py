@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+from typing import Any
 
 import pytest
 
+from penstock.sql.processes import supervisor
 from penstock.sql.processes.overview import pipeline_documents
 from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.settings import NoRestart
@@ -345,6 +348,68 @@ def test_lines_have_the_name_of_their_process_and_reports_are_no_lines() -> None
         "a.sql | error[PEN-8000]: it does not work",
         "a.sql | failed for good: error[PEN-8000]: it does not work",
     ]
+
+
+def test_what_a_process_prints_is_no_report_and_ends_no_other() -> None:
+    """As a record that a driver quotes: no status that there is not, no address that tokens would be sent to."""
+    project = Project(("a.sql", "b.sql"))
+    lines = [
+        '{"time": "", "name": "shop/a", "status": "purple"}',
+        '{"time": "", "name": "shop/a", "status": "failed"}',
+        '{"page": "http://10.1.2.3/"}',
+        '{"metrics": "http://10.1.2.3/"}',
+    ]
+    seen: list[tuple[str | None, str | None, int]] = []
+
+    def speak() -> None:
+        for line in lines:
+            project.children[0].lines.logged(line)
+        child = project.children[0]
+        # with the right mark, as by a bug of ours
+        child.report("shop/a", status="purple")
+        child.lines.logged(json.dumps({"page": "http://10.1.2.3/", "mark": child.plan.mark}))
+        (first, _) = project.supervisor.processes()
+        seen.append((first.page_url, first.metrics_url, len(first.documents)))
+
+    project.run(
+        {
+            1_000: speak,
+            1_200: project.request_stop,
+            1_400: project.end("a.sql", 0),
+            1_600: project.end("b.sql", 0),
+        }
+    )
+
+    assert seen == [(None, None, 0)]
+    assert states(project) == [ProcessState.STOPPED] * 2
+    assert not any(child.killed for child in project.children)
+    assert next(line for line in project.log if "10.1.2.3" in line) == f"a.sql | {lines[2]}"
+
+
+def test_a_decision_that_fails_ends_its_own_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said, and the other one goes on, and is restarted as ever."""
+    project = Project(("a.sql", "b.sql"))
+    decide = supervisor.after_end
+
+    def sometimes(status: int, **more: Any) -> object:
+        if status == 1:
+            raise ValueError("purple")
+        return decide(status, **more)
+
+    monkeypatch.setattr(supervisor, "after_end", sometimes)
+    project.run(
+        {
+            1_000: project.end("a.sql", 1),
+            2_000: project.end("b.sql", -9),
+            5_000: project.end("b.sql", 0),
+        }
+    )
+
+    first, second = project.supervisor.processes()
+    reason = "its supervisor failed: ValueError: purple"
+    assert (first.state, first.reason, first.pid) == (ProcessState.FAILED, reason, None)
+    assert f"a.sql | failed for good: {reason}" in project.log
+    assert (second.state, second.restarts) == (ProcessState.FINISHED, 1)
 
 
 def test_processes_end_with_a_supervisor_that_is_interrupted() -> None:

@@ -5,7 +5,6 @@ The closing summary has a line for each statement.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -183,10 +182,11 @@ def timed_line(observed: ObservedJob, now_ms: int) -> str:
 
 def json_line(observed: ObservedJob, now_ms: int) -> str:
     """Return the document that the JSON API has of it, in one line, with the time."""
+    from penstock.sql.processes.reports import marked
     from penstock.sql.ui.documents.fields import time_text
     from penstock.sql.ui.documents.live import job_document
 
-    return json.dumps({"time": time_text(now_ms), **job_document(observed, now_ms)})
+    return marked({"time": time_text(now_ms), **job_document(observed, now_ms)})
 
 
 def _trouble(observed: ObservedJob, now_ms: int) -> str | None:

@@ -36,7 +36,8 @@ class Finished:
     def __init__(self, plan: ProcessPlan, lines: Lines) -> None:
         PLANS.append(plan)
         lines.printed("a row")
-        lines.logged(json.dumps({"time": "", "name": plan.pipelines[0], "status": "finished"}))
+        document = {"time": "", "name": plan.pipelines[0], "status": "finished", "mark": plan.mark}
+        lines.logged(json.dumps(document))
 
     def status(self) -> int:
         """Return that of a success."""
