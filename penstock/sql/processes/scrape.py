@@ -68,17 +68,16 @@ class ProjectCollector(Collector):
         processes = self._processes()
         answers = self._answers(processes)
         merged: dict[str, Metric] = {}
-        for text in answers.values():
-            for family in text_string_to_metric_families(text):
-                if family.name.startswith(_OWN):
-                    _merge(merged, family)
+        for families in answers.values():
+            for family in families:
+                _merge(merged, family)
         silent = [each for each in processes if each.name not in answers]
         _merge(merged, _statuses(silent, self._clock.now_ms()))
         yield from merged.values()
         yield from _of_processes(processes)
         yield _answering(processes, answers)
 
-    def _answers(self, processes: Sequence[ProcessView]) -> Mapping[str, str]:
+    def _answers(self, processes: Sequence[ProcessView]) -> Mapping[str, Sequence[Metric]]:
         """Return the answer of each process that gives one, by its name."""
         asked = [(each.name, url) for each in processes if (url := each.metrics_url) is not None]
         if not asked:
@@ -86,15 +85,17 @@ class ProjectCollector(Collector):
         with ThreadPoolExecutor(max_workers=len(asked)) as pool:
             answers = pool.map(self._answer, [url for _, url in asked])
             return {
-                name: text
-                for (name, _), text in zip(asked, answers, strict=True)
-                if text is not None
+                name: families
+                for (name, _), families in zip(asked, answers, strict=True)
+                if families is not None
             }
 
-    def _answer(self, url: str) -> str | None:
+    def _answer(self, url: str) -> Sequence[Metric] | None:
+        """Return the series of a process; None for one that does not answer, or not with metrics."""
         try:
-            return self._fetch(url)
-        except (OSError, ValueError) as error:
+            found = text_string_to_metric_families(self._fetch(url))
+            return [family for family in found if family.name.startswith(_OWN)]
+        except Exception as error:  # noqa: BLE001  the parser raises what it likes; the others have answered
             log.debug("no metrics from %s: %s", url, error)
             return None
 

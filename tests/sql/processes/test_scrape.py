@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -87,6 +88,25 @@ def test_one_that_does_not_answer_costs_no_other() -> None:
     assert not any("shop/b" in name for name in found)
     answers = {name: value for name, value in found.items() if "process_answers" in name}
     assert answers == {"penstock_process_answers a": 1, "penstock_process_answers b": 0}
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "penstock_rows_read_total{pipeline=",
+        "penstock_rows_read_total many\n",
+        "# TYPE penstock_x\n# TYPE penstock_x gauge\n}{",
+        "<html><body>502</body></html>",
+    ],
+)
+def test_an_answer_that_is_no_metrics_costs_no_other(garbage: str) -> None:
+    """As of another server at the port: it counts as one that does not answer."""
+    found = series([process("a"), process("b")], {"a": garbage, "b": answer_of("shop/b")})
+
+    assert found["penstock_pipeline_status shop/b running"] == 1
+    assert not any("shop/a" in name for name in found)
+    answers = {name: value for name, value in found.items() if "process_answers" in name}
+    assert answers == {"penstock_process_answers a": 0, "penstock_process_answers b": 1}
 
 
 def test_answers_are_fetched_by_http() -> None:
