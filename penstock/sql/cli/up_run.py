@@ -67,6 +67,7 @@ class UpOptions:
 
     project: Project
     open_context: Callable[[], SessionContext]
+    catalog_url: str
     variables: Mapping[str, Any]
     strict: bool
     passed_on: Sequence[str]
@@ -226,7 +227,10 @@ def _status_page(
     # names of its own: the page's threads read them
     context = options.open_context()
     stored = StoredPipelines(
-        namespace=context.namespace, project=context.project, configured=options.project
+        namespace=context.namespace,
+        project=context.project,
+        configured=options.project,
+        catalog_url=options.catalog_url,
     )
     view = ProjectView(
         processes=supervisor.processes,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ import pytest
 from penstock.sql.cli import signals, up_run
 from penstock.sql.cli.commands.app import app
 from penstock.sql.processes.child import Lines, ProcessPlan
+from penstock.sql.processes.overview import ProjectView
+from penstock.sql.ui import server
 from tests.sql.cli.command_runner import CommandRunner
 from tests.sql.processes.scripted_processes import ScriptedChild, SteppingClock
 
@@ -193,3 +197,25 @@ def test_one_that_fails_at_its_last_batch_is_told_too(shop: Shop) -> None:
 
     assert status == 1, said
     assert "failed    a/hole_a  the table is gone" in said
+
+
+def test_the_page_is_of_the_catalog_that_the_command_line_names(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its settings name that one, and what is examined of the machine asks it."""
+    views: list[ProjectView] = []
+
+    @contextmanager
+    def serving(view: ProjectView, *_: object, **__: object) -> Iterator[str]:
+        views.append(view)
+        yield "http://127.0.0.1:1/"
+
+    monkeypatch.setattr(server, "serving_pages", serving)
+    url = f"sqlite:///{tmp_path / 'elsewhere.db'}"
+
+    status, said = shop.up({1_000: send_sigterm}, "--ui-port", "0", "--catalog", url)
+
+    assert status == 0, said
+    (view,) = views
+    assert view.stored.catalog_url == url
+    assert "elsewhere.db" in json.dumps(view.settings())

@@ -293,6 +293,7 @@ def up(  # noqa: PLR0917  typer passes options by name
             UpOptions(
                 project=script.project,
                 open_context=script.open_context,
+                catalog_url=script.catalog_url,
                 variables=script.variables,
                 strict=strict,
                 passed_on=_passed_on(context, vars_file, available_now, verbose=is_verbose),
