@@ -204,8 +204,8 @@ class JobReport:
     `waiting_for` names what does not answer and why, since `waiting_since_ms` by the runner's clock, epoch ms.
     `late_rows` and `bad_records` were left out since the job started, None where its runner, or the store, does not
     count them. No part of the value are `sentence`, what the job does, or why nothing comes out of it, since it has
-    counts; `since_ms`, when the lease was granted; and `age_ms`, how long ago this was said, both by the database's
-    clock.
+    counts; `since_ms`, when the lease was granted; `age_ms`, how long ago this was said, both by the database's clock;
+    and `left`, the claim of the runner that said it, where that has lapsed and was not released: it is gone.
     """
 
     status: str
@@ -218,3 +218,4 @@ class JobReport:
     sentence: str | None = field(default=None, compare=False)
     since_ms: int = field(default=0, compare=False)
     age_ms: int = field(default=0, compare=False)
+    left: Claim | None = field(default=None, compare=False)

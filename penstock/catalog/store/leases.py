@@ -250,7 +250,8 @@ def _job_reports(connection: Connection) -> dict[str, JobReport]:
     same = (LEASES.c.pipeline == JOB_STATES.c.pipeline) & (LEASES.c.fence == JOB_STATES.c.fence)
     added = _added(connection)
     read = [column for column in JOB_STATES.c if column.name in added or column.name not in _ADDED]
-    rows = connection.execute(select(*read, LEASES.c.since_ms).join(LEASES, same))
+    claimed = [c for c in LEASES.c if c.name not in {"pipeline", "fence"}]
+    rows = connection.execute(select(*read, *claimed).join(LEASES, same))
     return {
         row.pipeline: JobReport(
             status=row.status,
@@ -260,10 +261,19 @@ def _job_reports(connection: Connection) -> dict[str, JobReport]:
             waiting_since_ms=row.waiting_since_ms,
             since_ms=row.since_ms,
             age_ms=now - row.changed_ms,
+            left=_left(row, now),
             **{name: getattr(row, name) for name in added},
         )
         for row in rows
     }
+
+
+def _left(row: Row[Any], now: int) -> Claim | None:
+    """Return the claim of a runner that is gone, and has not released it."""
+    if not row.token:
+        return None
+    claim = _claim(row, now)
+    return claim if has_lapsed(claim) else None
 
 
 def _is(lease: Lease) -> tuple[ColumnElement[bool], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.catalog.definitions.contract import Leases
@@ -22,7 +22,7 @@ from penstock.sql.checkpoint.reader import (
     read_beside,
     read_checkpoint,
 )
-from penstock.sql.clock import SystemClock
+from penstock.sql.clock import SystemClock, duration_text
 from penstock.sql.information_schema.checkpoints import CheckpointFolder, checkpoint_folders
 from penstock.sql.observation.batch_metrics import SourceMetrics
 from penstock.sql.observation.pipeline import JobStatus, PipelineObservation, distinct_names
@@ -111,7 +111,8 @@ def stored_pipelines(leases: Leases, project: Path) -> Iterator[StoredPipeline]:
             since_ms=claim.lease.since_ms,
             report=report,
         )
-    for name, report in sorted(reports.items()):
+    for name, last in sorted(reports.items()):
+        report = _once_gone(last)
         if report.status == FAILED:
             pipeline, sink, path = _names_and_path(name, folders)
             yield StoredPipeline(
@@ -124,6 +125,21 @@ def stored_pipelines(leases: Leases, project: Path) -> Iterator[StoredPipeline]:
             status=JobStatus.STOPPED,
             path=folder.path,
         )
+
+
+def _once_gone(report: JobReport) -> JobReport:
+    """Return what holds of a report whose runner is no more: one that was killed, or lost its power, has failed."""
+    if report.left is None or report.status in _FINAL:
+        return report
+    owner, age_ms = report.left.lease.owner, max(report.left.age_ms, 0)
+    gone = (
+        f"its process is gone (process {owner.pid} on {owner.host}, "
+        f"last sign of life {duration_text(age_ms)} ago)"
+    )
+    return replace(report, status=FAILED, last_error=gone, waiting_for=None, waiting_since_ms=None)
+
+
+_FINAL = frozenset(status.value for status in JobStatus if status.final)
 
 
 def _names_and_path(
