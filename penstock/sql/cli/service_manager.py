@@ -42,9 +42,14 @@ def send(message: str) -> None:
 
 @contextmanager
 def notifying(
-    processes: Callable[[], Sequence[ProcessView]], clock: Clock | None = None
+    processes: Callable[[], Sequence[ProcessView]],
+    stopping: Callable[[], bool],
+    clock: Clock | None = None,
 ) -> Iterator[None]:
-    """Notify systemd, where it wants that, that the service has started, of its state, and that it stops."""
+    """Notify systemd, where it wants that, that the service has started, of its state, and that it stops.
+
+    `stopping` tells whether the end was requested: the batches in flight may take minutes from then on.
+    """
     if not os.environ.get(VARIABLE):
         yield
         return
@@ -52,7 +57,10 @@ def notifying(
     send("READY=1")
     end = Event()
     thread = Thread(
-        target=_notify_until, args=(processes, clock, end), name="penstock notify", daemon=True
+        target=_notify_until,
+        args=(processes, stopping, clock, end),
+        name="penstock notify",
+        daemon=True,
     )
     thread.start()
     try:
@@ -60,12 +68,21 @@ def notifying(
     finally:
         end.set()
         thread.join()
-        send("STOPPING=1")
 
 
-def _notify_until(processes: Callable[[], Sequence[ProcessView]], clock: Clock, end: Event) -> None:
-    before = ""
+def _notify_until(
+    processes: Callable[[], Sequence[ProcessView]],
+    stopping: Callable[[], bool],
+    clock: Clock,
+    end: Event,
+) -> None:
+    before, reported = "", False
     while not clock.wait(end, INTERVAL_MS):
+        if not reported and stopping():
+            reported = True
+            send("STOPPING=1")
         if (text := status_text(processes())) != before:
             before = text
             send(f"STATUS={text}")
+    if not reported:
+        send("STOPPING=1")

@@ -106,7 +106,7 @@ def run_project(options: UpOptions) -> int:
         with (
             _metrics(supervisor, options),
             _status_page(supervisor, options, token),
-            notifying(supervisor.processes),
+            notifying(supervisor.processes, lambda: request.count > 0),
             showing_overview(supervisor.processes, options.output),
         ):
             supervisor.run()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -31,7 +32,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.
 def test_a_start_the_states_and_the_end_are_told(systemd: socket.socket) -> None:
     """In this order."""
     states = [process(ProcessState.RUNNING), process(ProcessState.RESTARTING)]
-    with notifying(lambda: states):
+    with notifying(lambda: states, lambda: False):
         started, state = systemd.recv(1_000), systemd.recv(1_000)
     stopped = systemd.recv(1_000)
 
@@ -42,11 +43,27 @@ def test_a_start_the_states_and_the_end_are_told(systemd: socket.socket) -> None
     )
 
 
+def test_the_stop_is_told_once_and_when_it_is_requested(systemd: socket.socket) -> None:
+    """Not once all processes have ended, which may take minutes: systemd shows `deactivating` meanwhile."""
+    states, requested = [process(ProcessState.RUNNING)], Event()
+    with notifying(lambda: states, requested.is_set):
+        told = [systemd.recv(1_000), systemd.recv(1_000)]
+        requested.set()
+        told.append(systemd.recv(1_000))
+        states[:] = [process(ProcessState.STOPPED)]
+        told.append(systemd.recv(1_000))
+    systemd.setblocking(False)
+
+    assert told[2:] == [b"STOPPING=1", b"STATUS=1 stopped"]
+    with pytest.raises(BlockingIOError):
+        systemd.recv(1_000)
+
+
 def test_nobody_has_to_listen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither without the variable nor with a socket that is gone."""
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     send("READY=1")
-    with notifying(list):
+    with notifying(list, lambda: True):
         pass
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
 
