@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from penstock.sql.clock import Clock, duration_text
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.processes.child import Child, Launch, ProcessPlan
-from penstock.sql.processes.orphans import is_first, reap_orphans
+from penstock.sql.processes.orphans import OrphanReaper, is_first
 from penstock.sql.processes.process_end import (
     Ended,
     ProcessState,
@@ -191,6 +191,7 @@ class ProjectSupervisor:
         self._most_starting = most_starting
         self._chance = chance
         self._never = Event()
+        self._orphans = OrphanReaper(clock)
         self._stop_since_ms: int | None = None
         self._processes = [_Supervised(plan, output, clock) for plan in plans]
 
@@ -222,7 +223,7 @@ class ProjectSupervisor:
             except Exception as error:  # noqa: BLE001  a bug in what is decided of one must not end the others
                 self._give_up(each, error)
         if is_first():
-            reap_orphans(self._own_pids())
+            self._orphans.reap(self._own_pids())
 
     def _give_up(self, each: _Supervised, error: Exception) -> None:
         """End a process of which nothing can be decided."""

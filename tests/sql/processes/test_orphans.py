@@ -7,25 +7,47 @@ import sys
 
 PROGRAM = """
 import os, subprocess, sys
-from penstock.sql.processes.orphans import reap_orphans
+from penstock.sql.processes.orphans import OWN_MS, OrphanReaper
 
-def ended(status):
-    child = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({status})"])
+class Clock:
+    ms = 0
+    def monotonic_ms(self):
+        return self.ms
+
+def ended(status, **more):
+    child = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({status})"], **more)
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     return child
 
-orphans = [ended(1), ended(2)]
-assert reap_orphans(()) == 2
-for each in orphans:
+def is_there(child):
     try:
-        os.waitpid(each.pid, 0)
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
-        continue
-    raise AssertionError("it is still there")
-own = ended(7)
-assert reap_orphans({own.pid}) == 0
+        return False
+    return True
+
+clock = Clock()
+reaper = OrphanReaper(clock)
+orphans = [ended(each, start_new_session=True) for each in (1, 2)]
+assert reaper.reap(()) == 2
+assert not any(map(is_there, orphans))
+own = ended(7, start_new_session=True)
+assert reaper.reap({own.pid}) == 0
 assert own.wait() == 7
-assert reap_orphans({own.pid}) == 0
+assert reaper.reap({own.pid}) == 0
+
+# started here, as by the doctor, and awaited by another thread
+looked = ended(8)
+assert reaper.reap(()) == 0
+clock.ms += OWN_MS - 1
+assert reaper.reap(()) == 0
+assert looked.wait() == 8
+# started by one of those, and left: nobody waits for it
+left = ended(9)
+assert reaper.reap(()) == 0
+clock.ms += OWN_MS
+assert reaper.reap(()) == 1
+assert not is_there(left)
 print("right")
 """
 
