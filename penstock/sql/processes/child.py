@@ -21,11 +21,15 @@ from typing import IO, Protocol
 
 from penstock.connector.jvm import parent_watchdog
 from penstock.connector.jvm.interrupts import interrupts_deferred
+from penstock.sql.clock import SystemClock
 from penstock.sql.processes.reports import MARK_VARIABLE
 from penstock.sql.settings import RestartStrategy
 
-JOIN_S = 5.0
-"""How long the end waits for the last lines: a grandchild may hold the pipe open."""
+JOIN_MS = 2_000
+"""How long the end waits for the last lines of both streams: a grandchild may hold the pipes open.
+
+The supervisor looks at no other process meanwhile. What comes later is logged all the same.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +154,10 @@ class ChildProcess:
         if self._watchdog.stdin is not None:
             with suppress(OSError):
                 self._watchdog.stdin.close()
+        clock = SystemClock()
+        until_ms = clock.monotonic_ms() + JOIN_MS
         for reader in self._readers:
-            reader.join(JOIN_S)
+            reader.join(max(until_ms - clock.monotonic_ms(), 0) / 1000)
 
 
 def _watchdog_command() -> Sequence[str]:

@@ -13,8 +13,9 @@ from threading import Event
 
 import pytest
 
+from penstock.sql.clock import SystemClock
 from penstock.sql.processes import child as child_module
-from penstock.sql.processes.child import ChildProcess, ProcessPlan, child_environment
+from penstock.sql.processes.child import JOIN_MS, ChildProcess, ProcessPlan, child_environment
 from penstock.sql.settings import DEFAULT_RESTART
 from tests.integration.pipeline import wait_until
 
@@ -73,6 +74,26 @@ def test_lines_of_both_streams_are_read_to_the_last(tmp_path: Path) -> None:
     assert ended(ChildProcess(plan(program, tmp_path), lines)) == 7
     assert lines.out == [str(tmp_path)]
     assert lines.err == ["one", "\ufffd two"]
+
+
+def test_the_end_does_not_wait_long_for_who_holds_the_pipes(tmp_path: Path) -> None:
+    """A grandchild has both open: the supervisor looks at no other process meanwhile."""
+    lines = Collected()
+    program = (
+        "import subprocess, sys; program = 'import signal; signal.pause()';"
+        "other = subprocess.Popen([sys.executable, '-c', program]); print(other.pid)"
+    )
+    child = ChildProcess(plan(program, tmp_path), lines)
+    assert lines.came.wait(END_S)
+    wait_until(lambda: child.status() is not None, seconds=END_S, what="the process ends")
+    clock = SystemClock()
+    before_ms = clock.monotonic_ms()
+
+    child.close()
+
+    took_ms = clock.monotonic_ms() - before_ms
+    os.kill(int(lines.out[0]), signal.SIGKILL)
+    assert JOIN_MS <= took_ms < 2 * JOIN_MS
 
 
 def test_a_request_to_stop_is_sigterm_and_a_kill_is_reported_as_one(tmp_path: Path) -> None:
