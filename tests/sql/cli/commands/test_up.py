@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -243,12 +243,11 @@ def test_what_passes_by_itself_is_no_wrong_input_for_systemd(
     plans: list[ProcessPlan],
     monkeypatch: pytest.MonkeyPatch,
     command: tuple[str, ...],
-    passing: object,
+    passing: Callable[[Path], AbstractContextManager[str]],
     words: str,
 ) -> None:
     """Status 75, with nothing started: the unit starts again."""
     monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.01)
-    assert callable(passing)
     with passing(shop.parent) as url:
         result = RUNNER.invoke(app, [*command, "--catalog", url])
 
