@@ -339,7 +339,8 @@ class DeltaConnector(Connector):
     def first_rows(self, table: Table, limit: int) -> pa.Table | None:
         """Read them from the files of the newest version."""
         from penstock.connector.arrow import arrow_schema
-        from penstock.connector.delta.log import NotReadableHereError, read_first_rows
+        from penstock.connector.delta.files.live_rows import NotReadableHereError
+        from penstock.connector.delta.log import read_first_rows
 
         target = self._source(table).target
         columns = arrow_schema((column.name, column.type) for column in table.schema.physical)

@@ -24,6 +24,14 @@ from penstock.connector.delta.files.deletion_vector import (
     kept_rows,
 )
 from penstock.connector.delta.files.live_files import LOG
+from penstock.connector.delta.files.live_rows import (
+    MOST_BYTES,
+    READ_FAILURES,
+    LiveRows,
+    NotReadableHereError,
+    in_utc,
+    readable_here,
+)
 from penstock.connector.spark_catalog.json_types import physical_columns
 from penstock.connector.storage import Folder
 
@@ -142,15 +150,11 @@ def read_form(folder: Folder) -> LogForm | None:
         return LogForm(metadata=metadata, protocol=found["protocol"])
 
 
-_READ_FAILURES = (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException)
-"""What reading a log or a file raises that is damaged, of another form, or cannot be reached."""
-
-
 @contextmanager
 def _readable(folder: Folder) -> Iterator[None]:
     try:
         yield
-    except _READ_FAILURES as error:
+    except READ_FAILURES as error:
         raise _unreadable(folder, f"{type(error).__name__}: {error}") from error
 
 
@@ -262,49 +266,29 @@ def _unreadable(folder: Folder, why: str) -> StateMismatchError:
 _WHOLE_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _OTHER_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*")
 _READER_VERSION = 1
-MOST_ROWS = 200_000
-"""Rows that are held in memory; a table of more is Spark's."""
 
 
-class NotReadableHereError(Exception):
-    """The table has what only an engine reads."""
+def live_rows(folder: Folder) -> LiveRows | None:
+    """Return the rows as of the newest commit; None where there is no Delta table.
 
-
-def read_rows(folder: Folder, columns: Sequence[str]) -> pa.Table | None:
-    """Read columns of all rows as of the newest commit; None where there is no Delta table.
-
-    Raises NotReadableHereError, also for a log that misses files.
+    Raises NotReadableHereError, also for a log that misses files, and for a table of more than `MOST_BYTES`.
     """
-    from pyarrow import parquet
-
-    names = folder.below(LOG).names()
-    if not any(_COMMIT.fullmatch(name) or _WHOLE_CHECKPOINT.fullmatch(name) for name in names):
+    if not (names := _logs(folder)):
         return None
-    try:
-        files = _live(folder.below(LOG), names, _check)
-        tables, rows = [], 0
-        for path in files:
-            stream = folder.system.open_input_file(f"{folder.path}/{unquote(path)}")
-            with parquet.ParquetFile(stream) as file:
-                rows += file.metadata.num_rows
-                if rows > MOST_ROWS:
-                    raise NotReadableHereError(f"more than {MOST_ROWS:,} rows")
-                tables.append(_in_utc(file.read(columns=list(columns))))
-        if not tables:
-            return pa.table({name: pa.nulls(0) for name in columns})
-        found = pa.concat_tables(tables, promote_options="permissive")
-    except _READ_FAILURES as error:
-        raise NotReadableHereError(f"{type(error).__name__}: {error}") from error
-    if set(found.column_names) != set(columns):
-        raise NotReadableHereError("a file lacks columns")
-    return found.select(list(columns))
+    with readable_here():
+        live = _live(folder.below(LOG), names, _check)
+        if sum(int(add["size"]) for add in live.values()) > MOST_BYTES:
+            raise NotReadableHereError(f"more than {MOST_BYTES:,} bytes")
+    return LiveRows(folder=folder, files=tuple(live))
 
 
-def _in_utc(table: pa.Table) -> pa.Table:
-    """Make instants of the times that Spark writes without a zone (INT96)."""
-    instant = pa.timestamp("us", "UTC")
-    fields = [f.with_type(instant) if pa.types.is_timestamp(f.type) else f for f in table.schema]
-    return table.cast(pa.schema(fields), safe=False)
+def newest_log(folder: Folder) -> tuple[str, int] | None:
+    """Return the name of the newest file of a log and when it was written (ns); None where there is no Delta table."""
+    if not (names := _logs(folder)):
+        return None
+    newest = max(names)
+    with readable_here():
+        return newest, folder.system.get_file_info(f"{folder.path}/{LOG}/{newest}").mtime_ns or 0
 
 
 def _live(
@@ -385,7 +369,7 @@ def read_first_rows(folder: Folder, columns: pa.Schema, limit: int) -> pa.Table:
             found.append(_first_of_file(folder, add, wanted, limit - rows))
             rows += found[-1].num_rows
         return pa.concat_tables(found)
-    except (DamagedVectorError, *_READ_FAILURES) as error:
+    except (DamagedVectorError, *READ_FAILURES) as error:
         raise NotReadableHereError(f"{type(error).__name__}: {error}") from error
 
 
@@ -407,7 +391,7 @@ def _first_of_file(
             deleted = VectorFolder(folder=Path(folder.path)).read(vector)
             kept = kept_rows(file.metadata.num_rows, deleted)[:limit]
             read = file.read(columns=columns).take(pa.array(kept))
-    read = _in_utc(read)
+    read = in_utc(read)
     values = [
         read.column(field.name).cast(field.type, safe=False)
         if field.name in read.column_names

@@ -126,18 +126,32 @@ class TokenCheck:
 
 
 class OriginCheck:
-    """Refuses a POST that a page of another server sends: it would make this one work, or a browser confess a table."""
+    """Refuses what a page of another server sends: it would make this one work, or a browser confess a table.
+
+    That a link leads here is no such request: whoever follows it sees the page.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        if scope["type"] != "http" or scope["method"] in READING_METHODS or _is_own(Request(scope)):
+        if scope["type"] != "http" or _may_ask(Request(scope)):
             await self._app(scope, receive, send)
             return
         said = "a page of another server may not ask for this"
         await JSONResponse({"error": said}, status_code=403)(scope, receive, send)
+
+
+def _may_ask(request: Request) -> bool:
+    if request.method not in READING_METHODS:
+        return _is_own(request)
+    headers = request.headers
+    # an older browser says neither
+    if headers.get("sec-fetch-site", "none") in {"same-origin", "none"}:
+        return True
+    is_link = headers.get("sec-fetch-mode") == "navigate"
+    return is_link and headers.get("sec-fetch-dest", "document") == "document"
 
 
 def _is_own(request: Request) -> bool:

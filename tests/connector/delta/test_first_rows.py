@@ -13,7 +13,8 @@ from deltalake import DeltaTable, write_deltalake
 from penstock.catalog.errors import UnsupportedError
 from penstock.catalog.model.identifier import parse_identifier
 from penstock.catalog.model.table import Table
-from penstock.connector.delta.log import NotReadableHereError, read_first_rows
+from penstock.connector.delta.files.live_rows import NotReadableHereError
+from penstock.connector.delta.log import read_first_rows
 from penstock.connector.registry import connector_of
 from penstock.connector.storage import open_folder
 from tests.sql.sql_objects import new_namespace

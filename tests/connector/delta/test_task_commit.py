@@ -24,7 +24,7 @@ from penstock.catalog.errors import SinkError, StateMismatchError
 from penstock.catalog.model.table import Table
 from penstock.connector.contract import Sink
 from penstock.connector.delta.connector import DeltaConnector, DeltaSink
-from penstock.connector.delta.log import read_rows
+from penstock.connector.delta.log import live_rows
 from penstock.connector.file_output import FileOutput, WrittenByEngine
 from penstock.connector.spark.session import configured
 from penstock.connector.spark.types import spark_schema
@@ -139,9 +139,10 @@ def test_an_append_is_one_job_and_one_commit(written: Written) -> None:
     assert len(jobs) == 1, jobs
     assert jobs[0].startswith("collect at ")
     assert written.ids() == list(range(10))
-    read = read_rows(open_folder(str(written.path)), ["name", "id"])
+    read = live_rows(open_folder(str(written.path)))
     assert read is not None
-    assert sorted(read["id"].to_pylist()) == list(range(10))
+    ids = [one for _, batch in read.batches(["name", "id"]) for one in batch["id"].to_pylist()]
+    assert sorted(ids) == list(range(10))
     assert (info["operation"], info["isBlindAppend"]) == ("STREAMING UPDATE", True)
     assert info["operationMetrics"]["numAddedFiles"] == "2"
     assert info["operationMetrics"]["numOutputRows"] == "6"

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import shlex
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from penstock.catalog.errors import InputError
@@ -16,6 +19,7 @@ from penstock.sql.ui.documents.fields import Document, known, time_text
 
 if TYPE_CHECKING:
     from penstock.catalog.definitions.contract import Catalog
+    from penstock.connector.dead_letters.delta_files import DeadLetterFiles
     from penstock.connector.dead_letters.table import DeadLetterCount
     from penstock.sql.script.project import Project
 
@@ -26,29 +30,70 @@ NEWEST = 20
 LONGEST_VALUE = 2_000
 """Characters of a record that are shown."""
 
-ELSEWHERE = "some are in a topic or behind a URL, which only Spark reads: penstock dlq ls, penstock dlq show"
+ELSEWHERE = (
+    "some are in a topic, behind a URL or in a table of more than is read here, which Spark reads: "
+    "penstock dlq ls, penstock dlq show"
+)
+
+BUSY = "they are being read for another request; try again"
+
+LONGEST_WAIT_S = 5.0
+"""How long a request waits for the reading of another one: each that waits holds a thread of the server."""
+
+MOST_KEPT = 8
+"""Documents that are kept, of as many tables."""
 
 
-def dead_letters(project: Project, catalog: Catalog, table: str | None = None) -> Document:
-    """Describe the dead letters of a project, those of one table or all. Raises no InputError: it is described."""
-    # loads pyspark: only once somebody asks
-    from penstock.connector.dead_letters.delta_files import NotReadableHereError
-    from penstock.sql.runner.dead_letters import find_dead_letter_files
+@dataclass(slots=True, kw_only=True)
+class DeadLetterLook:
+    """Reads dead letters for the page: one request at a time, and again only once more letters are written.
 
-    try:
-        tables = find_dead_letter_files(project, catalog, pipelines=None, path=None)
-        if tables is None:
+    The process may run pipelines. May be used on any thread.
+    """
+
+    _lock: Lock = field(default_factory=Lock)
+    _kept: OrderedDict[str | None, tuple[object, Document]] = field(default_factory=OrderedDict)
+
+    def document(self, project: Project, catalog: Catalog, table: str | None = None) -> Document:
+        """Describe the dead letters of a project, those of one table or all.
+
+        Raises no InputError: it is described.
+        """
+        if not self._lock.acquire(timeout=LONGEST_WAIT_S):
+            return known(elsewhere=BUSY)
+        try:
+            return self._document(project, catalog, table)
+        finally:
+            self._lock.release()
+
+    def _document(self, project: Project, catalog: Catalog, table: str | None) -> Document:
+        # loads pyspark: only once somebody asks
+        from penstock.connector.dead_letters.delta_files import NotReadableHereError
+        from penstock.sql.runner.dead_letters import find_dead_letter_files
+
+        try:
+            tables = find_dead_letter_files(project, catalog, pipelines=None, path=None)
+            if tables is None:
+                return known(elsewhere=ELSEWHERE)
+            standing = [(each, each.standing()) for each in tables]
+            if table in self._kept and self._kept[table][0] == standing:
+                self._kept.move_to_end(table)
+                return self._kept[table][1]
+            found = _read(tables, table)
+        except NotReadableHereError:
             return known(elsewhere=ELSEWHERE)
-        counts = [count for each in tables for count in each.counts()]
-        # those of other tables may be newer
-        limit = NEWEST if table is None else None
-        rows = [row for each in tables for row in each.newest(limit)]
-    except NotReadableHereError:
-        return known(elsewhere=ELSEWHERE)
-    except InputError as error:
-        return known(elsewhere=without_secrets(error.message))
-    counts = [each for each in counts if table in {None, each.table}]
-    rows = [each for each in rows if table in {None, each["table"]}]
+        except InputError as error:
+            return known(elsewhere=without_secrets(error.message))
+        self._kept[table] = (standing, found)
+        self._kept.move_to_end(table)
+        if len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return found
+
+
+def _read(tables: Sequence[DeadLetterFiles], table: str | None) -> Document:
+    counts = [count for each in tables for count in each.counts() if table in {None, count.table}]
+    rows = [row for each in tables for row in each.newest(NEWEST, table=table)]
     rows.sort(key=lambda row: row["left_out_at"], reverse=True)
     return {
         "reasons": [_reason(each) for each in counts],

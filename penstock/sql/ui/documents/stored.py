@@ -37,7 +37,7 @@ from penstock.sql.information_schema.pipelines import (
 from penstock.sql.information_schema.rows import named_objects
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.script.project import Project, find_project
-from penstock.sql.ui.documents.dead_letters import dead_letters
+from penstock.sql.ui.documents.dead_letters import DeadLetterLook
 from penstock.sql.ui.documents.fields import Document, known, table_document, time_text
 from penstock.sql.ui.documents.first_rows import first_rows_document
 from penstock.sql.ui.documents.machine import Examination, findings, settings_document
@@ -47,7 +47,7 @@ from penstock.sql.ui.documents.plan import (
     sink_documents,
     stage_sizes,
 )
-from penstock.sql.ui.documents.table_details import table_lineage, table_options
+from penstock.sql.ui.documents.table_details import LineageLook, table_options
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,8 @@ class StoredPipelines:
     catalog_url: str | None = None
     checkpoints: tuple[CheckpointFolder, ...] = ()
     examination: Examination = field(default_factory=Examination, compare=False)
+    letters: DeadLetterLook = field(default_factory=DeadLetterLook, compare=False)
+    lineage: LineageLook = field(default_factory=LineageLook, compare=False)
 
     def summaries(self, but: Container[str] = ()) -> Iterator[Document]:
         """Describe each pipeline with a lease, a report of a failure or a checkpoint, and those of `checkpoints`.
@@ -144,7 +146,7 @@ class StoredPipelines:
             _row(found)
             | {"definition": without_secrets(show_create(found, redacted=True))}
             | known(options=options)
-            | table_lineage(found.identifier, self.namespace, project)
+            | self.lineage.document(found.identifier, self.namespace, project)
         )
 
     def first_rows(self, name: str) -> Document | None:
@@ -175,7 +177,7 @@ class StoredPipelines:
     def dead_letters(self, table: str | None = None) -> Document:
         """Describe the records that were left out, of one table or of all."""
         project = self.configured or find_project(self.project)
-        return dead_letters(project, self.namespace.catalog, table)
+        return self.letters.document(project, self.namespace.catalog, table)
 
 
 def _summary(found: StoredPipeline) -> Document:

@@ -1,13 +1,17 @@
 """What the page of a table adds to its definition: its options with their origin, who reads and writes it.
 
-Who does so is known from the catalog's views and the SQL files of the project, which are read when somebody asks.
+Who does so is known from the catalog's views and the SQL files of the project, which are read when somebody asks, and
+again once one of them was changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING
 
+from penstock.catalog.errors import InputError
 from penstock.catalog.masking import without_secrets
 from penstock.catalog.options.option import Option
 from penstock.catalog.options.redaction import redact
@@ -15,13 +19,14 @@ from penstock.connector.registry import options_of
 from penstock.sql.compatibility.options_page import default_text
 from penstock.sql.lineage.build import LineageBuilder
 from penstock.sql.lineage.files import add_project
+from penstock.sql.lineage.graph import Graph, LineageQuery
+from penstock.sql.script.project import project_files
 from penstock.sql.ui.documents.fields import Document, known
 
 if TYPE_CHECKING:
     from penstock.catalog.definitions.resolver import Namespace
     from penstock.catalog.model.identifier import Identifier
     from penstock.catalog.model.table import Table
-    from penstock.sql.lineage.graph import LineageQuery
     from penstock.sql.script.project import Project
 
 
@@ -46,21 +51,73 @@ def _meaning(declared: dict[str, Option[object]], key: str) -> str | None:
     return declared[key].doc if key in declared else None
 
 
-def table_lineage(start: Identifier, namespace: Namespace, project: Project) -> Document:
-    """Describe the queries around an object: those that read it, that fill it, and what is before and behind."""
+@dataclass(slots=True, kw_only=True)
+class LineageLook:
+    """What is around an object. The lineage of all is put together once, until the catalog or a file is another.
+
+    May be used on any thread.
+    """
+
+    _lock: Lock = field(default_factory=Lock)
+    _standing: object = None
+    _found: tuple[Graph, tuple[str, ...]] | None = None
+
+    def document(self, start: Identifier, namespace: Namespace, project: Project) -> Document:
+        """Describe the queries around an object: those that read it, that fill it, and what is before and behind."""
+        graph, notes = self._lineage(namespace, project)
+        around = graph.around(start, ("upstream", "downstream"))
+        return known(
+            readers=[flow for query in graph.out_of(start) for flow in _flows(query, only=start)],
+            writers=[flow for query in graph.into(start) for flow in _flows(query)],
+            lineage=[flow for query in around.flows for flow in _flows(query)],
+            lineage_notes=[without_secrets(note) for note in notes],
+        )
+
+    def _lineage(self, namespace: Namespace, project: Project) -> tuple[Graph, tuple[str, ...]]:
+        # one thread at a time: the parser holds the interpreter, which batches need
+        with self._lock:
+            standing = (project, _objects(namespace), _files(project))
+            if self._found is None or self._standing != standing:
+                self._found = _lineage(namespace, project)
+                self._standing = standing
+            return self._found
+
+
+def _objects(namespace: Namespace) -> tuple[object, ...]:
+    """Return what the catalog has, to compare."""
+    store = namespace.catalog
+    return tuple((name, _object(name, namespace)) for name in (*store.tables(), *store.views()))
+
+
+def _object(name: Identifier, namespace: Namespace) -> object:
+    try:
+        return namespace.lookup(name)
+    except InputError as error:
+        return error.message  # the lineage has a note of it
+
+
+def _files(project: Project) -> tuple[object, ...]:
+    """Return the SQL files of a project and their macros, with what changes when they are written."""
+    if project.file is None:
+        return ()
+    macros = project.folders.macro_folder
+    found = []
+    for path in (*project_files(project), *sorted(macros.rglob("*"))):
+        try:
+            stat = path.stat()
+        except OSError:
+            continue  # removed meanwhile
+        found.append((path, stat.st_mtime_ns, stat.st_size))
+    return tuple(found)
+
+
+def _lineage(namespace: Namespace, project: Project) -> tuple[Graph, tuple[str, ...]]:
     builder = LineageBuilder()
     store = namespace.catalog
     builder.add_objects((*store.tables(), *store.views()), namespace)
     if project.file is not None:
         add_project(builder, namespace, project, project.variables)
-    graph = builder.graph()
-    around = graph.around(start, ("upstream", "downstream"))
-    return known(
-        readers=[flow for query in graph.out_of(start) for flow in _flows(query, only=start)],
-        writers=[flow for query in graph.into(start) for flow in _flows(query)],
-        lineage=[flow for query in around.flows for flow in _flows(query)],
-        lineage_notes=[without_secrets(note) for note in builder.notes],
-    )
+    return builder.graph(), tuple(builder.notes)
 
 
 def _flows(query: LineageQuery, *, only: Identifier | None = None) -> Iterator[Document]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 
 import pyarrow as pa
 import pytest
@@ -14,8 +16,10 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.connector.arrow import arrow_schema
 from penstock.connector.dead_letters.table import define_dead_letter_table
+from penstock.connector.delta import log
 from penstock.connector.options.bad_records import BesideCheckpoint
 from penstock.sql.ui.application import StatusView, application
+from penstock.sql.ui.documents import dead_letters as documents
 from penstock.sql.ui.documents.dead_letters import LONGEST_VALUE, NEWEST
 from penstock.sql.ui.documents.fields import SCHEMAS
 from penstock.sql.ui.documents.stored import StoredPipelines
@@ -69,7 +73,7 @@ def keep(project: Path, letters: list[dict]) -> None:
     )
     rows = [{**dict.fromkeys(schema.names), **each} for each in letters]
     folder = project / ".penstock" / "checkpoints" / "shop" / "t" / "dead-letters"
-    write_deltalake(str(folder), pa.Table.from_pylist(rows, schema))
+    write_deltalake(str(folder), pa.Table.from_pylist(rows, schema), mode="append")
 
 
 def test_letters_are_counted_by_reason_with_the_command_that_gives_them_back(client, tmp_path):
@@ -135,3 +139,59 @@ def test_a_project_without_letters_has_a_page(client):
     """Nothing is wrong."""
     assert client.get("/api/v1/dead-letters").json() == {"reasons": [], "newest": []}
     assert "No record was left out" in client.get("/dead-letters").text
+
+
+def test_requests_at_the_same_time_and_later_ones_read_once(client, tmp_path, monkeypatch):
+    """Until more letters are written: the process may be one that runs pipelines."""
+    keep(tmp_path, [letter(1, ORDERS)])
+    reads, begun, go_on = [], Event(), Event()
+
+    def reading(tables, table, read=documents._read):
+        reads.append(table)
+        begun.set()
+        assert go_on.wait(60)
+        return read(tables, table)
+
+    monkeypatch.setattr(documents, "_read", reading)
+    with ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(client.get, "/api/v1/dead-letters")]
+        assert begun.wait(60)
+        answers.append(pool.submit(client.get, "/dead-letters"))
+        go_on.set()
+        assert [each.result().status_code for each in answers] == [200, 200]
+    assert client.get("/api/v1/dead-letters").json()["reasons"][0]["letters"] == 1
+    assert reads == [None]
+
+    keep(tmp_path, [letter(2, ORDERS)])
+    assert client.get("/api/v1/dead-letters").json()["reasons"][0]["letters"] == 2
+    assert reads == [None, None]
+
+
+def test_who_waits_for_long_is_told_so(client, tmp_path, monkeypatch):
+    """Threads of the server are few."""
+    keep(tmp_path, [letter(1, ORDERS)])
+    begun, go_on = Event(), Event()
+
+    def reading(tables, table, read=documents._read):
+        begun.set()
+        assert go_on.wait(60)
+        return read(tables, table)
+
+    monkeypatch.setattr(documents, "_read", reading)
+    monkeypatch.setattr(documents, "LONGEST_WAIT_S", 0.01)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(client.get, "/api/v1/dead-letters")
+        assert begun.wait(60)
+        try:
+            assert client.get("/api/v1/dead-letters").json() == {"elsewhere": documents.BUSY}
+        finally:
+            go_on.set()
+        assert len(first.result().json()["newest"]) == 1
+
+
+def test_letters_of_more_than_is_read_here_are_spark_s(client, tmp_path, monkeypatch):
+    """The command that shows them is said."""
+    keep(tmp_path, [letter(1, ORDERS)])
+    monkeypatch.setattr(log, "MOST_BYTES", 100)
+
+    assert "penstock dlq show" in client.get("/api/v1/dead-letters").json()["elsewhere"]

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.ui.application import StatusView, application
+from penstock.sql.ui.documents import table_details
 from penstock.sql.ui.documents.fields import SCHEMAS
 from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.lineage_chart import MOST_BOXES, lineage_chart
@@ -28,10 +29,16 @@ FULL = "default_catalog.default_database."
 
 
 @pytest.fixture
-def client(tmp_path):
+def namespace(tmp_path):
+    """A catalog of two tables and a view."""
+    made = Namespace(SqlCatalog(f"sqlite:///{tmp_path}/catalog.db"))
+    run(TABLES, made)
+    return made
+
+
+@pytest.fixture
+def client(tmp_path, namespace):
     """A browser at the page of a project with a file that fills `totals`."""
-    namespace = Namespace(SqlCatalog(f"sqlite:///{tmp_path}/catalog.db"))
-    run(TABLES, namespace)
     (tmp_path / "penstock.toml").write_text("")
     (tmp_path / "fill.sql").write_text("\nINSERT INTO totals SELECT id, amount FROM large;\n")
     stored = StoredPipelines(namespace=namespace, project=tmp_path)
@@ -121,3 +128,25 @@ def test_a_round_and_many_objects_are_drawn_once_each():
     assert [box.name for box in lineage_chart("a", flows).boxes] == ["a", "b"]
     assert lineage_chart("a", many).left_out == 100 - MOST_BOXES
     assert lineage_chart("a", []) is None
+
+
+def test_files_are_read_again_once_one_was_changed_or_the_catalog(
+    client, namespace, tmp_path, monkeypatch
+):
+    """Each look at a table would parse all files of the project."""
+    reads = []
+
+    def counting(*given, add=table_details.add_project):
+        reads.append(given)
+        add(*given)
+
+    monkeypatch.setattr(table_details, "add_project", counting)
+    assert table(client, "totals")["writers"] == table(client, "large")["readers"]
+    assert len(reads) == 1
+
+    (tmp_path / "more.sql").write_text("INSERT INTO totals SELECT id, amount FROM orders;")
+    assert len(table(client, "totals")["writers"]) == 2
+    run("CREATE VIEW small AS SELECT id FROM totals;", namespace)
+    assert [each["target"] for each in table(client, "totals")["readers"]] == [f"{FULL}small"]
+    table(client, "orders")
+    assert len(reads) == 3
