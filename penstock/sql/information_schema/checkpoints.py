@@ -5,7 +5,8 @@ The directory is the project's `execution.checkpointing.dir`; one that is a URL 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,15 +103,29 @@ class CheckpointFolder:
         }
 
 
-def checkpoint_folders(project: Path) -> Iterator[CheckpointFolder]:
-    """Return the checkpoints of a project, sorted; none where its directory is a URL."""
-    settings = find_project(project).settings
+Unread = Callable[[str], None]
+"""Takes what of a project's folder cannot be read, and why: the rest is returned all the same."""
+
+
+def _skipped(_: str) -> None:
+    """Leave out what cannot be read without a word."""
+
+
+def checkpoint_folders(
+    project: Path, *, settings: Mapping[str, str] | None = None, unread: Unread = _skipped
+) -> Iterator[CheckpointFolder]:
+    """Return the checkpoints of a project, sorted; none where its directory is a URL.
+
+    `settings` are the project's; None reads its file. Raises ConfigError for a file that is wrong.
+    """
+    if settings is None:
+        settings = find_project(project).settings
     base = settings.get(CHECKPOINT_DIR.key) or CHECKPOINT_DIR.default
     assert base is not None, "it has a default"
     if is_url(base):
         return
-    for pipeline in _folders(project / base):
-        for sink in _folders(pipeline):
+    for pipeline in _folders(project / base, unread):
+        for sink in _folders(pipeline, unread):
             if _ASIDE not in sink.name:
                 yield _folder(pipeline.name, sink)
 
@@ -129,10 +144,13 @@ def checkpoints_at(location: str) -> tuple[CheckpointFolder, ...]:
     if not root.is_dir():
         what = "is no folder" if root.exists() else "is not there"
         raise ConfigError(f"the checkpoint {root} {what}", hint=_OF_CHECKPOINTS)
+    problems: list[str] = []
     try:
-        found = [root] if _is_checkpoint(root) else [*_checkpoints_below(root)]
-    except (OSError, StateMismatchError) as error:
+        found = [root] if _is_checkpoint(root) else [*_checkpoints_below(root, problems.append)]
+    except StateMismatchError as error:
         raise ConfigError(f"the checkpoint {root} cannot be read: {error}") from error
+    if not found and problems:
+        raise ConfigError(problems[0])
     if not found:
         raise ConfigError(f"{root} holds no checkpoint", hint=_OF_CHECKPOINTS)
     return tuple(_folder(each.parent.name, each) for each in found)
@@ -148,12 +166,12 @@ def _is_checkpoint(folder: Path) -> bool:
     return bool({SHAPE_FILE, METADATA, IDENTITY} & {*LocalFiles(location=str(folder)).names("")})
 
 
-def _checkpoints_below(root: Path) -> Iterator[Path]:
-    for first in _folders(root):
+def _checkpoints_below(root: Path, unread: Unread) -> Iterator[Path]:
+    for first in _folders(root, unread):
         if _is_checkpoint(first):
             yield first
         else:
-            yield from (each for each in _folders(first) if _is_checkpoint(each))
+            yield from (each for each in _folders(first, unread) if _is_checkpoint(each))
 
 
 def _folder(pipeline: str, sink: Path) -> CheckpointFolder:
@@ -166,12 +184,32 @@ def _folder(pipeline: str, sink: Path) -> CheckpointFolder:
     return CheckpointFolder(pipeline=identity.pipeline, sink=identity.query, path=str(sink))
 
 
-def _folders(folder: Path) -> list[Path]:
-    if not folder.is_dir():
+def _folders(folder: Path, unread: Unread) -> list[Path]:
+    """List the folders in a folder; none of one that is not there, or that is removed meanwhile."""
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry for entry in entries if not entry.name.startswith(".")]
+            return sorted(folder / entry.name for entry in found if _is_folder(entry, unread))
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted(
-        each for each in folder.iterdir() if each.is_dir() and not each.name.startswith(".")
-    )
+    except OSError as error:
+        unread(f"the folder {folder} cannot be read: {error.strerror}")
+        return []
+
+
+def _is_folder(entry: os.DirEntry[str], unread: Unread) -> bool:
+    try:
+        if not entry.is_dir():
+            return False
+        entry.name.encode()
+    except OSError as error:
+        unread(f"{entry.path!a} cannot be read: {error.strerror}")
+        return False
+    except UnicodeEncodeError:
+        # none of ours, whose names are text
+        unread(f"the folder {entry.path!a} is left out: its name is not UTF-8")
+        return False
+    return True
 
 
 def _watermark(saved: SavedCheckpoint) -> int | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.catalog.definitions.contract import Leases
 from penstock.catalog.definitions.leases import FAILED, JobReport, Owner
-from penstock.catalog.errors import StateMismatchError
+from penstock.catalog.errors import ConfigError, StateMismatchError
 from penstock.catalog.masking import without_secrets
 from penstock.catalog.model.identifier import short_name
 from penstock.connector.source.state import SourceState
@@ -23,7 +23,7 @@ from penstock.sql.checkpoint.reader import (
     read_checkpoint,
 )
 from penstock.sql.clock import SystemClock, duration_text
-from penstock.sql.information_schema.checkpoints import CheckpointFolder, checkpoint_folders
+from penstock.sql.information_schema.checkpoints import CheckpointFolder, Unread, checkpoint_folders
 from penstock.sql.observation.batch_metrics import SourceMetrics
 from penstock.sql.observation.pipeline import JobStatus, PipelineObservation, distinct_names
 from penstock.sql.observation.sentence import sentence_of
@@ -94,9 +94,19 @@ def saved_sources(saved: SavedCheckpoint) -> tuple[tuple[str, SourceMetrics], ..
     return tuple((name, SourceMetrics(state=s)) for name, s in zip(names, states, strict=False))
 
 
-def stored_pipelines(leases: Leases, project: Path) -> Iterator[StoredPipeline]:
-    """Return the pipelines that run, then those that failed, then those that only have a checkpoint here."""
-    folders = {(each.pipeline, each.sink): each for each in checkpoint_folders(project)}
+def stored_pipelines(
+    leases: Leases,
+    project: Path,
+    *,
+    settings: Mapping[str, str] | None = None,
+    unread: Unread | None = None,
+) -> Iterator[StoredPipeline]:
+    """Return the pipelines that run, then those that failed, then those that only have a checkpoint here.
+
+    `settings` are the project's; None reads its file. Where `unread` is told what cannot be read, that raises nothing;
+    without it ConfigError is raised for a file of the project that is wrong.
+    """
+    folders = _checkpoints(project, settings, unread)
     reports = leases.job_reports()
     for claim in leases.claims():
         name = claim.lease.pipeline
@@ -140,6 +150,21 @@ def _once_gone(report: JobReport) -> JobReport:
 
 
 _FINAL = frozenset(status.value for status in JobStatus if status.final)
+
+
+def _checkpoints(
+    project: Path, settings: Mapping[str, str] | None, unread: Unread | None
+) -> dict[tuple[str, str], CheckpointFolder]:
+    if unread is None:
+        found = checkpoint_folders(project, settings=settings)
+        return {(each.pipeline, each.sink): each for each in found}
+    try:
+        found = checkpoint_folders(project, settings=settings, unread=unread)
+        return {(each.pipeline, each.sink): each for each in found}
+    except ConfigError as error:
+        # as while somebody writes it
+        unread(f"pipelines that only have a checkpoint are not known: {error.message}")
+        return {}
 
 
 def _names_and_path(

@@ -34,10 +34,13 @@ def add_project(
 ) -> None:
     """Add the statements of all files of a project; those that are not right become notes."""
     overlay = namespace.overlay()
-    todo = [
-        replace(read_script(path), name=str(path.relative_to(project.root)))
-        for path in project_files(project)
-    ]
+    todo: list[ScriptFile] = []
+    for path in project_files(project):
+        name = str(path.relative_to(project.root))
+        try:
+            todo.append(replace(read_script(path), name=name))
+        except InputError as error:
+            builder.notes.append(f"{name} is left out: {error.message.splitlines()[0]}")
     problems: dict[str, InputError] = {}
     while todo:
         left: list[ScriptFile] = []

@@ -22,7 +22,8 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from penstock.catalog.errors import CatalogError
+from penstock.catalog.errors import CatalogError, InputError
+from penstock.catalog.masking import without_secrets
 from penstock.sql.jobs.job import Job
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.ui import pages
@@ -39,6 +40,10 @@ EVENT_INTERVAL_S = 1.0
 
 class PipelineView(Protocol):
     """The functions of the JSON API, and all that the page asks. May be used on any thread."""
+
+    @property
+    def stored(self) -> StoredPipelines:
+        """What the catalog and checkpoints tell; its notices are those of the last look at all pipelines."""
 
     def pipelines(self) -> list[Document]:
         """Describe all pipelines by name."""
@@ -131,26 +136,43 @@ def application(
             Middleware(TokenCheck, access=access),
             Middleware(OriginCheck),
         ],
-        exception_handlers={CatalogError: _unreadable},
+        exception_handlers={InputError: _unreadable},
     )
 
 
 def _unreadable(_: Request, error: Exception) -> Response:
-    """Say why the catalog cannot be read, in place of a stack trace for each look at the page."""
-    return JSONResponse({"error": str(error)}, status_code=503)
+    """Say why the catalog or the project cannot be read, in place of a stack trace for each look at the page."""
+    return _Json({"error": without_secrets(str(error))}, status_code=503)
+
+
+class _Json(JSONResponse):
+    """JSON also of texts that are no UTF-8: a character that cannot be written is its escape."""
+
+    def render(self, content: object) -> bytes:
+        """Write a document."""
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode(errors="backslashreplace")
+
+
+class _Html(HTMLResponse):
+    """A page also of such texts."""
+
+    def render(self, content: str) -> bytes:
+        """Write a page."""
+        return content.encode(errors="backslashreplace")
 
 
 def _api(view: PipelineView, ending: Ending) -> Iterable[Route]:
     looks = Looks(view)
 
     def pipelines(_: Request) -> Response:
-        return JSONResponse(view.pipelines())
+        return _Json(view.pipelines())
 
     def pipeline(request: Request) -> Response:
         return _found(view.pipeline(request.path_params["name"]))
 
     def tables(_: Request) -> Response:
-        return JSONResponse(view.tables())
+        return _Json(view.tables())
 
     def table(request: Request) -> Response:
         return _found(view.table(request.path_params["name"]))
@@ -159,26 +181,26 @@ def _api(view: PipelineView, ending: Ending) -> Iterable[Route]:
         return _found(view.first_rows(request.path_params["name"]))
 
     def dead_letters(request: Request) -> Response:
-        return JSONResponse(view.dead_letters(request.query_params.get("table")))
+        return _Json(view.dead_letters(request.query_params.get("table")))
 
     def settings(_: Request) -> Response:
-        return JSONResponse(view.settings())
+        return _Json(view.settings())
 
     def doctor(_: Request) -> Response:
-        return JSONResponse(view.doctor())
+        return _Json(view.doctor())
 
     def description(_: Request) -> Response:
-        return JSONResponse(openapi())
+        return _Json(openapi())
 
     async def events(request: Request) -> Response:
         return StreamingResponse(_events(looks, request, ending), media_type="text/event-stream")
 
     def healthy(_: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+        return _Json({"status": "ok"})
 
     def ready(_: Request) -> Response:
         is_ready = view.ready()
-        return JSONResponse({"ready": is_ready}, status_code=200 if is_ready else 503)
+        return _Json({"ready": is_ready}, status_code=200 if is_ready else 503)
 
     yield Route(f"{VERSION_PATH}/pipelines", pipelines)
     yield Route(f"{VERSION_PATH}/pipelines/{{name:path}}", pipeline)
@@ -196,14 +218,15 @@ def _api(view: PipelineView, ending: Ending) -> Iterable[Route]:
 
 def _pages(view: PipelineView) -> Iterable[Route | Mount]:
     def pipelines(_: Request) -> Response:
-        return HTMLResponse(pages.pipelines_page(view.pipelines()))
+        found = view.pipelines()
+        return _Html(pages.pipelines_page(found, view.stored.notices.texts))
 
     def pipeline(request: Request) -> Response:
         name = request.path_params["name"]
         return _page(pages.pipeline_page, view.pipeline(name), name)
 
     def tables(_: Request) -> Response:
-        return HTMLResponse(pages.tables_page(view.tables()))
+        return _Html(pages.tables_page(view.tables()))
 
     def table(request: Request) -> Response:
         name = request.path_params["name"]
@@ -217,10 +240,10 @@ def _pages(view: PipelineView) -> Iterable[Route | Mount]:
 
     def dead_letters(request: Request) -> Response:
         table = request.query_params.get("table")
-        return HTMLResponse(pages.dead_letters_page(view.dead_letters(table), table))
+        return _Html(pages.dead_letters_page(view.dead_letters(table), table))
 
     def settings(_: Request) -> Response:
-        return HTMLResponse(pages.settings_page(view.settings(), view.doctor()))
+        return _Html(pages.settings_page(view.settings(), view.doctor()))
 
     yield Route("/", pipelines)
     yield Route("/dead-letters", dead_letters)
@@ -234,14 +257,14 @@ def _pages(view: PipelineView) -> Iterable[Route | Mount]:
 
 def _found(document: Document | None) -> Response:
     if document is None:
-        return JSONResponse({"error": "there is none of this name"}, status_code=404)
-    return JSONResponse(document)
+        return _Json({"error": "there is none of this name"}, status_code=404)
+    return _Json(document)
 
 
 def _page(write: Callable[[Document], str], document: Document | None, name: str) -> Response:
     if document is None:
-        return HTMLResponse(pages.missing_page(name), status_code=404)
-    return HTMLResponse(write(document))
+        return _Html(pages.missing_page(name), status_code=404)
+    return _Html(write(document))
 
 
 class Ending:

@@ -100,10 +100,10 @@ def status_counts(pipelines: Sequence[Document]) -> list[tuple[str, int]]:
     ]
 
 
-def pipelines_page(pipelines: list[Document]) -> str:
-    """Write the list of all pipelines."""
+def pipelines_page(pipelines: list[Document], notices: Sequence[str] = ()) -> str:
+    """Write the list of all pipelines, and what could not be read for it."""
     counts = status_counts(pipelines)
-    return _render("pipelines.html", pipelines=pipelines, counts=counts)
+    return _render("pipelines.html", pipelines=pipelines, counts=counts, notices=notices)
 
 
 def pipeline_page(pipeline: Document) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from penstock.sql.cli.commands.catalog import open_catalog
 from penstock.sql.cli.options import CatalogOption, FormatOption, TargetOption, VerboseOption
-from penstock.sql.cli.output.report import OutputFormat, print_json, print_lines, reporting
+from penstock.sql.cli.output.report import OutputFormat, print_json, print_lines, reporting, say
 from penstock.sql.script.project import find_project
 
 if TYPE_CHECKING:
@@ -56,7 +56,10 @@ def jobs(
 
         project = find_project(Path.cwd(), target=target)
         names = open_names(open_catalog(catalog, project), project.root)
-        found = StoredPipelines(namespace=names, project=project.root).pipelines()
+        stored = StoredPipelines(namespace=names, project=project.root, configured=project)
+        found = stored.pipelines()
+        for notice in stored.notices.texts:
+            say(f"warning: {notice}")
         match output:
             case OutputFormat.JSON:
                 print_json(found)

@@ -239,8 +239,17 @@ VERSION_PATH = "/api/v1"
 
 
 def known(**fields: Any) -> Document:
-    """Return the fields that are not None."""
-    return {name: value for name, value in fields.items() if value is not None}
+    """Return the fields that are not None. Half a character of UTF-16, which JSON may hold, is written out in texts."""
+    return {
+        name: writable(value) if isinstance(value, str) else value
+        for name, value in fields.items()
+        if value is not None
+    }
+
+
+def writable(text: str) -> str:
+    """Return a text as it can be written in UTF-8: names of files, too, may hold what cannot."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 @lru_cache(maxsize=4_096)

@@ -6,7 +6,7 @@ A checkpoint has positions and watermarks of the last batch that was planned; en
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,6 +54,13 @@ log = logging.getLogger(__name__)
 ALONE = "known by its checkpoint alone, which does not tell whether it runs, and how much is left to read"
 
 
+@dataclass(slots=True)
+class Notices:
+    """What could not be read at the last look at all pipelines. Set by the thread that looks, read from any."""
+
+    texts: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPipelines:
     """What the catalog and the checkpoints of a project say. May be used on any thread.
@@ -70,14 +77,19 @@ class StoredPipelines:
     examination: Examination = field(default_factory=Examination, compare=False)
     letters: DeadLetterLook = field(default_factory=DeadLetterLook, compare=False)
     lineage: LineageLook = field(default_factory=LineageLook, compare=False)
+    notices: Notices = field(default_factory=Notices, compare=False)
 
-    def summaries(self, but: Container[str] = ()) -> Iterator[Document]:
+    def summaries(
+        self, but: Container[str] = (), unread: Callable[[str], None] = log.debug
+    ) -> Iterator[Document]:
         """Describe each pipeline with a lease, a report of a failure or a checkpoint, and those of `checkpoints`.
 
-        Those that `but` names are left out.
+        Those that `but` names are left out; `unread` is told what else is, as it cannot be read.
         """
         names, paths = set(), set()
-        for each in stored_pipelines(self.namespace.catalog.leases, self.project):
+        settings = None if self.configured is None else self.configured.settings
+        leases = self.namespace.catalog.leases
+        for each in stored_pipelines(leases, self.project, settings=settings, unread=unread):
             names.add(each.name)
             paths.add(each.path)
             if each.name not in but:
@@ -96,15 +108,23 @@ class StoredPipelines:
 
         Where the catalog cannot be read, as on a full disk, these are all; raises CatalogError where there are none.
         """
+        unread: list[str] = []
+        found: dict[str, Document] = {}
         try:
-            found = {str(each["name"]): each for each in self.summaries(but=running)}
-        except CatalogError:
+            for each in self.summaries(but=running, unread=unread.append):
+                found[str(each["name"])] = each
+        except CatalogError as error:
             if not running:
                 raise
             log.debug("the pipelines of the catalog are not known", exc_info=True)
+            unread.append(f"only pipelines of this process are shown: {error.message}")
             found = {}
         found.update(running)
+        self._notice(unread)
         return [found[name] for name in sorted(found)]
+
+    def _notice(self, unread: list[str]) -> None:
+        self.notices.texts = tuple(dict.fromkeys(without_secrets(text) for text in unread))
 
     def pipeline(self, name: str) -> Document | None:
         """Describe a pipeline with the splits of its last batch; None for one that is not known."""
@@ -113,7 +133,9 @@ class StoredPipelines:
 
     def pipelines(self) -> list[Document]:
         """Describe each pipeline with the splits of its last batch, by name."""
-        found = {str(each["name"]): each for each in self.summaries()}
+        unread: list[str] = []
+        found = {str(each["name"]): each for each in self.summaries(unread=unread.append)}
+        self._notice(unread)
         return [_whole(found[name]) for name in sorted(found)]
 
     def _with_versions(self, pipeline: Document) -> Document:

@@ -150,3 +150,15 @@ def test_files_are_read_again_once_one_was_changed_or_the_catalog(
     assert [each["target"] for each in table(client, "totals")["readers"]] == [f"{FULL}small"]
     table(client, "orders")
     assert len(reads) == 3
+
+
+def test_a_file_that_is_not_text_is_named(client, tmp_path):
+    """The page of each table would be missing for it."""
+    (tmp_path / "binary.sql").write_bytes(b"\xff\xfe")
+
+    found = table(client, "totals")
+
+    (note,) = found["lineage_notes"]
+    assert note.startswith("binary.sql is left out: ")
+    assert note.endswith("it is not UTF-8")
+    assert len(found["writers"]) == 1
