@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from statistics import median
 
 from penstock.connector.options.watermark import IDLE_TIMEOUT, MAX_FUTURE
@@ -30,7 +31,7 @@ LONG_BATCH_MS = 10_000
 """No batch is long before."""
 
 FAR_BEHIND_MS = 600_000
-"""A split holds the watermark back that is further behind the next one than this."""
+"""Splits, or tables, hold the watermark back that are further behind the next one than this."""
 
 LEAST_SILENCE_MS = 10_000
 """For how long a split is silent before that is said."""
@@ -53,6 +54,7 @@ class SentenceRule(StrEnum):
     SPLIT_BEHIND = "split-behind"
     NO_WATERMARK = "no-watermark"
     PAUSED = "paused"
+    TABLE_BEHIND = "table-behind"
     ALL_LATE = "all-late"
     WAITING_ROWS = "waiting-rows"
     NEVER_READ = "never-read"
@@ -130,17 +132,53 @@ def _long_batch(seen: PipelineObservation, now_ms: int) -> _Said:
 
 def _split_behind(seen: PipelineObservation, now_ms: int) -> _Said:
     for source, state in _states(seen):
-        timed = sorted(
-            ((at_ms, split) for split in _active(state) if (at_ms := _time_of(split)) is not None),
-            key=lambda found: (found[0], found[1].split_id),
-        )
-        if len(timed) < 2 or timed[1][0] - timed[0][0] <= FAR_BEHIND_MS:
-            continue
-        at_ms, split = timed[0]
-        behind = f"{_whole(timed[1][0] - at_ms)} behind the next"
-        holds = f"waits: split {split.split_id} holds the watermark at {_instant(at_ms)}, {behind}"
-        return _with_lag(holds, split, source, seen, now_ms)
+        timed = [
+            (at_ms, split) for split in _active(state) if (at_ms := _time_of(split)) is not None
+        ]
+        timed.sort(key=lambda found: (found[0], found[1].split_id))
+        for count, gap_ms in _gaps([at_ms for at_ms, _ in timed]):
+            holding = _Held(source=source, splits=tuple(split for _, split in timed[:count]))
+            # of most of them it may be the others that are ahead, by a record of the future: these go on
+            if 2 * count > len(timed) and not holding.stands_still(seen, now_ms):
+                continue
+            hold = f"{_names(holding.ids)} {'holds' if count == 1 else 'hold'}"
+            behind = f"{_whole(gap_ms)} behind the next"
+            return holding.with_lag(
+                f"waits: {hold} the watermark at {_instant(timed[0][0])}, {behind}", seen, now_ms
+            )
     return None
+
+
+def _table_behind(seen: PipelineObservation, now_ms: int) -> _Said:
+    """A table that is behind the others: rows of a query over all of them wait for it in its state."""
+    if seen.batches and not (seen.state.waits or seen.state.may_wait):
+        return None
+    timed = sorted(
+        (
+            (state.watermark_ms, name, source)
+            for name, source in seen.sources
+            if (state := source.state) is not None
+            and state.watermark_ms is not None
+            and state.watermark_ms < MAX_WATERMARK_MS
+        ),
+        key=lambda found: found[:2],
+    )
+    for count, gap_ms in _gaps([at_ms for at_ms, _, _ in timed]):
+        at_ms, _, source = timed[0]
+        hold = _tables([name for _, name, _ in timed[:count]])
+        text = f"waits: {hold} the watermark at {_instant(at_ms)}, {_whole(gap_ms)} behind the next"
+        splits = () if source.state is None else source.state.splits
+        held = _Held(source=source, splits=tuple(split for split in splits if not split.finished))
+        # an idle-timeout lets the other splits of a table go on, not the other tables
+        return held.with_lag(text, seen, now_ms, advice="only its records move it on")
+    return None
+
+
+def _gaps(times_ms: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the gaps between times in order that are wide, the widest first: how many are before it, and its width."""
+    widths = [after - before for before, after in pairwise(times_ms)]
+    found = [(count, width) for count, width in enumerate(widths, 1) if width > FAR_BEHIND_MS]
+    return sorted(found, key=lambda gap: -gap[1])
 
 
 def _no_watermark(seen: PipelineObservation, now_ms: int) -> _Said:
@@ -151,29 +189,65 @@ def _no_watermark(seen: PipelineObservation, now_ms: int) -> _Said:
             if split.watermark_ms is None and split.split_id in holders(state)
         ]
         if timeless:
-            names = _names([split.split_id for split in timeless])
-            holds = f"waits: {names} had no record with a time, and the watermark waits for it"
-            return _with_lag(holds, timeless[0], source, seen, now_ms)
+            held = _Held(source=source, splits=tuple(timeless))
+            them = "it" if len(timeless) == 1 else "them"
+            return held.with_lag(
+                f"waits: {_names(held.ids)} had no record with a time, and the watermark waits for {them}",
+                seen,
+                now_ms,
+            )
     return None
 
 
-def _with_lag(
-    text: str, split: SplitState, source: SourceMetrics, seen: PipelineObservation, now_ms: int
-) -> tuple[str, str]:
-    """Add whether a split has records, and what lets the others go on where it has none."""
-    lag = source.lag_of(split)
-    if seen.ends_known and lag:
-        return f"{text}; {lag:,} of its records are not read yet", ""
-    since_ms = split.quiet_since_ms
-    if since_ms is None and seen.ends_known:
-        since_ms = seen.last_commit_ms  # a record after that would be a batch
-    silent_ms = 0 if since_ms is None else now_ms - since_ms
-    silent = f"silent for {_whole(silent_ms)}" if silent_ms >= LEAST_SILENCE_MS else ""
-    caught_up = "caught up" if seen.ends_known else ""
-    facts = ", ".join(filter(None, (caught_up, silent)))
-    if not facts:
-        return text, ""
-    return f"{text}; {facts}", f"set {IDLE_TIMEOUT.key}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """Splits of a table that hold the watermark."""
+
+    source: SourceMetrics
+    splits: tuple[SplitState, ...]
+
+    @property
+    def ids(self) -> list[str]:
+        return [split.split_id for split in self.splits]
+
+    def with_lag(
+        self,
+        text: str,
+        seen: PipelineObservation,
+        now_ms: int,
+        *,
+        advice: str = f"set {IDLE_TIMEOUT.key}",
+    ) -> tuple[str, str]:
+        """Add whether they have records, and what lets the others go on where they have none."""
+        lag = self._lag(seen)
+        if lag:
+            their = "its" if len(self.splits) == 1 else "their"
+            return f"{text}; {lag:,} of {their} records are not read yet", ""
+        silent_ms = self._silent_ms(seen, now_ms)
+        silent = f"silent for {_whole(silent_ms)}" if silent_ms >= LEAST_SILENCE_MS else ""
+        caught_up = "caught up" if seen.ends_known else ""
+        facts = ", ".join(filter(None, (caught_up, silent)))
+        if not facts:
+            return text, ""
+        return f"{text}; {facts}", advice
+
+    def stands_still(self, seen: PipelineObservation, now_ms: int) -> bool:
+        """Whether they have records that are not read yet, or had none for a while."""
+        return self._lag(seen) > 0 or self._silent_ms(seen, now_ms) >= LEAST_SILENCE_MS
+
+    def _lag(self, seen: PipelineObservation) -> int:
+        return sum(map(self.source.lag_of, self.splits)) if seen.ends_known else 0
+
+    def _silent_ms(self, seen: PipelineObservation, now_ms: int) -> int:
+        """Return for how long all of them have had no record; 0 where that is not known."""
+        # a record after the last commit would be a batch
+        commit_ms = seen.last_commit_ms if seen.ends_known else None
+        since = [
+            commit_ms if split.quiet_since_ms is None else split.quiet_since_ms
+            for split in self.splits
+        ]
+        known = [each for each in since if each is not None]
+        return now_ms - max(known) if known and len(known) == len(since) else 0
 
 
 def _paused(seen: PipelineObservation, _: int) -> _Said:
@@ -326,6 +400,12 @@ def _names(split_ids: Sequence[str]) -> str:
     return f"{'split' if len(split_ids) == 1 else 'splits'} {first}{more}"
 
 
+def _tables(names: Sequence[str]) -> str:
+    first = ", ".join(names[:3])
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"table {first} holds" if len(names) == 1 else f"tables {first}{more} hold"
+
+
 def _counted(rows: int) -> str:
     return f"{rows:,} row{'' if rows == 1 else 's'}"
 
@@ -363,6 +443,7 @@ _RULES: tuple[tuple[SentenceRule, Callable[[PipelineObservation, int], _Said]], 
     (SentenceRule.SPLIT_BEHIND, _split_behind),
     (SentenceRule.NO_WATERMARK, _no_watermark),
     (SentenceRule.PAUSED, _paused),
+    (SentenceRule.TABLE_BEHIND, _table_behind),
     (SentenceRule.ALL_LATE, _all_late),
     (SentenceRule.WAITING_ROWS, _waiting_rows),
     (SentenceRule.NEVER_READ, _never_read),

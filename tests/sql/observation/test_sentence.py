@@ -141,6 +141,98 @@ def test_a_split_with_records_left_is_only_slow() -> None:
     assert text.endswith("1 d behind the next; 60 of its records are not read yet")
 
 
+def test_splits_that_fell_silent_at_about_the_same_time_hold_it_together() -> None:
+    """The widest gap tells them from the others: between the two is one of five minutes."""
+    silent_since = NOW_MS - 20 * MINUTE_MS
+    going = [split(number, 100, NOON_MS - number * 1_000) for number in range(2, 8)]
+    late = [
+        split(0, 100, NOON_MS - 4 * 3_600_000, quiet_since_ms=silent_since - MINUTE_MS),
+        split(1, 100, NOON_MS - 4 * 3_600_000 + 5 * MINUTE_MS, quiet_since_ms=silent_since),
+    ]
+
+    assert said(seen(table(*going, *late))) == (
+        SentenceRule.SPLIT_BEHIND,
+        "waits: splits orders-0, orders-1 hold the watermark at 2026-01-01 08:00:00Z, 3 h 54 min behind the next; "
+        "caught up, silent for 20 min; set scan.watermark.idle-timeout",
+    )
+
+
+def test_of_many_splits_that_hold_it_three_are_named_and_their_records_counted() -> None:
+    """Half of the eight have sixty records each."""
+    going = [split(number, 100, NOON_MS) for number in range(4, 8)]
+    late = [split(number, 40, NOON_MS - 86_400_000) for number in range(4)]
+
+    text = said(seen(table(*going, *late)))[1]
+    assert text.startswith(
+        "waits: splits orders-0, orders-1, orders-2 and 1 more hold the watermark"
+    )
+    assert text.endswith("1 d behind the next; 240 of their records are not read yet")
+
+
+@pytest.mark.parametrize(("quiet", "waits"), [(None, False), (NOW_MS - 20 * MINUTE_MS, True)])
+def test_a_split_that_is_ahead_of_all_others_is_not_waited_for(
+    quiet: int | None, waits: bool
+) -> None:
+    """A record of the future moves one ahead: the others hold the watermark only where they stand still."""
+    others = [split(number, 100, NOON_MS, quiet_since_ms=quiet) for number in range(1, 4)]
+    ahead = split(0, 100, NOON_MS + 86_400_000)
+    observed = seen(table(ahead, *others), last_commit_ms=NOW_MS - 1_000)
+
+    assert (said(observed)[0] is SentenceRule.SPLIT_BEHIND) is waits
+
+
+WAITING = StateRows(rows=12, waiting=12, waits=True)
+
+
+def at(watermark_ms: int, **more: object) -> SourceMetrics:
+    """A table of one split with this watermark."""
+    return table(split(0, 100, watermark_ms, **more), watermark_ms=watermark_ms)
+
+
+@pytest.mark.parametrize(("behind_ms", "holds"), [(600_000, False), (600_001, True)])
+def test_a_table_that_is_far_behind_holds_the_watermark(behind_ms: int, holds: bool) -> None:
+    """By more than ten minutes behind the next one, where rows wait for it."""
+    observed = seen(at(NOON_MS), at(NOON_MS - behind_ms), state=WAITING)
+
+    assert (said(observed)[0] is SentenceRule.TABLE_BEHIND) is holds
+    assert said(replace(observed, state=StateRows()))[0] is SentenceRule.READING
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_table_that_stopped_having_records_is_named(idle: bool) -> None:
+    """Rows of a join come out meanwhile; no option lets the other table go on, idle splits or not."""
+    since = NOW_MS - 4 * 3_600_000
+    stopped = at(NOON_MS - 4 * 3_600_000, quiet_since_ms=since, idle=idle)
+
+    assert said(seen(at(NOON_MS), stopped, state=WAITING)) == (
+        SentenceRule.TABLE_BEHIND,
+        "waits: table customers holds the watermark at 2026-01-01 08:00:00Z, 4 h behind the next; "
+        "caught up, silent for 4 h; only its records move it on",
+    )
+
+
+def test_tables_that_are_behind_together_are_named_together() -> None:
+    """Without a checkpoint's ends there is no more to say; one read to its end does not count."""
+    two = seen(at(NOON_MS), at(NOON_MS - 7_200_000), at(NOON_MS - 7_260_000), batches=())
+    stored = replace(two, ends_known=False)
+
+    assert said(stored)[1] == (
+        "waits: tables rates, customers hold the watermark at 2026-01-01 09:59:00Z, 2 h behind the next"
+    )
+    ended = seen(at(MAX_WATERMARK_MS), at(NOON_MS), state=WAITING)
+    assert said(ended)[0] is not SentenceRule.TABLE_BEHIND
+
+
+def test_a_split_goes_before_its_table_and_a_pause_before_both_tables() -> None:
+    """The more particular reason is said."""
+    late = split(1, 100, NOON_MS - 86_400_000)
+    behind = table(READ, late, watermark_ms=NOON_MS - 86_400_000)
+    paused = at(NOON_MS, paused="customers is behind")
+
+    assert said(seen(at(NOON_MS), behind, state=WAITING))[0] is SentenceRule.SPLIT_BEHIND
+    assert said(seen(paused, at(NOON_MS - 86_400_000), state=WAITING))[0] is SentenceRule.PAUSED
+
+
 @pytest.mark.parametrize(
     "other", [{"idle": True}, {"stop": 100}, {"watermark_ms": MAX_WATERMARK_MS}]
 )

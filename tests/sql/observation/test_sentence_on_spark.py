@@ -156,6 +156,37 @@ def test_a_split_that_is_hours_behind_holds_the_watermark(pipeline: Pipeline) ->
     assert said.endswith("set scan.watermark.idle-timeout")
 
 
+def test_splits_that_fell_silent_together_hold_the_watermark(pipeline: Pipeline) -> None:
+    """Two of four, a minute apart: neither is far behind the other."""
+    topic = pipeline.table("events", partitions=4)
+    for partition, time in enumerate(["08:00:00", "08:01:00", "12:00:00", "12:00:30"]):
+        pipeline.write(topic, [time], partition)
+    job = pipeline.start(COUNT)
+
+    said = pipeline.said(
+        job, SentenceRule.SPLIT_BEHIND, later_ms=HOUR_MS, also=lambda said: "silent for 1 h" in said
+    )
+    hold = f"waits: splits {topic}-0, {topic}-1 hold the watermark at 2024-05-01 08:00:00Z"
+    assert said.startswith(f"{hold}, 3 h 59 min behind the next; caught up, silent for 1 h")
+
+
+def test_a_table_that_stopped_having_records_holds_the_watermark(pipeline: Pipeline) -> None:
+    """Of a join in time over two tables that no group aligns: rows wait for the one that is behind."""
+    orders, payments = pipeline.table("orders"), pipeline.table("payments")
+    pipeline.write(orders, ["12:00:01", "12:00:02"])
+    pipeline.write(payments, ["08:00:00"])
+    job = pipeline.start(
+        "INSERT INTO ids SELECT a.id FROM orders AS a LEFT JOIN payments AS b ON a.id = b.id + 100 "
+        "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '5' SECOND"
+    )
+
+    said = pipeline.said(
+        job, SentenceRule.TABLE_BEHIND, later_ms=HOUR_MS, also=lambda said: "silent" in said
+    )
+    assert "table payments holds the watermark at 2024-05-01 08:00:00Z, 4 h behind" in said
+    assert said.endswith("only its records move it on")
+
+
 def test_a_split_without_a_record_is_what_the_watermark_waits_for(pipeline: Pipeline) -> None:
     """An empty partition beside one with records."""
     topic = pipeline.table("events", partitions=2)
@@ -183,14 +214,14 @@ def test_rows_of_keyed_operators_wait_for_the_watermark_too(pipeline: Pipeline) 
     """A join in time keeps the rows of one side until the other has passed them by."""
     orders, payments = pipeline.table("orders"), pipeline.table("payments")
     pipeline.write(orders, ["12:00:01", "12:00:02"])
-    pipeline.write(payments, ["11:00:00"])
+    pipeline.write(payments, ["11:55:00"])
     job = pipeline.start(
         "INSERT INTO ids SELECT a.id FROM orders AS a LEFT JOIN payments AS b ON a.id = b.id + 100 "
         "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '5' SECOND"
     )
 
     said = pipeline.said(job, SentenceRule.WAITING_ROWS)
-    assert "of its state wait for the watermark, which is at 2024-05-01 11:00:00Z" in said
+    assert "of its state wait for the watermark, which is at 2024-05-01 11:55:00Z" in said
     assert f"split {payments}-0" in said
 
 
