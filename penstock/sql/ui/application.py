@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -33,6 +33,9 @@ from penstock.sql.ui.documents.live import live_pipeline, live_summary
 from penstock.sql.ui.documents.openapi import openapi
 from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.guard import NameCheck, OriginCheck, SecurityHeaders, TokenCheck
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 EVENT_INTERVAL_S = 1.0
 """Time between two looks at the pipelines of an open page."""
@@ -126,10 +129,15 @@ def application(
     access: PageAccess = LOCAL_ACCESS,
     *,
     ending: Ending | None = None,
+    registry: CollectorRegistry | None = None,
 ) -> Starlette:
-    """Return the application of a view for those whom `access` admits. Events end with the server, by `ending`."""
+    """Return the application of a view for those whom `access` admits. Events end with the server, by `ending`.
+
+    The metrics of `registry` are at /metrics, for the same ones.
+    """
+    metrics = () if registry is None else (_metrics(registry),)
     return Starlette(
-        routes=[*_api(view, ending or Ending()), *_pages(view)],
+        routes=[*_api(view, ending or Ending()), *_pages(view), *metrics],
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(NameCheck, access=access),
@@ -160,6 +168,16 @@ class _Html(HTMLResponse):
     def render(self, content: str) -> bytes:
         """Write a page."""
         return content.encode(errors="backslashreplace")
+
+
+def _metrics(registry: CollectorRegistry) -> Route:
+    from prometheus_client.exposition import choose_encoder
+
+    def metrics(request: Request) -> Response:
+        encode, kind = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), headers={"Content-Type": kind})
+
+    return Route("/metrics", metrics)
 
 
 def _api(view: PipelineView, ending: Ending) -> Iterable[Route]:

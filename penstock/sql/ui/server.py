@@ -15,6 +15,8 @@ from penstock.sql.ui.access import LOCAL_ACCESS, PageAccess
 from penstock.sql.ui.application import Ending, application
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from penstock.sql.ui.application import PipelineView
 
 
@@ -43,13 +45,20 @@ class _PageServer(uvicorn.Server):
 
 @contextmanager
 def serving_pages(
-    view: PipelineView, access: PageAccess = LOCAL_ACCESS, *, port: int
+    view: PipelineView,
+    access: PageAccess = LOCAL_ACCESS,
+    *,
+    port: int,
+    registry: CollectorRegistry | None = None,
 ) -> Iterator[str]:
-    """Answer requests while the block runs; gives the URL. Port 0 is any that is free. Raises ConfigError."""
+    """Answer requests while the block runs; gives the URL. Port 0 is any that is free. Raises ConfigError.
+
+    The metrics of `registry` are served, too.
+    """
     listening = _listen(access.host, port)
     ending = Ending()
     config = uvicorn.Config(
-        application(view, access, ending=ending),
+        application(view, access, ending=ending, registry=registry),
         log_config=None,
         access_log=False,
         server_header=False,

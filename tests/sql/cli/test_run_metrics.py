@@ -87,6 +87,11 @@ class Run:
         served = [line for line in list(self.lines) if "/metrics" in line and "http" in line]
         return "" if not served else "http" + served[0].partition("http")[2].strip().rstrip('"}')
 
+    def page(self) -> str:
+        """Where its page is, as it says."""
+        (served,) = [line for line in list(self.lines) if line.startswith('{"page"')]
+        return str(json.loads(served)["page"])
+
     def stop(self) -> int:
         """End it as Ctrl-C does; its status."""
         self.process.send_signal(signal.SIGINT)
@@ -144,6 +149,7 @@ def test_a_run_is_scraped_pushes_and_says_why_nothing_comes(
     run = Run(
         project,
         *("--metrics-port", "0", "--progress", "json", "--progress-interval", "0.2"),
+        *("--ui-port", "0"),
         OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
         OTEL_METRIC_EXPORT_INTERVAL="500",
         OPENLINEAGE_URL=lineage.url,
@@ -156,12 +162,13 @@ def test_a_run_is_scraped_pushes_and_says_why_nothing_comes(
             seconds=60,
             what="the window in the table",
         )
-        found = scraped(run.url())
+        found, of_page = scraped(run.url()), scraped(f"{run.page()}metrics")
         wait_until(lambda: pushed_rows(collector) == 4, seconds=60, what="a push with all rows")
         pushed = collector.metrics()
     finally:
         status = run.stop()
 
+    assert {key[0] for key in of_page} == {key[0] for key in found}
     assert found["penstock_rows_read_total", "events"] == 4
     assert found["penstock_rows_written_total", "counted"] == 1
     assert found["penstock_delta_files_added_total", "counted"] == 1

@@ -13,10 +13,12 @@ from starlette.testclient import TestClient
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import ConfigError
 from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.metrics.endpoint import metrics_registry
 from penstock.sql.ui.access import PageAccess, announcement, page_access
 from penstock.sql.ui.application import StatusView, application
 from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.server import serving_pages
+from tests.sql.metrics.metered import SPLITS, job, read_batch, source_of
 from tests.sql.ui.certificates import certificate
 
 TOKEN = "a-token-of-more-than-twenty"
@@ -101,6 +103,28 @@ def test_nothing_but_health_is_told_without_the_token(client):
         assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer"), path
     assert "bearer token" in client.get("/api/v1/pipelines").json()["error"]
     assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
+
+
+def test_metrics_are_for_those_who_may_open_the_page(view):
+    """With its token, under its names, and for no page of another server."""
+    jobs = [job(read_batch(7, source_of(*SPLITS)))]
+    app = application(view, GUARDED, registry=metrics_registry(lambda: jobs))
+    client = TestClient(app, base_url="http://127.0.0.1")
+    given = {"Authorization": f"Bearer {TOKEN}"}
+
+    assert client.get("/metrics").status_code == 401
+    found = client.get("/metrics", headers=given)
+    assert 'penstock_lag_records{pipeline="shop/totals",table="orders"} 70.0' in found.text
+    assert found.headers["content-type"].startswith("text/plain")
+    assert client.get("/metrics", headers=given | {"Host": "other.example"}).status_code == 400
+    cross = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
+    assert client.get("/metrics", headers=given | cross).status_code == 403
+
+
+def test_a_page_of_what_others_run_has_no_metrics(client):
+    """As of `penstock ui`: each process has its own."""
+    given = {"Authorization": f"Bearer {TOKEN}"}
+    assert client.get("/metrics", headers=given).status_code == 404
 
 
 @pytest.mark.parametrize("wrong", ["", TOKEN[:-1], f"{TOKEN}x", TOKEN.upper(), "ü"])

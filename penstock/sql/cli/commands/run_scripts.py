@@ -407,6 +407,7 @@ def _status_page(board: JobBoard, context: SessionContext, options: RunOptions) 
     if served is None:
         yield
         return
+    from penstock.sql.metrics.endpoint import metrics_registry
     from penstock.sql.processes.reports import page_line
     from penstock.sql.ui.application import StatusView
     from penstock.sql.ui.documents.stored import StoredPipelines
@@ -419,7 +420,8 @@ def _status_page(board: JobBoard, context: SessionContext, options: RunOptions) 
         catalog_url=options.script.catalog_url,
     )
     view = StatusView(jobs=board.jobs, stored=stored)
-    with serving_pages(view, served.access, port=served.port) as url:
+    registry = metrics_registry(board.jobs)
+    with serving_pages(view, served.access, port=served.port, registry=registry) as url:
         as_json = options.progress is ProgressMode.JSON and not served.access.made_token
         say(page_line(url) if as_json else announcement(served.access, url))
         yield
