@@ -84,18 +84,20 @@ def page_access(
     if made_token:
         token = secrets.token_urlsafe(TOKEN_BYTES)
     if certificate is None or key is None:
-        return PageAccess(host=host, token=token)
+        return PageAccess(host=host, names=_once(*LOCAL_NAMES, host), token=token)
     tls, named = _context(certificate, key), tuple(_names_of(certificate))
     own = () if host in {"0.0.0.0", "::"} else (host,)  # noqa: S104  compared, not listened on
     if is_local:
-        names = (*LOCAL_NAMES, *named)
+        names = (*LOCAL_NAMES, *own, *named)
     else:
         names = (
             (*own, *named, *LOCAL_NAMES) if own or named else (socket.gethostname(), *LOCAL_NAMES)
         )
-    return PageAccess(
-        host=host, names=tuple(dict.fromkeys(names)), token=token, made_token=made_token, tls=tls
-    )
+    return PageAccess(host=host, names=_once(*names), token=token, made_token=made_token, tls=tls)
+
+
+def _once(*names: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
 
 
 def served_page(
@@ -124,7 +126,7 @@ def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return host.lower() == "localhost"
 
 
 def _token(file: Path) -> str:

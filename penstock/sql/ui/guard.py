@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from http.cookies import SimpleCookie
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -52,15 +52,19 @@ class SecurityHeaders:
 
 
 class NameCheck:
-    """Refuses requests under another name: a page elsewhere lets its own name lead here (DNS rebinding)."""
+    """Refuses requests under another name: a page elsewhere lets its own name lead here (DNS rebinding).
+
+    Health is told under any: a probe names the address of its pod.
+    """
 
     def __init__(self, app: ASGIApp, access: PageAccess) -> None:
         self._app = app
-        self._names = access.names
+        self._names = frozenset(map(plain_name, access.names))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
-        if scope["type"] != "http" or self._is_known(Headers(scope=scope).get("host", "")):
+        is_open = scope["type"] != "http" or scope["path"] in OPEN_PATHS
+        if is_open or self._is_known(Headers(scope=scope).get("host", "")):
             await self._app(scope, receive, send)
             return
         refused = PlainTextResponse("this server has no such name\n", status_code=400)
@@ -70,8 +74,9 @@ class NameCheck:
         name = (
             host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
         )
+        name = plain_name(name)
         domain = name.partition(".")[2]
-        return name.lower() in self._names or bool(domain and f"*.{domain}".lower() in self._names)
+        return name in self._names or bool(domain and f"*.{domain}" in self._names)
 
 
 class TokenCheck:
@@ -101,9 +106,8 @@ class TokenCheck:
         kind, _, sent = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and _equal(sent.strip(), self._token):
             return True
-        held = SimpleCookie()
-        held.load(request.headers.get("cookie", ""))
-        return self._cookie in held and _equal(held[self._cookie].value, self._proof())
+        # the parser of http.cookies ends at the first cookie that it does not like, which may be another program's
+        return _equal(request.cookies.get(self._cookie, ""), self._proof())
 
     def _proof(self) -> str:
         """Return the value of the cookie: who finds it in a browser has no token for programs."""
@@ -164,9 +168,17 @@ def _is_own(request: Request) -> bool:
     return request.headers.get("origin") in {None, own}
 
 
+def plain_name(name: str) -> str:
+    """Return a name or an address as it is compared: in one case, and without zeros that mean nothing."""
+    try:
+        return str(ip_address(name))
+    except ValueError:
+        return name.lower()
+
+
 def _equal(sent: str, expected: str) -> bool:
     """Compare in a time that does not depend on how much of it is right."""
-    return hmac.compare_digest(sent.encode(), expected.encode())
+    return hmac.compare_digest(sent.encode(errors="replace"), expected.encode())
 
 
 def _refusal(request: Request) -> Response:

@@ -183,7 +183,7 @@ def test_a_request_must_name_the_server(view, host, status):
     """Its own names, those of its certificate, and the machine's."""
     names = ("shop.example.org", "*.lab.example.org", *PageAccess().names)
     client = TestClient(application(view, PageAccess(names=names)))
-    assert client.get("/healthz", headers={"Host": host}).status_code == status
+    assert client.get("/tables", headers={"Host": host}).status_code == status
 
 
 def test_a_server_speaks_tls_and_asks_for_the_token(view, tmp_path):
