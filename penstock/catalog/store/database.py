@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import TypeVar
+from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.engine import URL, make_url
@@ -26,6 +27,7 @@ from penstock.catalog.migrations import (
     create_store,
     version_of,
 )
+from penstock.catalog.options.redaction import is_secret
 from penstock.catalog.store import postgres
 from penstock.catalog.store import sqlite as sqlite_file
 
@@ -36,6 +38,18 @@ ATTEMPTS = 10
 
 STORED_VERSION = "penstock_stored_version"
 """Execution option of a connection: the version of the store that it is to."""
+
+
+def shown_url(url: URL | str) -> str:
+    """Write a database's URL with its secrets masked: the password, also where it is one of the query's parameters."""
+    made = make_url(url)
+    query = {key: _MASK if is_secret(key) else value for key, value in made.query.items()}
+    # a render quotes it
+    text = made.set(query=query).render_as_string(hide_password=True)
+    return text.replace(quote(_MASK, safe=""), _MASK)
+
+
+_MASK = "***"
 
 
 class Database:
@@ -70,7 +84,7 @@ class Database:
     @property
     def location(self) -> str:
         """Where the catalog is: the file, or the URL without a password."""
-        return str(self._file or self._url.render_as_string(hide_password=True))
+        return str(self._file or shown_url(self._url))
 
     @property
     def file(self) -> Path | None:

@@ -22,6 +22,7 @@ from penstock.catalog.errors import (
 )
 from penstock.catalog.model.identifier import short_name
 from penstock.catalog.model.table import Table
+from penstock.catalog.options.redaction import is_secret
 from penstock.connector.capabilities import TableAccess
 from penstock.connector.checks import check_source
 from penstock.connector.contract import ReadRequest, SourceKind
@@ -71,7 +72,7 @@ def _plain(text: str) -> str | None:
         url = make_url(text)
     except (ArgumentError, ValueError):
         return None
-    query = {key: value for key, value in url.query.items() if key != "password"}
+    query = {key: value for key, value in url.query.items() if not is_secret(key)}
     plain = URL.create(
         url.drivername,
         username=url.username,

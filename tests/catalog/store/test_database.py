@@ -32,6 +32,18 @@ def object_row(name: str) -> dict[str, str]:
     return {**names, "kind": "table", "definition": "{}"}
 
 
+def test_where_a_catalog_is_has_no_password_wherever_it_stood() -> None:
+    """In the log-in and in the query, as libpq takes them; what is none is there."""
+    url = "postgresql+psycopg://me:canary@db:1/shop?password=canary&sslpassword=canary&sslmode=require"
+    database = Database(url)
+
+    shown = "postgresql+psycopg://me:***@db:1/shop?password=***&sslmode=require&sslpassword=***"
+    assert sorted(database.location.split("&")) == sorted(shown.split("&"))
+    with pytest.raises(CatalogError) as caught, database.reading():
+        pass
+    assert "canary" not in f"{caught.value} {caught.value.hint}"
+
+
 def test_a_step_is_done_again_while_another_process_is_in_the_way(store: Store) -> None:
     """What its failed attempts wrote is not there."""
     database = Database(store.url)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -125,10 +126,15 @@ def test_no_page_and_no_answer_has_a_secret(view, monkeypatch):
     monkeypatch.setattr(first_rows, "LIMIT_MS", 500)  # nobody answers
     token = f"{CANARY}-that-is-the-token"
     jobs = [job(read_batch(7, source_of(split(0, 90, None, paused="waits"))))]
+    url = f"postgresql://me:{CANARY}@nowhere:1/db?password={CANARY}&sslpassword={CANARY}"
+    stored = replace(view.stored, catalog_url=url)
     client = TestClient(
-        application(StatusView(jobs=lambda: jobs, stored=view.stored), PageAccess(token=token)),
+        application(StatusView(jobs=lambda: jobs, stored=stored), PageAccess(token=token)),
         base_url="http://127.0.0.1",
         headers={"Authorization": f"Bearer {token}"},
+    )
+    assert client.get("/api/v1/settings").json()["catalog"] == (
+        "postgresql://me:***@nowhere:1/db?password=***&sslpassword=***"
     )
     (row,) = client.get("/api/v1/tables").json()
     named = {"pipelines": "shop/totals", "tables": row["name"]}

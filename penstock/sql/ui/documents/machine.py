@@ -47,7 +47,7 @@ def settings_document(project: Project, catalog: str) -> Document:
     return known(
         project=str(project.root),
         target=project.target,
-        catalog=without_secrets(_without_password(catalog)),
+        catalog=without_secrets(_shown(catalog)),
         master=project.master,
         settings=found,
         spark=[
@@ -62,10 +62,10 @@ def _origin(project: Project) -> str:
     return file if project.target is None else f"{file}, target {project.target}"
 
 
-def _without_password(url: str) -> str:
-    from sqlalchemy.engine import make_url
+def _shown(url: str) -> str:
+    from penstock.catalog.store.database import shown_url
 
-    return make_url(url).render_as_string(hide_password=True)
+    return shown_url(url)
 
 
 @dataclass(slots=True, kw_only=True)
