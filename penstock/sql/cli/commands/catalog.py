@@ -20,6 +20,7 @@ from penstock.sql.cli.options import (
     YesOption,
 )
 from penstock.sql.cli.output.report import OutputFormat, print_json, print_lines, reporting, say
+from penstock.sql.cli.output.text import terminal_text
 from penstock.sql.script.project import Project, find_project
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _print_listing(rows: list[dict[str, str | None]]) -> None:
     for column in ("name", "kind", "connector", "comment"):
         listing.add_column(column, overflow="fold")
     for row in rows:
-        listing.add_row(*(Text(value or "") for value in row.values()))
+        listing.add_row(*(Text(terminal_text(value or "")) for value in row.values()))
     Console(soft_wrap=True).print(listing)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.catalog.masking import masked
 from penstock.sql.cli.output.report import print_lines, say
 from penstock.sql.cli.output.row_text import RowFormat
-from penstock.sql.cli.output.text import count_text, instant_text
+from penstock.sql.cli.output.text import cell_text, count_text, instant_text
 from penstock.sql.clock import Clock, SystemClock
 from penstock.sql.processes.overview import SUMMARY, pipeline_documents
 
@@ -91,12 +91,12 @@ def overview_table(pipelines: Sequence[Document], height: int | None = None) -> 
     for each in shown:
         status = str(each["status"])
         table.add_row(
-            Text(str(each["name"])),
-            Text(status, style=_COLORS.get(status, "")),
+            Text(cell_text(str(each["name"]))),
+            Text(cell_text(status), style=_COLORS.get(status, "")),
             _figure(each, "rows_per_second"),
             _figure(each, "lag_records"),
             _figure(each, "restarts"),
-            Text(_sentence(each)),
+            Text(cell_text(_sentence(each))),
         )
     if left:
         table.add_row(Text(f"{len(left)} more", style="dim"), "", "", "", "", Text(_counts(left)))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.sql.cli.output.report import say
 from penstock.sql.cli.output.text import (
+    cell_text,
     count_text,
     instant_text,
     lag_text,
@@ -133,7 +134,7 @@ def progress_table(jobs: list[ObservedJob], now_ms: int) -> Table:
         job = observed.progress
         dropped = count_text(job.rows_dropped)
         table.add_row(
-            Text(job.sink),
+            Text(cell_text(job.sink)),
             count_text(job.batch_id),
             count_text(job.rows_per_second),
             count_text(None if job.refreshes else job.rows_out),
@@ -143,7 +144,7 @@ def progress_table(jobs: list[ObservedJob], now_ms: int) -> Table:
             Text(dropped, style="red" if job.rows_dropped else ""),
             Text(count_text(job.bad_records), style="red" if job.bad_records else ""),
             _commit_text(job, now_ms),
-            Text(_activity_text(observed, now_ms)),
+            Text(cell_text(_activity_text(observed, now_ms))),
         )
     return table
 

@@ -160,14 +160,16 @@ def print_rows(rows: ResultRows) -> None:
     def _cell(value: object) -> str | Text:
         if value is None:
             return "NULL"
-        return Text(time_text(value) if isinstance(value, datetime) else str(plain(value)))
+        text = time_text(value) if isinstance(value, datetime) else str(plain(value))
+        return Text(terminal_text(text) if on_terminal else text)
 
+    on_terminal = sys.stdout.isatty()
     table = Table()
     for column in rows.columns:
         table.add_column(Text(column), overflow="fold")
     for row in rows.rows:
         table.add_row(*map(_cell, row))
-    width = None if sys.stdout.isatty() else UNLIMITED_WIDTH
+    width = None if on_terminal else UNLIMITED_WIDTH
     Console(width=width).print(table)
 
 

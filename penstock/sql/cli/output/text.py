@@ -26,6 +26,19 @@ def terminal_text(text: str) -> str:
     return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+LONGEST_CELL = 2_000
+"""Characters of a text that a live table has: it is drawn several times a second."""
+
+# also colours, which a table sets itself, ends of lines, and what turns the order of characters round
+_IN_A_CELL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def cell_text(text: str) -> str:
+    """Write a text that others made for one line of a live table."""
+    cut = text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}…"
+    return _IN_A_CELL.sub(lambda found: ascii(found[0])[1:-1], cut)
+
+
 NAMED = 3
 """Splits that are named in a line; of others only the count."""
 
@@ -118,11 +131,11 @@ def split_table(status: LocalJobStatus, group: str | None) -> Table:
     for split in status.splits[:SHOWN]:
         held = split.held_at_ms is not None
         table.add_row(
-            Text(terminal_text(split.split_id)),
+            Text(cell_text(split.split_id)),
             count_text(split.position),
             count_text(split.lag),
             watermark_text(split.watermark_ms),
-            Text(state_text(split, group), style="yellow" if held else "dim"),
+            Text(cell_text(state_text(split, group)), style="yellow" if held else "dim"),
         )
     more = len(status.splits) - SHOWN
     table.add_row(
@@ -130,7 +143,7 @@ def split_table(status: LocalJobStatus, group: str | None) -> Table:
         "",
         count_text(_total_lag(status)),
         watermark_text(status.watermark_ms),
-        Text(_held_text(status), style="yellow"),
+        Text(cell_text(_held_text(status)), style="yellow"),
     )
     return table
 

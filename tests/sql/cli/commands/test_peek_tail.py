@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import selectors
@@ -499,3 +500,18 @@ def test_it_ends_after_the_limit(kafka, topic, tmp_path, monkeypatch):
     ]
     assert "has no WATERMARK" in result.stderr
     assert "4 rows" in result.stderr
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_value_does_nothing_to_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    """It may be a record that somebody else wrote; a file gets it as it is."""
+    written = io.StringIO()
+    monkeypatch.setattr(written, "isatty", lambda: is_terminal, raising=False)
+    monkeypatch.setattr(sys, "stdout", written)
+
+    print_rows(ResultRows(columns=("a",), rows=(("b\x1b]0;owned\x1b\\c",),)))
+
+    assert ("b\\x1b]0;owned" in written.getvalue()) is is_terminal
+    assert ("b\x1b]0;owned" in written.getvalue()) is not is_terminal

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 
+import pytest
 from rich.console import Console
 
 from penstock.sql.cli.output.overview import OverviewLog, overview_line, overview_table
@@ -29,6 +31,30 @@ def test_a_table_has_a_line_for_each() -> None:
     assert first.split()[:5] == ["shop/totals", "running", "1,234", "5,678", "1"]
     assert "split [orders-3] holds the watermark" in first
     assert second.split()[:5] == ["shop/b", "failed", "-", "-", "0"]
+
+
+@pytest.mark.parametrize("field", ["name", "sentence", "status"])
+def test_a_text_does_nothing_to_the_terminal(field: str) -> None:
+    """Names and messages are others': a title, a cleared screen, a hidden text, a line of its own."""
+    odd = "a\x1b]0;owned\x07b\x1b[2Jc\x1b[8md\ne\x9b2Kf\u202eg"
+    screen = io.StringIO()
+    terminal = Console(file=screen, width=160, force_terminal=True)
+    terminal.print(overview_table([RUNNING | {field: odd}], height=24))
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
+
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown)
+    assert "\x1b[8m" not in screen.getvalue()
+    assert len(shown.splitlines()) == 2
+    assert "a\\x1b]0;owned" in shown
+
+
+def test_a_text_without_end_is_cut() -> None:
+    """It is drawn four times a second."""
+    screen = io.StringIO()
+    long = RUNNING | {"sentence": "x" * 1_000_000}
+    Console(file=screen, width=160, force_terminal=True).print(overview_table([long], height=24))
+
+    assert len(screen.getvalue()) < 10_000
 
 
 def test_many_pipelines_fit_the_screen_and_none_that_failed_is_left_out() -> None:

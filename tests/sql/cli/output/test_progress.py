@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -89,6 +90,19 @@ def test_a_line_has_every_figure_that_matters():
         assert column in header
     figures = "revenue 12 45,210 3,456 2026-01-01 00:00:55 1 min 5 s 340,000 7 4 2 s ago"
     assert " ".join(line.split()) == figures
+
+
+@pytest.mark.parametrize("field", ["sink", "activity"])
+def test_a_text_does_nothing_to_the_terminal(field):
+    """The table's name and an error are others'."""
+    odd = "a\x1b]0;owned\x07b\x1b[2Jc\x1b[8md\x9b2Ke"
+    console = Console(file=io.StringIO(), width=300, force_terminal=True)
+    silent = {"batches": 0, "batch_id": None, "status": JobStatus.RESTARTING}
+    console.print(progress_table([progress(**({field: odd} | silent))], NOW))
+    drawn = console.file.getvalue()
+
+    assert not re.search(r"\x1b(?!\[[0-9;]*m)|[\x07\x9b]", drawn)
+    assert "\x1b[8m" not in drawn
 
 
 def test_a_broker_that_is_away_is_named_with_since_when():
