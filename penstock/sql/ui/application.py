@@ -22,13 +22,13 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from penstock.catalog.errors import CatalogError, InputError
+from penstock.catalog.errors import InputError
 from penstock.catalog.masking import without_secrets
 from penstock.sql.jobs.job import Job
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.ui import pages
 from penstock.sql.ui.access import LOCAL_ACCESS, PageAccess
-from penstock.sql.ui.documents.fields import VERSION_PATH, Document
+from penstock.sql.ui.documents.fields import VERSION_PATH, Document, writable
 from penstock.sql.ui.documents.live import live_pipeline, live_summary
 from penstock.sql.ui.documents.openapi import openapi
 from penstock.sql.ui.documents.stored import StoredPipelines
@@ -317,23 +317,37 @@ class Looks:
         self._lock = asyncio.Lock()
         self._looked_s = -EVENT_INTERVAL_S
         self._found: Mapping[str, Document] = {}
+        self.problem = ""
+        """What could not be read at the last look, in words."""
 
     async def pipelines(self) -> Mapping[str, Document]:
-        """Return the pipelines by name; those of before where the catalog cannot be read: the page says why."""
+        """Return the pipelines by name; those of before where the catalog cannot be read, which `problem` says."""
         async with self._lock:
             if time.monotonic() - self._looked_s >= EVENT_INTERVAL_S / 2:
-                with suppress(CatalogError):
+                try:
                     found = await run_in_threadpool(self._view.pipelines)
+                except InputError as error:
+                    problem = f"what is below is of before: {error.message}"
+                    self.problem = writable(without_secrets(problem))
+                else:
                     self._found = {str(each["name"]): each for each in found}
+                    self.problem = writable("; ".join(self._view.stored.notices.texts))
                 self._looked_s = time.monotonic()
             return self._found
 
 
 async def _events(looks: Looks, request: Request, ending: Ending) -> AsyncIterator[str]:
-    """Send an event with the pipelines that have changed since the last one, until the page or the server is closed."""
+    """Send an event with the pipelines that have changed since the last one, until the page or the server is closed.
+
+    Another event has what cannot be read, once that is something else; the first is sent where there is such.
+    """
     before: Mapping[str, Document] = {}
+    problem = ""
     while not await request.is_disconnected():
         now = await looks.pipelines()
+        if looks.problem != problem:
+            problem = looks.problem
+            yield f"event: problem\ndata: {json.dumps(problem)}\n\n"
         changed = [name for name in sorted({*now, *before}) if now.get(name) != before.get(name)]
         if changed:
             yield f"event: pipeline\ndata: {json.dumps(changed)}\n\n"

@@ -255,12 +255,14 @@ def test_open_pages_share_a_look_at_the_pipelines(view):
     async def look():
         looks = Looks(Counting(jobs=view.jobs, stored=view.stored))
         first = await asyncio.gather(*(looks.pipelines() for _ in range(10)))
+        assert looks.problem == ""
         looks._looked_s = 0.0  # the interval has passed
-        return first, await looks.pipelines()
+        return first, await looks.pipelines(), looks.problem
 
-    first, later = asyncio.run(look())
+    first, later, problem = asyncio.run(look())
     assert [[*each] for each in first] == [["shop/totals"]] * 10
     assert [*later] == ["shop/totals"]
+    assert problem == "what is below is of before: the catalog cannot be used"
     assert Counting.looks == 2
 
 

@@ -116,6 +116,25 @@ document.dispatchEvent(new Event('visibilitychange'));
 """
 
 
+def test_what_cannot_be_read_is_said_above_the_page_until_it_can(
+    browser: Browser, page: str, tmp_path: Path
+) -> None:
+    """Once, though the list says it, too; the pipeline is there all the same."""
+    said = "return document.querySelector('#connection').textContent"
+    browser.open(page)
+    assert browser.run(said) == ""
+    (tmp_path / "penstock.toml").write_text("[settings\n")
+
+    eventually(browser, f"{said}.includes('penstock.toml')")
+    browser.open(page)
+    eventually(browser, f"{said}.includes('penstock.toml')")
+    shown = "return [...document.querySelectorAll('.notice')].map((each) => getComputedStyle(each).display)"
+    assert browser.run(shown) == ["none"]
+    assert "shop/totals" in browser.driver.find_element(By.ID, "pipelines").text
+    (tmp_path / "penstock.toml").write_text("")
+    eventually(browser, f"{said} === ''")
+
+
 def test_a_page_that_nobody_sees_asks_for_nothing(browser: Browser, page: str, jobs: list) -> None:
     """Nor does the page of a pipeline for what another one does; once it is seen again it has what it missed."""
     other = job(read_batch(1, source_of(*SPLITS)), name="shop/other")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -9,7 +10,7 @@ from urllib.request import urlopen
 import pytest
 
 from penstock.catalog.definitions.resolver import Namespace
-from penstock.catalog.errors import ConfigError
+from penstock.catalog.errors import CatalogError, ConfigError
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.ui.application import StatusView
 from penstock.sql.ui.documents.stored import StoredPipelines
@@ -37,6 +38,32 @@ def test_pages_and_events_come_until_the_block_ends(view, caplog):
     assert caplog.records == []
     with pytest.raises(URLError):
         urlopen(url)
+
+
+def test_an_open_page_is_told_what_cannot_be_read_until_it_can(view, monkeypatch):
+    """Also where what it shows goes on, as a run shows its own pipelines; nothing is said while all is well."""
+    broken = []
+    whole = StoredPipelines.summaries
+
+    def summaries(*given, **more):
+        if broken:
+            raise CatalogError(broken[0])
+        return whole(*given, **more)
+
+    def next_problem(events):
+        lines = iter(events.readline, b"event: problem\n")
+        others = {line for line in lines if line.startswith(b"event")}
+        return json.loads(events.readline().removeprefix(b"data: ")), others
+
+    monkeypatch.setattr(StoredPipelines, "summaries", summaries)
+    with serving_pages(view, port=0) as url:
+        events = urlopen(f"{url}api/v1/events", timeout=60)
+        assert events.readline() == b"event: pipeline\n"
+        broken.append("disk I/O error")
+        said, _ = next_problem(events)
+        assert said == "only pipelines of this process are shown: disk I/O error"
+        broken.clear()
+        assert next_problem(events) == ("", set())
 
 
 def test_a_port_in_use_is_an_error_with_a_hint(view):

@@ -72,10 +72,14 @@ function refreshLater() {
   if (waiting) setTimeout(() => refresh().catch(() => {}), Number(waiting.dataset.refresh));
 }
 const connection = document.querySelector("#connection");
+let silence = ""; // that the server does not answer, which goes before what it said itself
+let problem = "";
+const tell = () => (connection.textContent = silence || problem);
 function lost() {
-  if (connection.textContent) return;
+  if (silence) return;
   const now = new Date(Date.now() - ahead).toISOString().replace("T", " ").split(".")[0];
-  connection.textContent = `The server has not answered since ${now}Z: what is below is of before.`;
+  silence = `The server has not answered since ${now}Z: what is below is of before.`;
+  tell();
 }
 setClock();
 prepare();
@@ -90,9 +94,14 @@ if (location.pathname === "/" || location.pathname.startsWith("/pipelines")) {
     events = new EventSource("/api/v1/events");
     events.addEventListener("error", lost);
     events.addEventListener("open", () => {
-      first = !connection.textContent && !missed; // what the server said meanwhile was missed
+      first = !silence && !missed; // what the server said meanwhile was missed
       missed = false;
-      connection.textContent = "";
+      silence = problem = "";
+      tell();
+    });
+    events.addEventListener("problem", (event) => {
+      problem = JSON.parse(event.data);
+      tell();
     });
     events.addEventListener("pipeline", (event) => {
       if (first) first = false;
