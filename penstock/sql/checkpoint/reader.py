@@ -8,6 +8,9 @@ drop new rows. `CheckpointFiles` is the access to files; `directory.py` has the 
 from __future__ import annotations
 
 import json
+import os
+import re
+import stat
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,6 +34,11 @@ _SINK_FOLDERS = ("kafka-sinks", "maintained", "keyed")
 
 LOG_VERSION = "v1"
 """First line of Spark's offset and commit logs (OffsetSeqLog, CommitLog) as this Spark writes them."""
+
+_VERSION = re.compile(r"v\d{1,6}")
+
+MOST_BYTES = 64 << 20
+"""A file of a checkpoint that is larger is none: the largest, offsets of many splits, have some megabytes."""
 
 MOST_READS = 5
 """How often a checkpoint that goes on meanwhile is read again: a batch takes longer than reading does."""
@@ -255,7 +263,9 @@ def _log(files: CheckpointFiles, path: str) -> list[str]:
     if not version:
         raise damaged_error(files.location, path, "is empty")
     if version != LOG_VERSION:
-        why = f"begins with {version[:20]!r} and not with the version {LOG_VERSION!r} that this Spark writes"
+        # a page shows this: what it begins with stays out, as the file may be another one by a link
+        shown = version if _VERSION.fullmatch(version) else "something else"
+        why = f"begins with {shown} and not with the version {LOG_VERSION!r} that this Spark writes"
         raise damaged_error(files.location, path, why)
     if not lines:
         raise damaged_error(files.location, path, "was cut: nothing follows its version")
@@ -309,17 +319,18 @@ class LocalFiles:
         """Read a file; None where there is none. Raises StateMismatchError."""
         file = self.folder / path
         try:
-            content = file.read_bytes()
+            content = _content(file, self.folder)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise damaged_error(self.location, path, f"cannot be read: {error}") from error
+            why = error.strerror or error
+            raise damaged_error(self.location, path, f"cannot be read: {why}") from error
         if not _is_whole(content, file.with_name(f".{file.name}.crc")):
             raise damaged_error(self.location, path, CHANGED)
         try:
             return content.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise damaged_error(self.location, path, f"cannot be read: {error}") from error
+            raise damaged_error(self.location, path, "cannot be read: it is not UTF-8") from error
 
     def written_ms(self, path: str) -> int | None:
         """Return when a file was written (epoch ms); None where there is none."""
@@ -335,10 +346,27 @@ class LocalFiles:
         return Path(self.location if url is None else f"/{url[1].lstrip('/')}")
 
 
+def _content(file: Path, checkpoint: Path) -> bytes:
+    """Read a file of a checkpoint. Raises OSError, also for what is no file, is large, or leads out of the checkpoint.
+
+    Whoever may write into a checkpoint could have the page of another user open what a link names, or wait at a pipe.
+    """
+    if not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(checkpoint)):
+        raise OSError(None, "it leads out of the checkpoint")
+    # O_NONBLOCK: a pipe would be waited for before it is seen to be one
+    with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+        found = os.fstat(opened.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(None, "it is no regular file")
+        if found.st_size > MOST_BYTES:
+            raise OSError(None, f"it has more than {MOST_BYTES:,} bytes")
+        return opened.read(MOST_BYTES)
+
+
 def _is_whole(content: bytes, sums: Path) -> bool:
     """Compare a file with Hadoop's checksums of it (ChecksumFileSystem), where there are any."""
     try:
-        known = sums.read_bytes()
+        known = _content(sums, sums.parent)
     except OSError:
         return True  # as Hadoop has it
     size = int.from_bytes(known[4:8], "big")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from penstock.catalog.errors import StateMismatchError
 from penstock.connector.source.state import SourceState, SplitState, encode_state
 from penstock.sql.checkpoint.fingerprint import QueryFingerprint
-from penstock.sql.checkpoint.reader import read_checkpoint
+from penstock.sql.checkpoint.reader import MOST_BYTES, LocalFiles, read_checkpoint
 
 SHAPE = QueryFingerprint(sources=("clicks",), sink="copies", state=())
 
@@ -205,3 +207,73 @@ def test_a_shape_of_another_version_is_refused_by_its_file() -> None:
 
     with pytest.raises(StateMismatchError, match=r"penstock-query\.json: .*another version"):
         read_checkpoint(files)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A checkpoint in a folder, beside another file."""
+    (tmp_path / "other").write_text("root:x:secret-of-another")
+    for path, text in Files().files.items():
+        file = tmp_path / "checkpoint" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return tmp_path / "checkpoint"
+
+
+def refusal(folder: Path) -> str:
+    """What is said of a damaged checkpoint."""
+    with pytest.raises(StateMismatchError) as caught:
+        read_checkpoint(LocalFiles(location=str(folder)))
+    return str(caught.value)
+
+
+def test_what_a_log_begins_with_is_shown_only_where_it_is_a_version(folder: Path) -> None:
+    """The page of another user shows it."""
+    (folder / "offsets" / "1").write_text("root:x:secret\n{}\n")
+    assert "begins with something else" in refusal(folder)
+    assert "secret" not in refusal(folder)
+    (folder / "offsets" / "1").write_text("v2\n{}\n")
+    assert "begins with v2 and not" in refusal(folder)
+
+
+@pytest.mark.parametrize("target", ["../../other", "/etc/passwd", "1"])
+def test_a_link_that_leaves_the_checkpoint_is_not_followed(folder: Path, target: str) -> None:
+    """Nor one that leads to itself; nothing of what it names is said."""
+    (folder / "offsets" / "1").unlink()
+    (folder / "offsets" / "1").symlink_to(target)
+
+    said = refusal(folder)
+    assert "offsets/1 cannot be read" in said
+    assert "secret" not in said
+    assert "root:" not in said
+
+
+def test_a_link_inside_a_checkpoint_and_one_to_all_of_it_are_followed(
+    folder: Path, tmp_path: Path
+) -> None:
+    """As of a checkpoint on another disk."""
+    (folder / "offsets" / "1").rename(folder / "moved")
+    (folder / "offsets" / "1").symlink_to("../moved")
+    (tmp_path / "link").symlink_to(folder)
+
+    saved = read_checkpoint(LocalFiles(location=str(tmp_path / "link")))
+    assert saved is not None
+    assert saved.planned == 1
+
+
+def test_a_pipe_is_not_waited_for(folder: Path) -> None:
+    """Nobody may ever write into it; nor is one of checksums."""
+    os.mkfifo(folder / "offsets" / ".0.crc")
+    assert read_checkpoint(LocalFiles(location=str(folder))) is not None
+    (folder / "offsets" / "1").unlink()
+    os.mkfifo(folder / "offsets" / "1")
+
+    assert "offsets/1 cannot be read: it is no regular file" in refusal(folder)
+
+
+def test_a_file_of_a_disk_full_of_nothing_is_not_read(folder: Path) -> None:
+    """It would take the memory of a process that runs pipelines."""
+    with (folder / "offsets" / "1").open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+
+    assert "offsets/1 cannot be read: it has more than" in refusal(folder)
