@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -27,6 +28,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["age"] = age
+    made.filters["urlencode"] = link_name
     made.filters["duration"] = duration_text
     made.filters["figure"] = figure
     made.filters["instant"] = instant
@@ -75,6 +77,15 @@ def age(value: str | None, now_ms: int) -> Markup:
 def breakable(value: str, mark: str = ".") -> Markup:
     """Write a long name so that a browser may break it behind its dots, or behind another mark."""
     return Markup("{}<wbr>").format(mark).join(value.split(mark))
+
+
+def link_name(name: str) -> str:
+    """Write a name into an address. A browser takes `.` and `..` between slashes for folders, however they are written.
+
+    So the slashes of such a name are written, too.
+    """
+    is_folder = {".", ".."} & {*name.split("/")}
+    return quote(name, safe="" if is_folder else "/", errors="replace")
 
 
 def unrepeated(sentence: str, status: str | None) -> str:

@@ -7,6 +7,7 @@ import json
 import re
 import time
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from threading import Thread
 
@@ -216,6 +217,21 @@ def test_names_are_text_and_not_markup(view):
     )
 
     assert "<img" not in client.get("/pipelines/shop/totals").text
+
+
+@pytest.mark.parametrize("name", ["shop/..", "../totals", "a/./b", "50% off/#1?", "shop/totals"])
+def test_the_link_to_a_pipeline_leads_to_it_whatever_its_name(view, name):
+    """A browser goes up a folder at `..` between slashes, also where it is written as %2E%2E."""
+    jobs = [job(read_batch(7, source_of(*SPLITS)), name=name)]
+    client = TestClient(
+        application(StatusView(jobs=lambda: jobs, stored=view.stored)), base_url="http://localhost"
+    )
+
+    (link,) = re.findall(r'href="(/pipelines/[^"]*)"', client.get("/").text)
+    assert not {".", "..", "%2e", "%2e%2e"} & {*unescape(link).lower().split("/")}
+    page = client.get(unescape(link))
+    assert page.status_code == 200
+    assert "customers is behind" in page.text
 
 
 def test_another_name_of_this_machine_is_refused(view):

@@ -135,6 +135,20 @@ def test_what_cannot_be_read_is_said_above_the_page_until_it_can(
     eventually(browser, f"{said} === ''")
 
 
+def test_a_name_of_ten_thousand_characters_leaves_the_page_as_wide_as_it_is(
+    browser: Browser, page: str, jobs: list
+) -> None:
+    """In the list, and on the page of the pipeline."""
+    long = "shop/" + "x" * 10_000
+    jobs[:] = [job(read_batch(7, source_of(*SPLITS)), name=long)]
+    for path in ("", f"pipelines/{long}"):
+        browser.open(page + path)
+        assert browser.run("return document.body.textContent.includes('xxxxx')")
+        assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    browser.open(page)
+    assert browser.run("return document.querySelector('#pipelines').offsetWidth") < 3_000
+
+
 def test_a_page_that_nobody_sees_asks_for_nothing(browser: Browser, page: str, jobs: list) -> None:
     """Nor does the page of a pipeline for what another one does; once it is seen again it has what it missed."""
     other = job(read_batch(1, source_of(*SPLITS)), name="shop/other")
