@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from penstock.catalog.errors import ConfigError
 from penstock.sql.ui.access import LOCAL_ACCESS, PageAccess
@@ -26,21 +28,50 @@ GRACE_S = 2
 TICK_S = 1.0
 """Time between two dates in the headers of answers."""
 
+MOST_CONNECTIONS = 250
+"""Connections at a time; each takes a file of a process that may run pipelines. An open page has one or two."""
+
+HEADERS_S = 15.0
+"""How long a connection may take from its begin, or from its last answer, to the end of a request's headers."""
+
 STOP_S = 5
 """How long the end waits for the server's thread."""
 
 
 class _PageServer(uvicorn.Server):
-    """A server that wakes up once a second while nobody asks, and at its end: uvicorn's does ten times a second."""
+    """A server that wakes up once a second while nobody asks, and at its end: uvicorn's does ten times a second.
+
+    It closes connections that ask for nothing, which uvicorn keeps before their first request.
+    """
 
     def __init__(self, config: uvicorn.Config, ending: Ending) -> None:
         super().__init__(config)
         self._ending = ending
+        self._silent: dict[Any, float] = {}
+        """The connections without a request under way, and since when."""
 
     async def main_loop(self) -> None:
         """Refresh the headers' date each second until the end."""
         while not await self.on_tick(0):
+            self._close_silent()
             await self._ending.begins_within(TICK_S)
+
+    def _close_silent(self) -> None:
+        now = time.monotonic()
+        self._silent = {
+            connection: self._silent.get(connection, now)
+            for connection in self.server_state.connections
+            if isinstance(connection, H11Protocol) and _asks_nothing(connection)
+        }
+        for connection, since in self._silent.items():
+            if now - since > HEADERS_S:
+                connection.transport.close()
+
+
+def _asks_nothing(connection: H11Protocol) -> bool:
+    # uvicorn has None there before the first request, whatever its annotation says
+    cycle: RequestResponseCycle | None = connection.cycle
+    return cycle is None or cycle.response_complete
 
 
 @contextmanager
@@ -65,6 +96,9 @@ def serving_pages(
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_S,
         lifespan="off",
+        http=H11Protocol,
+        ws="none",
+        limit_concurrency=MOST_CONNECTIONS,
     )
     config.load()
     config.ssl = access.tls

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import CatalogError, ConfigError
 from penstock.catalog.store.sql_catalog import SqlCatalog
+from penstock.sql.ui import server
 from penstock.sql.ui.application import StatusView
 from penstock.sql.ui.documents.stored import StoredPipelines
 from penstock.sql.ui.server import serving_pages
@@ -64,6 +66,36 @@ def test_an_open_page_is_told_what_cannot_be_read_until_it_can(view, monkeypatch
         assert said == "only pipelines of this process are shown: disk I/O error"
         broken.clear()
         assert next_problem(events) == ("", set())
+
+
+def test_a_connection_that_asks_for_nothing_is_closed(view, monkeypatch):
+    """Before its first request, within one, and behind one; a page that follows events is none of those."""
+    monkeypatch.setattr(server, "HEADERS_S", 0.5)
+    with serving_pages(view, port=0) as url:
+        events = urlopen(f"{url}api/v1/events", timeout=60)
+        address = urlsplit(url)
+        for sent in (b"", b"GET / HTTP/1.1\r\nHost: 127"):
+            with socket.create_connection((address.hostname, address.port), timeout=60) as waiting:
+                waiting.sendall(sent)
+                assert waiting.recv(1) == b""
+        with socket.create_connection((address.hostname, address.port), timeout=60) as waiting:
+            waiting.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET /hea")
+            answer = b""
+            while received := waiting.recv(4_096):
+                answer += received
+            assert answer.count(b"HTTP/1.1 200") == 1
+        assert [events.readline() for _ in range(4)][-1]
+
+
+def test_connections_are_so_many_at_most(view, monkeypatch):
+    """Others are refused at once: each takes a file of a process that may run pipelines."""
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
+    with serving_pages(view, port=0) as url:
+        opened = [urlopen(f"{url}api/v1/events", timeout=60) for _ in range(2)]
+        with pytest.raises(HTTPError) as refused:
+            urlopen(url, timeout=60)
+        assert refused.value.code == 503
+        assert all(events.readline() for events in opened)
 
 
 def test_a_port_in_use_is_an_error_with_a_hint(view):
