@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import CatalogError
 from penstock.catalog.store.sql_catalog import SqlCatalog
-from penstock.sql.observation.pipeline import JobStatus
+from penstock.sql.observation.pipeline import JobStatus, PipelineTraits
 from penstock.sql.ui.access import PageAccess
 from penstock.sql.ui.application import Ending, Looks, StatusView, application
 from penstock.sql.ui.documents import first_rows
@@ -74,6 +74,20 @@ def test_documents_have_the_described_fields_only(client):
         "running",
         7,
     )
+
+
+def test_a_pipeline_says_what_its_sink_promises(view):
+    """In the list; where none is stated it says nothing."""
+    stated = PipelineTraits(guarantee="exactly-once")
+    jobs = [job(read_batch(7), traits=stated), job(read_batch(7), name="shop/other")]
+    client = TestClient(
+        application(StatusView(jobs=lambda: jobs, stored=view.stored)), base_url="http://127.0.0.1"
+    )
+
+    other, totals = client.get("/api/v1/pipelines").json()
+    assert totals["guarantee"] == "exactly-once"
+    assert "guarantee" not in other
+    described(totals, "PipelineSummary")
 
 
 def test_a_pipeline_has_its_splits_with_state_lag_and_reason(client):

@@ -59,6 +59,7 @@ _PIPELINE = (
     _text("reason", "the last error, or what the pipeline waits for"),
     _text("sentence", "what it does, or why nothing comes out, and what to change"),
     _text("sink", "the table written"),
+    _text("guarantee", "what its sink promises, of one that runs here"),
     _text("runner", "where it runs: `here`, or the process that holds its lease"),
     _text("checkpoint", "the checkpoint directory"),
     _time("started", "when its process started it"),

@@ -67,6 +67,7 @@ def _summary(progress: JobProgress) -> Document:
         status=progress.status.value,
         reason=_reason(progress),
         sink=progress.sink,
+        guarantee=progress.traits.guarantee or None,
         runner="here",
         started=time_text(progress.started_ms),
         batches=progress.batches,
