@@ -151,7 +151,9 @@ def _split_behind(seen: PipelineObservation, now_ms: int) -> _Said:
 
 def _table_behind(seen: PipelineObservation, now_ms: int) -> _Said:
     """A table that is behind the others: rows of a query over all of them wait for it in its state."""
-    if seen.batches and not (seen.state.waits or seen.state.may_wait):
+    # where it is not known whether rows wait, those that come out tell that not all do
+    may_wait = seen.state.may_wait and not any(batch.rows_out for batch in _with_rows(seen))
+    if seen.batches and not (seen.state.waits or may_wait):
         return None
     timed = sorted(
         (

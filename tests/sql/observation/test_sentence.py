@@ -196,6 +196,10 @@ def test_a_table_that_is_far_behind_holds_the_watermark(behind_ms: int, holds: b
 
     assert (said(observed)[0] is SentenceRule.TABLE_BEHIND) is holds
     assert said(replace(observed, state=StateRows()))[0] is SentenceRule.READING
+    unknown = replace(observed, state=StateRows(may_wait=True))
+    assert said(unknown)[0] is SentenceRule.READING
+    nothing = replace(unknown, batches=silent((7, 30)))
+    assert (said(nothing)[0] is SentenceRule.TABLE_BEHIND) is holds
 
 
 @pytest.mark.parametrize("idle", [False, True])
