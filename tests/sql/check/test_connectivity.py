@@ -10,13 +10,14 @@ import pytest
 
 from penstock.catalog.errors import (
     BrokerUnavailableError,
+    ConfigError,
     InputErrors,
     PenstockError,
     UnknownObjectError,
 )
 from penstock.connector.contract import SourceKind
 from penstock.sql.check import connectivity
-from penstock.sql.check.connectivity import check_sources_exist
+from penstock.sql.check.connectivity import TRUSTED_VARIABLE, check_sources_exist, check_trusted
 from penstock.sql.check.script_check import CheckedScript
 from penstock.sql.script.files import ScriptFile
 from tests.sql.checkpointed import HIGH, LOW, TABLES, Job
@@ -95,3 +96,19 @@ def test_what_an_insert_of_the_files_may_make_is_not_asked_for(
     check_sources_exist(checked, context(tmp_path))
 
     assert server.asked == 0
+
+
+@pytest.mark.parametrize("secret", ["password", "sslpassword"])
+def test_a_catalog_that_is_not_trusted_is_named_without_a_password_of_its_query(
+    monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    """As libpq takes them; whoever trusts the rest of the URL need not repeat it."""
+    url = f"postgresql://me@db:1/shop?sslmode=require&{secret}=p4ssword"
+    monkeypatch.setenv(TRUSTED_VARIABLE, "")
+    with pytest.raises(ConfigError) as refused:
+        check_trusted(url)
+    assert "p4ssword" not in f"{refused.value} {refused.value.hint}"
+    assert "sslmode=require" in str(refused.value)
+
+    monkeypatch.setenv(TRUSTED_VARIABLE, "postgresql://me@db:1/shop?sslmode=require")
+    check_trusted(url)
