@@ -35,7 +35,7 @@ _COUNTED = ("table", "pipeline", "stage", "error")
 _ORDER = ("left_out_at", "batch_id", "offset", "position")
 _KIND = re.compile(ERROR_KIND)
 _RecordPosition = tuple[Any, ...]
-_Place = tuple[int, int]
+_RowPosition = tuple[int, int]
 
 
 def has_dead_letters(path: str) -> bool:
@@ -57,7 +57,7 @@ class DeadLetterFiles:
 
     def standing(self) -> tuple[object, ...]:
         """Return a value that is another once letters or replays are written. Raises NotReadableHereError."""
-        paths = [self.path, *(f"{path.rstrip('/')}{REPLAYED_SUFFIX}" for path in self._places())]
+        paths = [self.path, *(f"{path.rstrip('/')}{REPLAYED_SUFFIX}" for path in self._paths())]
         return tuple((path, newest_log(open_folder(path))) for path in paths)
 
     def counts(self) -> Sequence[DeadLetterCount]:
@@ -94,7 +94,7 @@ class DeadLetterFiles:
         if found is None:
             return []
 
-        def order(row: tuple[_Place, Mapping[str, Any]]) -> tuple[Any, ...]:
+        def order(row: tuple[_RowPosition, Mapping[str, Any]]) -> tuple[Any, ...]:
             first, *numbers = (row[1][name] for name in _ORDER)
             return (first, *(-1 if number is None else number for number in numbers))
 
@@ -108,18 +108,18 @@ class DeadLetterFiles:
             if limit is not None
             else sorted(rows, key=order, reverse=True)
         )
-        places = [place for place, _ in last]
-        whole = dict(found.pick(_DEAD_LETTER_COLUMNS, set(places)))
+        positions = [position for position, _ in last]
+        whole = dict(found.pick(_DEAD_LETTER_COLUMNS, set(positions)))
         planned = self._planned_positions()
         return [
-            {**whole[place], "replayed": self._position(whole[place]) in planned}
-            for place in places
+            {**whole[position], "replayed": self._position(whole[position]) in planned}
+            for position in positions
         ]
 
     def _rows(
         self, found: LiveRows | None, columns: Sequence[str]
-    ) -> Iterator[tuple[_Place, dict[str, Any]]]:
-        """Yield columns of the letters that are asked for, each with its place."""
+    ) -> Iterator[tuple[_RowPosition, dict[str, Any]]]:
+        """Yield columns of the letters that are asked for, each with its position."""
         if found is None:
             return
         for (file, first), batch in found.batches(columns):
@@ -127,7 +127,7 @@ class DeadLetterFiles:
                 if self._is_asked_for(row["pipeline"]):
                     yield (file, at), row
 
-    def _places(self) -> tuple[str, ...]:
+    def _paths(self) -> tuple[str, ...]:
         return (self.path, *self.others)
 
     def _is_asked_for(self, pipeline: str) -> bool:
@@ -142,9 +142,9 @@ class DeadLetterFiles:
         )
 
     def _planned_positions(self) -> set[_RecordPosition]:
-        """Return the places of records that were replayed: from here, or from elsewhere to where they came from."""
+        """Return the positions of records that were replayed: from here, or from elsewhere to where they came from."""
         positions = set()
-        for path in self._places():
+        for path in self._paths():
             found = live_rows(open_folder(f"{path.rstrip('/')}{REPLAYED_SUFFIX}"))
             batches = () if found is None else found.batches(_REPLAYS)
             for row in (row for _, batch in batches for row in batch.to_pylist()):

@@ -61,9 +61,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[frozenset[str], int | N
         found.append((frozenset(columns), None))
         return batches(rows, columns)
 
-    def some(rows: LiveRows, columns: Sequence[str], places: Collection[Any]) -> Iterator[Any]:
-        found.append((frozenset(columns), len(places)))
-        return pick(rows, columns, places)
+    def some(rows: LiveRows, columns: Sequence[str], positions: Collection[Any]) -> Iterator[Any]:
+        found.append((frozenset(columns), len(positions)))
+        return pick(rows, columns, positions)
 
     monkeypatch.setattr(LiveRows, "batches", all_rows)
     monkeypatch.setattr(LiveRows, "pick", some)

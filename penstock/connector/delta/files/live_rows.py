@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ class LiveRows:
     files: tuple[str, ...]
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[tuple[int, int], pa.Table]]:
-        """Yield columns of all rows, and of each batch the place of its first row: its file, and its number there.
+        """Yield columns of all rows, and of each batch the position of its first row: its file, and its number there.
 
         Raises NotReadableHereError.
         """
@@ -54,16 +55,16 @@ class LiveRows:
                     at += batch.num_rows
 
     def pick(
-        self, columns: Sequence[str], places: Collection[tuple[int, int]]
+        self, columns: Sequence[str], positions: Collection[tuple[int, int]]
     ) -> Iterator[tuple[tuple[int, int], dict[str, Any]]]:
-        """Yield the rows at places, as `batches` counts them. Raises NotReadableHereError."""
-        for number in sorted({number for number, _ in places}):
-            wanted = sorted(row for of, row in places if of == number)
+        """Yield the rows at positions, as `batches` counts them. Raises NotReadableHereError."""
+        for number in sorted({number for number, _ in positions}):
+            wanted = sorted(row for of, row in positions if of == number)
             with _file_of_rows(self.folder, self.files[number]) as file:
                 at = 0
                 for group in range(file.num_row_groups):
                     rows = file.metadata.row_group(group).num_rows
-                    if any(at <= row < at + rows for row in wanted):
+                    if _between(wanted, at, at + rows):
                         batches = _batches_of(file, columns, _FEW, [group])
                         for row, found in _picked(batches, wanted, at):
                             yield (number, row), found
@@ -102,10 +103,15 @@ def _picked(
     batches: Iterator[pa.Table], wanted: Sequence[int], at: int
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     for batch in batches:
-        here = [row for row in wanted if at <= row < at + batch.num_rows]
+        here = _between(wanted, at, at + batch.num_rows)
         if here:
             yield from zip(here, batch.take([row - at for row in here]).to_pylist(), strict=True)
         at += batch.num_rows
+
+
+def _between(wanted: Sequence[int], first: int, end: int) -> Sequence[int]:
+    """Return those of the numbers, which are in order, from `first` on that are before `end`."""
+    return wanted[bisect_left(wanted, first) : bisect_left(wanted, end)]
 
 
 def in_utc(table: pa.Table) -> pa.Table:

@@ -40,8 +40,8 @@ BUSY = "they are being read for another request; try again"
 LONGEST_WAIT_S = 5.0
 """How long a request waits for the reading of another one: each that waits holds a thread of the server."""
 
-MOST_KEPT = 8
-"""Documents that are kept, of as many tables."""
+MOST_DOCUMENTS = 8
+"""Documents that are stored, of as many tables."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,7 +52,9 @@ class DeadLetterLook:
     """
 
     _lock: Lock = field(default_factory=Lock)
-    _kept: OrderedDict[str | None, tuple[object, Document]] = field(default_factory=OrderedDict)
+    _documents: OrderedDict[str | None, tuple[object, Document]] = field(
+        default_factory=OrderedDict
+    )
 
     def document(self, project: Project, catalog: Catalog, table: str | None = None) -> Document:
         """Describe the dead letters of a project, those of one table or all.
@@ -76,18 +78,18 @@ class DeadLetterLook:
             if tables is None:
                 return known(elsewhere=ELSEWHERE)
             standing = [(each, each.standing()) for each in tables]
-            if table in self._kept and self._kept[table][0] == standing:
-                self._kept.move_to_end(table)
-                return self._kept[table][1]
+            if table in self._documents and self._documents[table][0] == standing:
+                self._documents.move_to_end(table)
+                return self._documents[table][1]
             found = _read(tables, table)
         except NotReadableHereError:
             return known(elsewhere=ELSEWHERE)
         except InputError as error:
             return known(elsewhere=without_secrets(error.message))
-        self._kept[table] = (standing, found)
-        self._kept.move_to_end(table)
-        if len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
+        self._documents[table] = (standing, found)
+        self._documents.move_to_end(table)
+        if len(self._documents) > MOST_DOCUMENTS:
+            self._documents.popitem(last=False)
         return found
 
 
