@@ -221,6 +221,7 @@ def _status_page(
     if served is None or token is None:
         yield
         return
+    from penstock.sql.processes.scrape import project_registry
     from penstock.sql.ui.documents.stored import StoredPipelines
     from penstock.sql.ui.server import serving_pages
 
@@ -238,6 +239,7 @@ def _status_page(
         clock=SystemClock(),
         pages=LivePages(token=token.text),
     )
-    with serving_pages(view, served.access, port=served.port) as url:
+    registry = project_registry(supervisor.processes, SystemClock())
+    with serving_pages(view, served.access, port=served.port, registry=registry) as url:
         say(announcement(served.access, url))
         yield

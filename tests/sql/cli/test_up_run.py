@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from penstock.sql.cli import signals, up_run
 from penstock.sql.cli.commands.app import app
@@ -202,12 +203,16 @@ def test_one_that_fails_at_its_last_batch_is_told_too(shop: Shop) -> None:
 def test_the_page_is_of_the_catalog_that_the_command_line_names(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its settings name that one, and what is examined of the machine asks it."""
+    """Its settings name that one, and what is examined of the machine asks it; its port has the project's metrics."""
     views: list[ProjectView] = []
+    metrics: list[str] = []
 
     @contextmanager
-    def serving(view: ProjectView, *_: object, **__: object) -> Iterator[str]:
+    def serving(
+        view: ProjectView, *_: object, registry: CollectorRegistry, **__: object
+    ) -> Iterator[str]:
         views.append(view)
+        metrics.append(generate_latest(registry).decode())
         yield "http://127.0.0.1:1/"
 
     monkeypatch.setattr(server, "serving_pages", serving)
@@ -219,3 +224,4 @@ def test_the_page_is_of_the_catalog_that_the_command_line_names(
     (view,) = views
     assert view.stored.catalog_url == url
     assert "elsewhere.db" in json.dumps(view.settings())
+    assert "penstock_process_restarts_total" in metrics[0]
