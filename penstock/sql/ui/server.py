@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -38,6 +39,40 @@ STOP_S = 5
 """How long the end waits for the server's thread."""
 
 
+class _PageProtocol(H11Protocol):
+    """A connection that takes the place of another where there are too many: uvicorn accepts any number of them.
+
+    It aborts the one that has asked for nothing for the longest time, itself where all others have requests under way.
+    """
+
+    silent_since = 0.0
+    """When it began, or had its last answer."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.silent_since = time.monotonic()
+        if len(self.connections) > MOST_CONNECTIONS:
+            others = [each for each in _silent(self.connections) if each is not self]
+            leaves = min(others, key=lambda each: each.silent_since, default=self)
+            # it is lost only later, and would count until then
+            self.connections.discard(leaves)
+            leaves.transport.abort()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self.silent_since = time.monotonic()
+
+    def asks_nothing(self) -> bool:
+        # uvicorn has None there before the first request, whatever its annotation says
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is None or cycle.response_complete
+
+
+def _silent(connections: Iterable[object]) -> list[_PageProtocol]:
+    """Return those without a request under way."""
+    return [each for each in connections if isinstance(each, _PageProtocol) and each.asks_nothing()]
+
+
 class _PageServer(uvicorn.Server):
     """A server that wakes up once a second while nobody asks, and at its end: uvicorn's does ten times a second.
 
@@ -47,8 +82,6 @@ class _PageServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, ending: Ending) -> None:
         super().__init__(config)
         self._ending = ending
-        self._silent: dict[Any, float] = {}
-        """The connections without a request under way, and since when."""
 
     async def main_loop(self) -> None:
         """Refresh the headers' date each second until the end."""
@@ -58,20 +91,9 @@ class _PageServer(uvicorn.Server):
 
     def _close_silent(self) -> None:
         now = time.monotonic()
-        self._silent = {
-            connection: self._silent.get(connection, now)
-            for connection in self.server_state.connections
-            if isinstance(connection, H11Protocol) and _asks_nothing(connection)
-        }
-        for connection, since in self._silent.items():
-            if now - since > HEADERS_S:
+        for connection in _silent(self.server_state.connections):
+            if now - connection.silent_since > HEADERS_S:
                 connection.transport.close()
-
-
-def _asks_nothing(connection: H11Protocol) -> bool:
-    # uvicorn has None there before the first request, whatever its annotation says
-    cycle: RequestResponseCycle | None = connection.cycle
-    return cycle is None or cycle.response_complete
 
 
 @contextmanager
@@ -96,9 +118,8 @@ def serving_pages(
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_S,
         lifespan="off",
-        http=H11Protocol,
+        http=_PageProtocol,
         ws="none",
-        limit_concurrency=MOST_CONNECTIONS,
     )
     config.load()
     config.ssl = access.tls

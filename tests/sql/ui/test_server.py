@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-from urllib.error import HTTPError, URLError
+import threading
+from contextlib import ExitStack
+from http.client import HTTPConnection
+from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -87,14 +90,75 @@ def test_a_connection_that_asks_for_nothing_is_closed(view, monkeypatch):
         assert [events.readline() for _ in range(4)][-1]
 
 
-def test_connections_are_so_many_at_most(view, monkeypatch):
-    """Others are refused at once: each takes a file of a process that may run pipelines."""
+class Clock:
+    """The time of the server, which a test moves; it tells when the server has looked at it."""
+
+    def __init__(self):
+        self._now, self._looked = 0.0, 0
+        self._changed = threading.Condition()
+
+    def monotonic(self):
+        with self._changed:
+            self._looked += 1
+            self._changed.notify_all()
+            return self._now
+
+    def move(self, seconds):
+        """Move it, and wait for a look at all connections that begins afterwards."""
+        with self._changed:
+            self._now += seconds
+            before = self._looked
+            # the first may have been another's
+            assert self._changed.wait_for(lambda: self._looked >= before + 3, timeout=60)
+
+
+def test_a_connection_that_asks_now_and_then_is_kept(view, monkeypatch):
+    """Each second for far longer than a silent one is kept: at each look it has no request under way."""
+    clock = Clock()
+    monkeypatch.setattr(server, "time", clock)
+    monkeypatch.setattr(server, "TICK_S", 0.01)
+    with serving_pages(view, port=0) as url:
+        client = HTTPConnection(urlsplit(url).netloc, timeout=60)
+        for _ in range(3 * int(server.HEADERS_S)):
+            assert _ask(client).read()
+            clock.move(1)
+        clock.move(server.HEADERS_S)
+        assert client.sock.recv(1) == b""
+        client.close()
+
+
+def test_a_silent_connection_makes_room_for_another(view, monkeypatch):
+    """The oldest, at once: silent ones keep nobody out, and each takes a file of a process that may run pipelines."""
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
+    with serving_pages(view, port=0) as url, ExitStack() as opened:
+        address = urlsplit(url)
+        events = urlopen(f"{url}api/v1/events", timeout=60)
+        first, second, third = (
+            opened.enter_context(socket.create_connection((address.hostname, address.port), 60))
+            for _ in range(3)
+        )
+        assert first.recv(1) == b""
+        assert urlopen(f"{url}healthz", timeout=60).status == 200
+        assert second.recv(1) == b""
+        third.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert third.recv(12) == b"HTTP/1.1 200"
+        assert events.readline()
+
+
+def _ask(client):
+    client.request("GET", "/healthz")
+    return client.getresponse()
+
+
+def test_connections_with_requests_under_way_are_so_many_at_most(view, monkeypatch):
+    """Another is closed without an answer, until one of them ends."""
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
     with serving_pages(view, port=0) as url:
         opened = [urlopen(f"{url}api/v1/events", timeout=60) for _ in range(2)]
-        with pytest.raises(HTTPError) as refused:
-            urlopen(url, timeout=60)
-        assert refused.value.code == 503
+        refused = HTTPConnection(urlsplit(url).netloc, timeout=60)
+        with pytest.raises(ConnectionError):
+            _ask(refused)
+        refused.close()
         assert all(events.readline() for events in opened)
 
 
