@@ -6,7 +6,7 @@ that is far behind, and rows that are all late, go before rows that wait for the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -137,23 +137,26 @@ def _split_behind(seen: PipelineObservation, now_ms: int) -> _Said:
         ]
         timed.sort(key=lambda found: (found[0], found[1].split_id))
         for count, gap_ms in _gaps([at_ms for at_ms, _ in timed]):
-            holding = _Held(source=source, splits=tuple(split for _, split in timed[:count]))
+            holding = _Held(splits=tuple((source, split) for _, split in timed[:count]))
             # of most of them it may be the others that are ahead, by a record of the future: these go on
             if 2 * count > len(timed) and not holding.stands_still(seen, now_ms):
                 continue
             hold = f"{_names(holding.ids)} {'holds' if count == 1 else 'hold'}"
             behind = f"{_whole(gap_ms)} behind the next"
             return holding.with_lag(
-                f"waits: {hold} the watermark at {_instant(timed[0][0])}, {behind}", seen, now_ms
+                f"waits: {hold} the watermark at {_instant(timed[0][0])}, {behind}",
+                seen,
+                now_ms,
+                several=count > 1,
             )
     return None
 
 
 def _table_behind(seen: PipelineObservation, now_ms: int) -> _Said:
-    """A table that is behind the others: rows of a query over all of them wait for it in its state."""
-    # where it is not known whether rows wait, those that come out tell that not all do
-    may_wait = seen.state.may_wait and not any(batch.rows_out for batch in _with_rows(seen))
-    if seen.batches and not (seen.state.waits or may_wait):
+    """Tables that are behind the others: rows of a query over all of them wait for these in its state."""
+    if seen.batches and not (seen.state.waits or seen.state.may_wait):
+        return None
+    if any(batch.rows_out for batch in _with_rows(seen)):  # it goes on
         return None
     timed = sorted(
         (
@@ -166,14 +169,33 @@ def _table_behind(seen: PipelineObservation, now_ms: int) -> _Said:
         key=lambda found: found[:2],
     )
     for count, gap_ms in _gaps([at_ms for at_ms, _, _ in timed]):
-        at_ms, _, source = timed[0]
+        holding = _all_of(source for _, _, source in timed[:count])
+        # as with splits; of two tables, either may be the one that a record of the future moved
+        if 2 * count >= len(timed) and not holding.stands_still(seen, now_ms):
+            continue
         hold = _tables([name for _, name, _ in timed[:count]])
-        text = f"waits: {hold} the watermark at {_instant(at_ms)}, {_whole(gap_ms)} behind the next"
-        splits = () if source.state is None else source.state.splits
-        held = _Held(source=source, splits=tuple(split for split in splits if not split.finished))
-        # an idle-timeout lets the other splits of a table go on, not the other tables
-        return held.with_lag(text, seen, now_ms, advice="only its records move it on")
+        behind = f"{_whole(gap_ms)} behind the next"
+        return holding.with_lag(
+            f"waits: {hold} the watermark at {_instant(timed[0][0])}, {behind}",
+            seen,
+            now_ms,
+            several=count > 1,
+            # an idle-timeout lets the other splits of a table go on, not the other tables
+            advice=f"only {'its' if count == 1 else 'their'} records move it on",
+        )
     return None
+
+
+def _all_of(sources: Iterable[SourceMetrics]) -> _Held:
+    return _Held(
+        splits=tuple(
+            (source, split)
+            for source in sources
+            if source.state is not None
+            for split in source.state.splits
+            if not split.finished
+        )
+    )
 
 
 def _gaps(times_ms: Sequence[int]) -> list[tuple[int, int]]:
@@ -191,26 +213,26 @@ def _no_watermark(seen: PipelineObservation, now_ms: int) -> _Said:
             if split.watermark_ms is None and split.split_id in holders(state)
         ]
         if timeless:
-            held = _Held(source=source, splits=tuple(timeless))
+            held = _Held(splits=tuple((source, split) for split in timeless))
             them = "it" if len(timeless) == 1 else "them"
             return held.with_lag(
                 f"waits: {_names(held.ids)} had no record with a time, and the watermark waits for {them}",
                 seen,
                 now_ms,
+                several=len(timeless) > 1,
             )
     return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Held:
-    """Splits of a table that hold the watermark."""
+    """Splits that hold the watermark, each with its table."""
 
-    source: SourceMetrics
-    splits: tuple[SplitState, ...]
+    splits: tuple[tuple[SourceMetrics, SplitState], ...]
 
     @property
     def ids(self) -> list[str]:
-        return [split.split_id for split in self.splits]
+        return [split.split_id for _, split in self.splits]
 
     def with_lag(
         self,
@@ -218,12 +240,16 @@ class _Held:
         seen: PipelineObservation,
         now_ms: int,
         *,
+        several: bool,
         advice: str = f"set {IDLE_TIMEOUT.key}",
     ) -> tuple[str, str]:
-        """Add whether they have records, and what lets the others go on where they have none."""
+        """Add whether they have records, and what lets the others go on where they have none.
+
+        `several` tells whether the text names several.
+        """
         lag = self._lag(seen)
         if lag:
-            their = "its" if len(self.splits) == 1 else "their"
+            their = "their" if several else "its"
             return f"{text}; {lag:,} of {their} records are not read yet", ""
         silent_ms = self._silent_ms(seen, now_ms)
         silent = f"silent for {_whole(silent_ms)}" if silent_ms >= LEAST_SILENCE_MS else ""
@@ -238,7 +264,9 @@ class _Held:
         return self._lag(seen) > 0 or self._silent_ms(seen, now_ms) >= LEAST_SILENCE_MS
 
     def _lag(self, seen: PipelineObservation) -> int:
-        return sum(map(self.source.lag_of, self.splits)) if seen.ends_known else 0
+        if not seen.ends_known:
+            return 0
+        return sum(source.lag_of(split) for source, split in self.splits)
 
     def _silent_ms(self, seen: PipelineObservation, now_ms: int) -> int:
         """Return for how long all of them have had no record; 0 where that is not known."""
@@ -246,7 +274,7 @@ class _Held:
         commit_ms = seen.last_commit_ms if seen.ends_known else None
         since = [
             commit_ms if split.quiet_since_ms is None else split.quiet_since_ms
-            for split in self.splits
+            for _, split in self.splits
         ]
         known = [each for each in since if each is not None]
         return now_ms - max(known) if known and len(known) == len(since) else 0

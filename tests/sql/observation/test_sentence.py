@@ -192,39 +192,103 @@ def at(watermark_ms: int, **more: object) -> SourceMetrics:
 @pytest.mark.parametrize(("behind_ms", "holds"), [(600_000, False), (600_001, True)])
 def test_a_table_that_is_far_behind_holds_the_watermark(behind_ms: int, holds: bool) -> None:
     """By more than ten minutes behind the next one, where rows wait for it."""
-    observed = seen(at(NOON_MS), at(NOON_MS - behind_ms), state=WAITING)
+    batches = silent((7, 30))
+    observed = seen(at(NOON_MS), at(NOON_MS - behind_ms), state=WAITING, batches=batches)
 
     assert (said(observed)[0] is SentenceRule.TABLE_BEHIND) is holds
-    assert said(replace(observed, state=StateRows()))[0] is SentenceRule.READING
+    assert said(replace(observed, state=StateRows()))[0] is SentenceRule.NO_OUTPUT
     unknown = replace(observed, state=StateRows(may_wait=True))
-    assert said(unknown)[0] is SentenceRule.READING
-    nothing = replace(unknown, batches=silent((7, 30)))
-    assert (said(nothing)[0] is SentenceRule.TABLE_BEHIND) is holds
+    assert (said(unknown)[0] is SentenceRule.TABLE_BEHIND) is holds
+
+
+@pytest.mark.parametrize("state", [WAITING, StateRows(may_wait=True)])
+def test_a_pipeline_that_gives_rows_waits_for_no_table(state: StateRows) -> None:
+    """Two tables go on, and a third had one record of 73 years ahead; or one is behind, and rows come all the same."""
+    ahead = seen(at(NOON_MS), at(NOON_MS - 1), at(NOON_MS + 73 * 365 * 86_400_000), state=state)
+    behind = seen(at(NOON_MS), at(NOON_MS - 86_400_000), state=state)
+
+    assert said(ahead) == said(behind) == (SentenceRule.READING, "caught up")
+
+
+@pytest.mark.parametrize(("quiet", "waits"), [(None, False), (NOW_MS - 20 * MINUTE_MS, True)])
+def test_a_table_that_is_ahead_of_all_others_is_not_waited_for(
+    quiet: int | None, waits: bool
+) -> None:
+    """Before the first row of a window, and of two tables, too: the others hold it only where they stand still."""
+    ahead = at(NOON_MS + 73 * 365 * 86_400_000)
+    others = [at(NOON_MS - number, quiet_since_ms=quiet) for number in range(2)]
+    for going in (others, others[:1]):
+        observed = seen(
+            *going,
+            ahead,
+            state=WAITING,
+            batches=silent((7, 30)),
+            last_commit_ms=NOW_MS - 1_000,
+        )
+        assert (said(observed)[0] is SentenceRule.TABLE_BEHIND) is waits
 
 
 @pytest.mark.parametrize("idle", [False, True])
 def test_a_table_that_stopped_having_records_is_named(idle: bool) -> None:
-    """Rows of a join come out meanwhile; no option lets the other table go on, idle splits or not."""
+    """No option lets the other table go on, idle splits or not."""
     since = NOW_MS - 4 * 3_600_000
     stopped = at(NOON_MS - 4 * 3_600_000, quiet_since_ms=since, idle=idle)
 
-    assert said(seen(at(NOON_MS), stopped, state=WAITING)) == (
+    assert said(seen(at(NOON_MS), stopped, state=WAITING, batches=silent((7, 30)))) == (
         SentenceRule.TABLE_BEHIND,
         "waits: table customers holds the watermark at 2026-01-01 08:00:00Z, 4 h behind the next; "
         "caught up, silent for 4 h; only its records move it on",
     )
 
 
-def test_tables_that_are_behind_together_are_named_together() -> None:
-    """Without a checkpoint's ends there is no more to say; one read to its end does not count."""
-    two = seen(at(NOON_MS), at(NOON_MS - 7_200_000), at(NOON_MS - 7_260_000), batches=())
-    stored = replace(two, ends_known=False)
+HELD = (
+    "waits: tables rates, customers hold the watermark at 2026-01-01 09:59:00Z, 2 h behind the next"
+)
 
-    assert said(stored)[1] == (
-        "waits: tables rates, customers hold the watermark at 2026-01-01 09:59:00Z, 2 h behind the next"
-    )
+
+def behind_together(
+    customers: SourceMetrics, rates: SourceMetrics, **more: object
+) -> PipelineObservation:
+    """Two tables far behind a third, in a state where rows wait."""
+    return seen(at(NOON_MS), customers, rates, state=WAITING, batches=silent((7, 30)), **more)
+
+
+def test_tables_that_are_behind_together_are_named_together() -> None:
+    """Without a checkpoint's ends for how long; one read to its end does not count."""
+    quiet = [NOW_MS - minutes * MINUTE_MS for minutes in (20, 30)]
+    two = [
+        at(at_ms, quiet_since_ms=since)
+        for at_ms, since in zip((NOON_MS - 7_200_000, NOON_MS - 7_260_000), quiet, strict=True)
+    ]
+    stored = seen(at(NOON_MS), *two, batches=(), ends_known=False)
+
+    assert said(stored)[1] == f"{HELD}; silent for 20 min; only their records move it on"
     ended = seen(at(MAX_WATERMARK_MS), at(NOON_MS), state=WAITING)
     assert said(ended)[0] is not SentenceRule.TABLE_BEHIND
+
+
+def test_what_is_said_of_several_tables_holds_for_all_of_them() -> None:
+    """The records of both are counted, and it is the shorter silence: the first alone is caught up for an hour."""
+    first = at(NOON_MS - 7_260_000, quiet_since_ms=NOW_MS - 60 * MINUTE_MS)
+    slow = table(split(1, 40, NOON_MS - 7_200_000), watermark_ms=NOON_MS - 7_200_000)
+    slower = table(split(0, 90, NOON_MS - 7_260_000), watermark_ms=NOON_MS - 7_260_000)
+    quiet = at(NOON_MS - 7_200_000, quiet_since_ms=NOW_MS - 5 * MINUTE_MS)
+
+    lag = said(behind_together(slow, first))[1]
+    assert lag == f"{HELD}; 60 of their records are not read yet"
+    assert said(behind_together(slow, slower))[1].startswith(f"{HELD}; 70 of their records")
+    assert said(behind_together(quiet, first))[1] == (
+        f"{HELD}; caught up, silent for 5 min; only their records move it on"
+    )
+
+
+def test_the_records_of_one_table_are_its_own() -> None:
+    """However many splits it has."""
+    at_ms = NOON_MS - 7_200_000
+    behind = table(split(0, 90, at_ms), split(1, 90, at_ms), watermark_ms=at_ms)
+
+    text = said(seen(at(NOON_MS), behind, state=WAITING, batches=silent((7, 30))))[1]
+    assert text.endswith("2 h behind the next; 20 of its records are not read yet")
 
 
 def test_a_split_goes_before_its_table_and_a_pause_before_both_tables() -> None:
@@ -233,8 +297,10 @@ def test_a_split_goes_before_its_table_and_a_pause_before_both_tables() -> None:
     behind = table(READ, late, watermark_ms=NOON_MS - 86_400_000)
     paused = at(NOON_MS, paused="customers is behind")
 
-    assert said(seen(at(NOON_MS), behind, state=WAITING))[0] is SentenceRule.SPLIT_BEHIND
-    assert said(seen(paused, at(NOON_MS - 86_400_000), state=WAITING))[0] is SentenceRule.PAUSED
+    nothing: dict[str, object] = {"state": WAITING, "batches": silent((7, 30))}
+
+    assert said(seen(at(NOON_MS), behind, **nothing))[0] is SentenceRule.SPLIT_BEHIND
+    assert said(seen(paused, at(NOON_MS - 86_400_000), **nothing))[0] is SentenceRule.PAUSED
 
 
 @pytest.mark.parametrize(
