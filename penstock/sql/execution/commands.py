@@ -16,6 +16,7 @@ from penstock.sql.clock import SystemClock
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.execution.ddl import Listing, define
 from penstock.sql.execution.dml import Change, check_change, run_change
+from penstock.sql.information_schema.pipelines import once_gone
 from penstock.sql.jobs.job import report_of
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.statements.definitions import (
@@ -58,7 +59,7 @@ def list_jobs(context: SessionContext) -> Listing:
     claims, reports = context.leases.claims(), context.leases.job_reports()
     rows = {
         pipeline: _failed_row(pipeline, report)
-        for pipeline, report in reports.items()
+        for pipeline, report in zip(reports, map(once_gone, reports.values()), strict=True)
         if report.status == FAILED and report.age_ms < FAILED_MS
     }
     for claim in claims:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.catalog.definitions.contract import Leases
-from penstock.catalog.definitions.leases import FAILED, JobReport, Owner
+from penstock.catalog.definitions.leases import FAILED, JobReport, Owner, is_gone
 from penstock.catalog.errors import ConfigError, StateMismatchError
 from penstock.catalog.masking import without_secrets
 from penstock.catalog.model.identifier import short_name
@@ -122,7 +122,7 @@ def stored_pipelines(
             report=report,
         )
     for name, last in sorted(reports.items()):
-        report = _once_gone(last)
+        report = once_gone(last)
         if report.status == FAILED:
             pipeline, sink, path = _names_and_path(name, folders)
             yield StoredPipeline(
@@ -137,16 +137,28 @@ def stored_pipelines(
         )
 
 
-def _once_gone(report: JobReport) -> JobReport:
-    """Return what holds of a report whose runner is no more: one that was killed, or lost its power, has failed."""
+def once_gone(report: JobReport) -> JobReport:
+    """Return what holds of a report whose runner's claim has lapsed: one that was killed, or is cut off, has failed.
+
+    Its age is then that of the last sign of life.
+    """
     if report.left is None or report.status in _FINAL:
         return report
     owner, age_ms = report.left.lease.owner, max(report.left.age_ms, 0)
-    gone = (
-        f"its process is gone (process {owner.pid} on {owner.host}, "
-        f"last sign of life {duration_text(age_ms)} ago)"
+    process, age = f"process {owner.pid} on {owner.host}", duration_text(age_ms)
+    if is_gone(owner):
+        error = f"its process is gone ({process}, last sign of life {age} ago)"
+    else:  # of another machine it is not known
+        error = f"nothing was heard of its process ({process}) for {age}"
+    return replace(
+        report,
+        status=FAILED,
+        last_error=error,
+        waiting_for=None,
+        waiting_since_ms=None,
+        sentence=f"{FAILED}: {error}",
+        age_ms=age_ms,
     )
-    return replace(report, status=FAILED, last_error=gone, waiting_for=None, waiting_since_ms=None)
 
 
 _FINAL = frozenset(status.value for status in JobStatus if status.final)

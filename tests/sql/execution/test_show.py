@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -236,6 +239,26 @@ def test_the_state_of_a_job_is_seen_from_elsewhere() -> None:
         ),
         ("etl/c", "FAILED", "0", "no such topic", None, None, None, None),
     ]
+
+
+def test_a_job_whose_process_is_gone_has_failed(tmp_path: Path) -> None:
+    """By the last sign of life, not by its report, which may be of long ago; it was in no list."""
+    catalog, own = SqlCatalog(f"sqlite:///{tmp_path / 'catalog.db'}"), this_process()
+    where, leases = replace(context(), namespace=Namespace(catalog)), catalog.leases
+    dead = replace(own, started=(own.started or 0) - 1)
+    leases.report_job(
+        leases.acquire("etl/a", dead), JobReport(status="running", sentence="caught up")
+    )
+    with closing(sqlite3.connect(tmp_path / "catalog.db")) as store, store:
+        store.execute("UPDATE penstock_job_states SET changed_ms = 0")
+    columns, (row,) = asked("SHOW JOBS", where)
+
+    found = dict(zip(columns, row, strict=True))
+    assert (found["job id"], found["status"], found["runner"]) == ("etl/a", "FAILED", None)
+    assert (found["last error"] or "").startswith(f"its process is gone (process {own.pid} on ")
+    assert found["sentence"] == f"failed: {found['last error']}"
+    _, (described,) = asked("DESCRIBE JOB 'etl/a'", where)
+    assert described[:6] == row[:6]
 
 
 def test_a_job_is_stopped_by_its_name() -> None:

@@ -41,10 +41,10 @@ def shown(catalog: SqlCatalog, folder: Path) -> list[StoredPipeline]:
 
 
 @pytest.mark.parametrize("status", ["running", "restarting"])
-def test_a_pipeline_whose_process_is_gone_has_failed(
+def test_a_pipeline_whose_process_is_not_heard_of_has_failed(
     catalog: SqlCatalog, tmp_path: Path, status: str
 ) -> None:
-    """With the process that had it; it was shown as stopped, as if somebody had wished that."""
+    """With the process that had it; whether that is gone is known on its own machine only."""
     reported(catalog, status)
     assert [each.status for each in shown(catalog, tmp_path)] == [status]
     silent(tmp_path)
@@ -52,10 +52,23 @@ def test_a_pipeline_whose_process_is_gone_has_failed(
     (found,) = shown(catalog, tmp_path)
 
     assert (found.name, found.status, found.owner) == ("shop/totals", "failed", None)
-    words = r"its process is gone \(process 4711 on db-7, last sign of life 3\d(\.\d)? s ago\)"
+    words = r"nothing was heard of its process \(process 4711 on db-7\) for 3\d(\.\d)? s"
     assert found.report is not None
     assert re.fullmatch(words, found.report.last_error or ""), found.report.last_error
     assert re.fullmatch(f"failed: {words}", found.sentence)
+
+
+def test_a_process_that_is_known_to_be_dead_is_gone(catalog: SqlCatalog, tmp_path: Path) -> None:
+    """At once, on its own machine, where another process has its id by now."""
+    own = this_process()
+    before = replace(own, started=(own.started or 0) - 1)
+    lease = catalog.leases.acquire("shop/totals", before)
+    catalog.leases.report_job(lease, JobReport(status="running"))
+
+    (found,) = shown(catalog, tmp_path)
+
+    start = f"failed: its process is gone (process {own.pid} on {own.host}, last sign of life "
+    assert found.sentence.startswith(start)
 
 
 @pytest.mark.parametrize("status", ["running", "stopped", "finished"])
