@@ -19,8 +19,8 @@ from penstock.sql.ui.documents.stored import StoredPipelines
 log = logging.getLogger(__name__)
 
 SUMMARY = (
-    "name", "status", "reason", "sentence", "sink", "runner", "started", "batches", "batch_id", "rows_in", "rows_out",
-    "rows_late", "bad_records", "rows_per_second", "watermark", "lag_records", "last_commit", "restarts",
+    "name", "status", "reason", "sentence", "sink", "guarantee", "runner", "started", "batches", "batch_id", "rows_in",
+    "rows_out", "rows_late", "bad_records", "rows_per_second", "watermark", "lag_records", "last_commit", "restarts",
 )  # fmt: skip
 """Fields of a pipeline in a list of all."""
 

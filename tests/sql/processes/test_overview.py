@@ -12,10 +12,11 @@ from penstock.catalog.definitions.resolver import Namespace
 from penstock.catalog.errors import CatalogError
 from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.clock import SystemClock
-from penstock.sql.processes.overview import ProjectView, pipeline_documents
+from penstock.sql.processes.overview import SUMMARY, ProjectView, pipeline_documents
 from penstock.sql.processes.process_end import ProcessState
 from penstock.sql.processes.supervisor import ProcessView
 from penstock.sql.ui.application import application
+from penstock.sql.ui.documents.fields import SCHEMAS
 from penstock.sql.ui.documents.stored import StoredPipelines
 
 REPORTED = {
@@ -120,6 +121,13 @@ def page(tmp_path: Path, processes: list[ProcessView]) -> TestClient:
     stored = StoredPipelines(namespace=namespace, project=tmp_path)
     pages = ProjectView(processes=lambda: processes, stored=stored, clock=SystemClock())
     return TestClient(application(pages), base_url="http://127.0.0.1")
+
+
+def test_a_list_has_the_fields_that_the_api_describes() -> None:
+    """All but the checkpoint, which only the page of one pipeline has of those that run here."""
+    described = [field.name for field in SCHEMAS["PipelineSummary"] if field.name != "checkpoint"]
+
+    assert list(SUMMARY) == described
 
 
 def test_the_page_shows_what_processes_report(page: TestClient) -> None:
