@@ -77,6 +77,8 @@ class _Apart:
         for name, value in bare:
             found._names.setdefault(value, name)
         found.computed += [(name, value.transform(found._own)) for name, value in listed]
+        if not found._names:  # of constants alone: a stage gives some column
+            return None
         known = {name for name, _ in found.staged}
         read = (c for _, value in found.computed for c in value.find_all(exp.Column, exp.Query))
         return found if all(isinstance(c, exp.Column) and c.name in known for c in read) else None

@@ -22,6 +22,8 @@ SELECT region, ABS(MAX(amount)) AS a FROM cdc GROUP BY region HAVING ABS(MAX(amo
 SELECT region, ABS(MAX(amount)) AS a FROM cdc GROUP BY region HAVING MAX(amount) > 1
 -- and: what keyed operators compute stays in the stage
 SELECT region, MAX(amount) + 1 AS a FROM cdc GROUP BY region
+-- and: constants alone
+SELECT CONCAT('a', 'b') AS c FROM cdc GROUP BY region
 -- and: an aggregate that they lack
 SELECT region, ABS(SUM(amount)) AS a, STDDEV_POP(price) AS s FROM cdc GROUP BY region
 -- ----- expected
@@ -283,7 +285,27 @@ SELECT region, ABS(SUM(amount)) AS a, STDDEV_POP(price) AS s FROM cdc GROUP BY r
 --     FEED feed_0 (region, amount)
 --     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT `region` AS `region`, MAX(`amount`) + 1 AS `a` FROM feed_0 GROUP BY `region`
 --   digest: f8cb3728e5158da9
--- [13] an aggregate that they lack
+-- [13] constants alone
+--   plan:
+--     Aggregate by region [stage group_0] [I,D]
+--     - key: none
+--     - state: its rows
+--     - bound: none
+--     - run by Spark, several jobs a batch, as it computes the expression CONCAT('a', 'b')
+--     - instead: compute it in a subquery that this one reads, or in a query around it
+--       Scan cdc (kafka) [spark, feed_0] [I,UB,UA,D]
+--   flow: all, columns (c), key unknown, kinds, aggregate
+--   reads:
+--     cdc (region, __row_kind)
+--   query:
+--     SELECT CAST(0 AS INT) AS `__feed`, CURRENT_TIMESTAMP AS `__time`, NAMED_STRUCT('region', `region`, '__row_kind', `__row_kind`) AS `__feed0` FROM (SELECT `region`, `__row_kind` FROM cdc) AS feed_0
+--   stages:
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT CONCAT('a', 'b') AS `c` FROM feed_0 GROUP BY `region`
+--   checkpoint: cdc
+--     FEED feed_0 (region)
+--     MAINTAINED group_0 KEEP feed_0 BY (region) rows COMPUTE SELECT CONCAT('a', 'b') AS `c` FROM feed_0 GROUP BY `region`
+--   digest: 4ea252829583404b
+-- [14] an aggregate that they lack
 --   plan:
 --     Aggregate by region: STDDEV_POP(price), SUM(amount) [stage group_0] [I,UB,UA,D]
 --     - key: region
