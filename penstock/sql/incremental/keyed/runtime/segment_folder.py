@@ -104,7 +104,7 @@ class SegmentFolder:
         missing = self._missing(known)
         left: list[SegmentFile] = []
         for file in missing:
-            entry = self._files.left(file)
+            entry = self._left(file)
             if entry is None:
                 break
             left.append(entry)
@@ -123,6 +123,15 @@ class SegmentFolder:
         if entry.name not in self._segments:
             self._segments[entry.name] = self._files.open(entry)
         return self._segments[entry.name]
+
+    def _left(self, file: StateFile) -> SegmentFile | None:
+        """Return the segment that was left beside a state file, if it is whole; in use: others may remove its file."""
+        with suppress(*NOT_WHOLE):
+            entry = self._files.left(file)
+            if entry is not None:
+                self._segment(entry)
+            return entry
+        return None
 
     def _known(self) -> SegmentProgress:
         """Return which segments there are, all of them whole; none where they are of other files, or lack rows.
@@ -183,7 +192,7 @@ class SegmentFolder:
         waiting: list[pa.Table] = []
         size = 0
         for file in files:
-            left = self._files.left(file)
+            left = self._left(file)
             if left is not None:
                 yield left
                 continue

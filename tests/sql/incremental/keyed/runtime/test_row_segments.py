@@ -456,6 +456,31 @@ def test_a_process_keeps_so_many_segments_mapped(monkeypatch: pytest.MonkeyPatch
     assert mapped.names(Path("b")) == frozenset("6789")
 
 
+def test_a_segment_that_another_worker_removes_is_read_from_its_state_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at it and its use, where this process has let its mapping go meanwhile."""
+    store = Store(tmp_path)
+    for n in range(3):
+        store.give([(n, "a", 1, 0)])
+    removed: list[str] = []
+    of_file = segment_files.StoredSegments.left
+
+    def left(
+        files: segment_files.StoredSegments, file: StateFile
+    ) -> segment_files.SegmentFile | None:
+        entry = of_file(files, file)
+        if entry is not None:
+            files.remove([entry.name])
+            removed.append(entry.name)
+        return entry
+
+    monkeypatch.setattr(segment_files.StoredSegments, "left", left)
+
+    assert store.look([("a", 1)]) == store.expected([("a", 1)])
+    assert removed
+
+
 def test_a_bucket_is_never_in_memory_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
