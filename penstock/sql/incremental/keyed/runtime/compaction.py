@@ -232,10 +232,10 @@ class StateCompaction:
         """Merge on the batch's path what merges beside have left behind; it waits for one that runs."""
         most, merged = MOST_BEHIND if self._batches else OVERDUE_FILES, 0
         for bucket, of in due.manifest.files.items():
-            if len(of.files) < most or len(merges_of(of.files)) < most:
+            if len(of.files) < most or len(merges_of(of.files)) < most or not self._is_due(bucket):
                 continue
             with self._merging:
-                if self._is_due(bucket):
+                if self._is_due(bucket):  # a merge beside may have come meanwhile
                     self._merge_now(bucket, of, due)
                     merged += 1
         if merged and self._batches:
