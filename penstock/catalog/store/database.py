@@ -264,7 +264,9 @@ class Database:
         """Return whether the same request may succeed later: the store is away, locked or out of room."""
         if not isinstance(error, DBAPIError):
             return False
-        return sqlite_file.may_pass(error) if self._is_sqlite else postgres.may_pass(error)
+        if self._is_sqlite:
+            return sqlite_file.may_pass(error, self._file)
+        return postgres.may_pass(error)
 
     def _hint(self, error: SQLAlchemyError) -> str:
         if isinstance(error, DBAPIError):

@@ -44,6 +44,16 @@ QUEUE = 0x70656E73746F636B
 # PostgreSQL manual, appendix A: serialization_failure, deadlock_detected
 PASSING = frozenset({"40001", "40P01"})
 LOCK_NOT_AVAILABLE = "55P03"
+# invalid_password, invalid_authorization_specification, invalid_catalog_name
+STAYING = frozenset({"28P01", "28000", "3D000"})
+
+_STAYING_WORDS = (
+    "password authentication failed",
+    "no password supplied",
+    "no pg_hba.conf entry",
+    "does not exist",
+)
+"""Words of a refused log-in, for which the driver gives no state."""
 
 
 def open_engine(url: URL, location: str) -> Engine:
@@ -120,9 +130,17 @@ def is_away(error: DBAPIError) -> bool:
 def may_pass(error: DBAPIError) -> bool:
     """Return whether a later request may succeed: the server is away, starts, has no room or is in another's hands.
 
-    The driver has one class for these, and for a wrong password, which a server that starts cannot be told from.
+    The driver has one class for these, and for a log-in that the server refuses as long as nobody changes it.
     """
-    return isinstance(error, OperationalError) or is_passing(error)
+    return (isinstance(error, OperationalError) and not _stays(error)) or is_passing(error)
+
+
+def _stays(error: OperationalError) -> bool:
+    """Return whether the server refuses the user, the password or the database."""
+    state = _state(error)
+    if state is not None:
+        return state in STAYING
+    return any(words in str(error.orig) for words in _STAYING_WORDS)
 
 
 def _state(error: DBAPIError) -> str | None:

@@ -28,8 +28,11 @@ LEAST_FREE_BYTES = 65_536
 WRITES = "penstock_writes"
 """Execution option of a connection that is going to write."""
 
-_MAY_PASS = ("locked", "disk I/O error", "disk is full", "unable to open database file")
+_MAY_PASS = ("locked", "disk I/O error", "disk is full")
 """Words of SQLite about what another process, or the machine, is to blame for."""
+
+_NOT_OPENED = "unable to open database file"
+"""Words of SQLite where the machine is out of files, but also where a folder or a permission is missing."""
 
 # WAL shares memory between processes through a file, which network file systems do not carry
 _NETWORK_FILE_SYSTEMS = frozenset(
@@ -130,11 +133,21 @@ def _file_system(file: Path) -> str:
     return max(holding, key=lambda mount: len(mount[0]), default=("", ""))[1]
 
 
-def may_pass(error: DBAPIError) -> bool:
+def may_pass(error: DBAPIError, file: Path | None) -> bool:
     """Return whether a later request may succeed; by words, as the driver has one class for all of them."""
-    return isinstance(error, OperationalError) and any(
-        words in str(error.orig) for words in _MAY_PASS
-    )
+    if not isinstance(error, OperationalError):
+        return False
+    words = str(error.orig)
+    if _NOT_OPENED in words:
+        return file is not None and _is_usable(file)
+    return any(each in words for each in _MAY_PASS)
+
+
+def _is_usable(file: Path) -> bool:
+    """Return whether this user may read and write the file, or make it, and make others beside it."""
+    if not (file.parent.is_dir() and os.access(file.parent, os.W_OK | os.X_OK)):
+        return False
+    return not file.exists() or (file.is_file() and os.access(file, os.R_OK | os.W_OK))
 
 
 def is_full(folder: Path) -> bool:
