@@ -4,7 +4,8 @@ A line with `time`, `name` and `status` is the document of a pipeline (`job_docu
 `{"metrics": "URL"}` says where its metrics are served, `{"page": "URL"}` its status page. All other lines are log.
 
 Each has the mark that the supervisor gave the process: records, drivers and functions of users write onto the same
-stderr, and must not say for a pipeline that it has failed, nor where the supervisor's token is sent.
+stderr, and must not say for a pipeline that it has failed, nor where the supervisor's token is sent. The process takes
+it out of its environment before it starts others, which run these functions.
 """
 
 from __future__ import annotations
@@ -60,9 +61,29 @@ MARK = "mark"
 """The field of a line that has it."""
 
 
+class ReportMark:
+    """The mark of this process's reports; None where there is no supervisor, and until it is taken."""
+
+    def __init__(self) -> None:
+        self._text: str | None = None
+
+    @property
+    def text(self) -> str | None:
+        """The mark."""
+        return self._text
+
+    def take(self) -> None:
+        """Move the mark out of the environment, which Java and Python's workers inherit."""
+        self._text = os.environ.pop(MARK_VARIABLE, None)
+
+
+REPORT_MARK = ReportMark()
+"""Taken by `penstock run` as the first thing."""
+
+
 def marked(report: Mapping[str, object]) -> str:
     """Write a report as one line; without a mark where there is no supervisor."""
-    mark = os.environ.get(MARK_VARIABLE)
+    mark = REPORT_MARK.text
     return json.dumps(report if not mark else {**report, MARK: mark})
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from penstock.catalog.errors import ConfigError
 from penstock.sql.cli.output.progress import json_line
 from penstock.sql.processes.reports import (
+    REPORT_MARK,
     MetricsReport,
     PageReport,
     PipelineReport,
@@ -42,13 +45,15 @@ def test_a_process_of_a_supervisor_marks_its_reports(monkeypatch: pytest.MonkeyP
     """With the mark that it was given; what another has written, who does not know it, is log."""
     address = "http://127.0.0.1:2/"
     monkeypatch.setenv("PENSTOCK_REPORT_MARK", "0123")
+    REPORT_MARK.take()
     lines = [
         page_line(address),
         metrics_line(address),
         failure_line("shop/a", ConfigError("no"), 0),
         json_line(job(read_batch(7, source_of(*SPLITS))).observed, 0),
     ]
-    monkeypatch.delenv("PENSTOCK_REPORT_MARK")
+    assert "PENSTOCK_REPORT_MARK" not in os.environ, "Java and functions of users inherit it"
+    REPORT_MARK.take()
 
     assert [read_report(line) for line in lines] == [None] * 4
     assert [read_report(line, "4567") for line in lines] == [None] * 4

@@ -38,6 +38,7 @@ from penstock.sql.cli.output.progress import LOG_INTERVAL_MS, ProgressMode
 from penstock.sql.cli.output.report import OutputFormat, reporting, say
 from penstock.sql.cli.output.row_text import RowFormat
 from penstock.sql.errors.render import ErrorFormat
+from penstock.sql.processes.reports import REPORT_MARK
 from penstock.sql.script.project import load_dotenv
 from penstock.sql.settings import STOP_LIMIT_MS
 from penstock.sql.ui.access import served_page
@@ -150,6 +151,7 @@ def run(  # noqa: PLR0917  typer passes options by name
     with reporting(
         context, verbose=verbose, output=output, errors=errors, timed=True
     ) as is_verbose:
+        REPORT_MARK.take()
         script = read_input(
             files,
             var=var,
@@ -264,8 +266,8 @@ def up(  # noqa: PLR0917  typer passes options by name
     """Run all pipelines of a project: a process each, or one for all, started again where it dies; one table for all.
 
     A pipeline is a SQL file with an INSERT that reads tables, a statement set, a CREATE TABLE AS or a materialized
-    table; other files are not run. The failure of one stops no other: the exit status is 1 at the end. Ctrl-C or
-    SIGTERM once stops all after their batches in flight; twice stops at once.
+    table; other files are not run. The failure of one stops no other: the exit status is 1 at the end, or 2 where each
+    failure was wrong input. Ctrl-C or SIGTERM once stops all after their batches in flight; twice stops at once.
 
     Example: `penstock up shop --ui-port 8090`
     """
