@@ -14,6 +14,7 @@ from penstock.sql.cli.output.overview import json_lines, showing_overview
 from penstock.sql.cli.output.report import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
+    EXIT_WRONG_INPUT,
     print_lines,
     say,
 )
@@ -118,7 +119,19 @@ def run_project(options: UpOptions) -> int:
     say(*(f"{ProcessState.FAILED:<8}  {name}  {reason}".rstrip() for name, reason in failed))
     if request.count > 1:
         return EXIT_INTERRUPTED
-    return EXIT_FAILED if failed or any(map(_has_failed, ended)) else 0
+    if failed:
+        return EXIT_FAILED
+    return _status([each for each in ended if _has_failed(each)])
+
+
+def _status(failed: Sequence[ProcessView]) -> int:
+    """Return the exit status where these processes have failed.
+
+    It is that of wrong input where all refused theirs, as for a topic that is not there: another start would not help.
+    """
+    if all(each.exit_status == EXIT_WRONG_INPUT for each in failed):
+        return EXIT_WRONG_INPUT if failed else 0
+    return EXIT_FAILED
 
 
 def _has_failed(process: ProcessView) -> bool:

@@ -49,7 +49,10 @@ _ERROR = ("error[", "error:")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessView:
-    """A process at an instant. `documents` are the last ones of its pipelines, by name."""
+    """A process at an instant. `documents` are the last ones of its pipelines, by name.
+
+    `exit_status` is that of the last process, once it has ended.
+    """
 
     name: str
     state: ProcessState
@@ -57,6 +60,7 @@ class ProcessView:
     pid: int | None = None
     restarts: int = 0
     reason: str | None = None
+    exit_status: int | None = None
     starts_again_ms: int | None = None
     metrics_url: str | None = None
     page_url: str | None = None
@@ -133,6 +137,14 @@ def _at(document: Document, age_ms: int) -> Document:
     if age_ms < SPEED_MS or "rows_per_second" not in document:
         return document
     return document | {"rows_per_second": 0.0}
+
+
+def _starting_again(documents: Mapping[str, Document]) -> dict[str, Document]:
+    """Return the documents of a process that ended and starts again: what had failed in it starts again, too."""
+    return {
+        name: one | {"status": "restarting"} if one.get("status") == JobStatus.FAILED else one
+        for name, one in documents.items()
+    }
 
 
 class _Supervised:
@@ -290,7 +302,7 @@ class ProjectSupervisor:
         try:
             each.child = self._launch(each.plan, each.reported)
         except OSError as error:
-            refused = replace(each.view, restarts=restarts, documents=before)
+            refused = replace(each.view, restarts=restarts, exit_status=None, documents=before)
             decision = after_refusal(error, restarts=each.plan.restarts, before=each.failures)
             self._decided(each, refused, decision)
             return
@@ -301,6 +313,7 @@ class ProjectSupervisor:
             pid=each.child.pid,
             restarts=restarts,
             reason=each.view.reason if again else None,
+            exit_status=None,
             documents={name: one | {"status": "restarting"} for name, one in before.items()},
         )
 
@@ -314,7 +327,13 @@ class ProjectSupervisor:
         self._ended(each, status)
 
     def _ended(self, each: _Supervised, status: int) -> None:
-        view = replace(each.reported.add_to(each.view), pid=None, metrics_url=None, page_url=None)
+        view = replace(
+            each.reported.add_to(each.view),
+            pid=None,
+            exit_status=status,
+            metrics_url=None,
+            page_url=None,
+        )
         error = each.reported.error
         decision = (
             after_stop(status, left_running=each.reported.runs, killed=each.killed, error=error)
@@ -342,7 +361,14 @@ class ProjectSupervisor:
                     each.plan.restarts, decision.failures.delay_ms, self._chance()
                 )
                 each.due_ms = self._clock.monotonic_ms() + delay_ms
-                each.view = replace(view, state=ProcessState.RESTARTING, reason=decision.reason)
+                each.view = replace(
+                    view,
+                    state=ProcessState.RESTARTING,
+                    reason=decision.reason,
+                    documents=_starting_again(view.documents),
+                )
+                # the view has it all; what has failed is not to be seen again
+                each.reported = _Reported(each.plan, self._output, self._clock)
                 again = f"{decision.reason}; starts again in {duration_text(delay_ms)}"
                 self._log(each.plan.name, again)
 

@@ -225,3 +225,35 @@ def test_the_page_is_of_the_catalog_that_the_command_line_names(
     assert view.stored.catalog_url == url
     assert "elsewhere.db" in json.dumps(view.settings())
     assert "penstock_process_restarts_total" in metrics[0]
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [((2, 2), 2), ((2, 0), 2), ((2, 1), 1), ((1, 1), 1), ((0, 0), 0)],
+)
+def test_the_status_is_2_where_all_that_failed_were_refused(
+    shop: Shop, ends: tuple[int, int], expected: int
+) -> None:
+    """As for topics that are not there: a unit that starts again would start a Java process each time."""
+
+    def end() -> None:
+        for child, status in zip(shop.children, ends, strict=True):
+            child.ended = status
+
+    status, said = shop.up({1_000: end})
+
+    assert status == expected, said
+
+
+def test_what_waits_to_start_again_has_not_failed_at_the_signal(shop: Shop) -> None:
+    """Its process ended by 75, as the catalog was away, and had reported each pipeline as failed."""
+
+    def end() -> None:
+        for name in ("a/hole_a", "b/hole_b"):
+            shop.children[0].report(name, status="failed", reason="the catalog is away")
+        shop.children[0].ended = 75
+
+    status, said = shop.up({1_000: end, 1_400: send_sigterm}, "--shared")
+
+    assert status == 0, said
+    assert "stopped   all" in said

@@ -540,3 +540,21 @@ def test_a_speed_that_was_reported_once_does_not_stay() -> None:
     )
 
     assert speeds == [7.0, 0.0]
+
+
+def test_what_failed_in_a_process_that_starts_again_is_shown_as_restarting() -> None:
+    """It is no failure for good: the next process starts it, too."""
+    project = Project(("a.sql",))
+    shown: list[str] = []
+
+    def end() -> None:
+        project.children[0].report("shop/a", status="failed", reason="the catalog is away")
+        project.children[0].ended = 75
+
+    def look() -> None:
+        (document,) = pipeline_documents(project.supervisor.processes(), project.clock.ms)
+        shown.append(document["status"])
+
+    project.run({1_000: end, 1_400: look, 1_600: project.request_stop})
+
+    assert shown == ["restarting"]

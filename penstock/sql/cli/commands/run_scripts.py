@@ -33,6 +33,7 @@ from penstock.sql.cli.output.report import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_MAY_PASS,
+    EXIT_WRONG_INPUT,
     OutputFormat,
     print_json,
     print_lines,
@@ -197,6 +198,8 @@ def run_files_apart(options: RunOptions) -> int:
         return EXIT_INTERRUPTED
     if all(each.may_start_later for each in files):
         return EXIT_MAY_PASS
+    if all(each.is_refused for each in files):
+        return EXIT_WRONG_INPUT
     if failures:
         return EXIT_ENGINE_GONE if _is_engine_gone(failures) else EXIT_FAILED
     return EXIT_INTERRUPTED if any(each.interrupted for each in files) else 0
@@ -246,6 +249,13 @@ class _FileApart:
         """Whether the file has not run, for reasons that may pass."""
         passing = (isinstance(each, InputError) and each.may_pass for each in self.failures)
         return self._context is None and bool(self.failures) and all(passing)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the file has not run, for a reason that stays."""
+        inputs = [each for each in self.failures if isinstance(each, InputError)]
+        stays = any(not each.may_pass for each in inputs)
+        return self._context is None and len(inputs) == len(self.failures) and stays
 
     def start(self, request: StopRequest) -> Thread:
         """Run the file on a thread."""

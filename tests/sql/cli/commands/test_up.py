@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -18,7 +19,12 @@ from penstock.catalog.store.sql_catalog import SqlCatalog
 from penstock.sql.cli import up_run
 from penstock.sql.cli.commands.app import app
 from penstock.sql.processes.child import Lines, ProcessPlan
-from penstock.sql.processes.reports import PipelineReport, read_report
+from penstock.sql.processes.reports import (
+    MARK_VARIABLE,
+    REPORT_MARK,
+    PipelineReport,
+    read_report,
+)
 from tests.sql.cli.command_runner import CommandRunner
 
 RUNNER = CommandRunner()
@@ -178,7 +184,7 @@ def test_a_file_that_cannot_start_is_said_and_its_pipeline_reported(
 
     result = RUNNER.invoke(app, ["run", "sql/c.sql", "--keep-going", "--progress", "json"])
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "c.sql:4:1" in result.stderr
     assert "blocked is a file" in result.stderr
     reports = [read_report(line) for line in result.stderr.splitlines()]
@@ -268,3 +274,15 @@ def test_a_catalog_that_stays_wrong_is_wrong_input(shop: Path, plans: list[Proce
 
     assert (result.exit_code, plans) == (2, []), result.stderr
     assert result.exit_code in not_restarted()
+
+
+def test_a_run_takes_the_mark_out_of_the_environment(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it starts anything, even where it refuses its options."""
+    monkeypatch.setenv(MARK_VARIABLE, "0123")
+
+    RUNNER.invoke(app, ["run", "shop/sql/a.sql", "--keep-going", "--dry-run"])
+
+    assert MARK_VARIABLE not in os.environ
+    REPORT_MARK.take()
