@@ -43,7 +43,7 @@ class PenstockError(Exception):
     the kind for programs and for docs/errors.md (`penstock errors` explains each).
 
     PenstockError
-    ├── InputError                what the user gave is wrong; nothing was started (exit status 2; 75: `may_pass`)
+    ├── InputError                what the user gave is wrong, nothing was started (exit status 2), or `may_pass` (75)
     │   ├── SqlSyntaxError            the text is not Flink SQL
     │   ├── TemplateError             the Jinja template cannot be rendered
     │   ├── UnknownObjectError        no such table, view, column, database
@@ -85,7 +85,8 @@ class PenstockError(Exception):
 class InputError(PenstockError):
     """What the user gave is wrong; nothing was started.
 
-    `may_pass`: the same command may succeed later, with nothing that was given changed.
+    `may_pass`: the same command may succeed later, with nothing that was given changed. A catalog can also go away in
+    the midst of a command: what that had done before stays.
     """
 
     code: ClassVar[str] = "PEN-9001"

@@ -158,8 +158,10 @@ def error_page(codes: Sequence[ErrorCode] = ERROR_CODES) -> str:
         "A code keeps its meaning permanently; programs may rely on it, while messages may change.",
         "Exit status 2: the input was wrong and nothing was started. 1: a statement failed while it ran.",
         "3: Spark's Java process died, which `penstock up` takes for a reason to start the pipeline again.",
-        "75: nothing was started, and the same command may succeed later: the catalog does not answer or is locked,",
-        "another runner holds the pipeline, or Java did not start. The systemd unit and `penstock up` start it again.",
+        "75: the same command may succeed later: the catalog does not answer or is locked, another runner holds the",
+        "pipeline, or Java did not start. Nothing was started then, unless the catalog went away in the middle of the",
+        "command: what it had done before stays. The systemd unit and `penstock up` start it again.",
+        "`penstock up` ends with 2 where each process that failed had ended with 2, else with 1.",
         "130: stopped before the end of a bounded query, or without the end of the batch in flight:",
         "the next run does the rest.",
     ]

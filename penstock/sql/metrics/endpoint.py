@@ -1,8 +1,8 @@
 """The HTTP endpoint that Prometheus scrapes: `/metrics`, on a thread of its own, while `penstock run` runs.
 
-The status page of a run has the same at its port (`sql/ui/application.py`), for those who may open it. It has counts,
-names of tables and of splits; no option, no SQL text and no message, so that it needs no log-in. `penstock up` serves a
-registry of its own (`sql/processes/scrape.py`).
+The status pages of `penstock run` and `penstock up` have the same at their port (`sql/ui/application.py`), for those
+who may open them. It has counts, names of tables and of splits; no option, no SQL text and no message, so that it needs
+no log-in. `penstock up` serves a registry of its own (`sql/processes/scrape.py`), here and at its page's port.
 """
 
 from __future__ import annotations

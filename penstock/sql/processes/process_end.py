@@ -13,7 +13,7 @@ ENGINE_GONE = 3
 """The exit status of `penstock run` whose Java process has died."""
 
 MAY_PASS = 75
-"""The exit status of a command that started nothing, and may succeed later."""
+"""The exit status of a command that may succeed later: it could not start, or its catalog went away."""
 
 _SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 """Errors of a machine that is out of something for a while."""

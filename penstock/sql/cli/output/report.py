@@ -35,7 +35,8 @@ EXIT_FAILED = 1
 EXIT_WRONG_INPUT = 2
 EXIT_ENGINE_GONE = 3
 EXIT_MAY_PASS = 75
-"""EX_TEMPFAIL of sysexits.h: nothing was started, and the same command may succeed later."""
+"""EX_TEMPFAIL of sysexits.h: the same command may succeed later. Mostly nothing was started; a catalog may also have
+gone away in the midst of the command."""
 EXIT_INTERRUPTED = 130
 
 _OF_THE_MACHINE = {
