@@ -164,7 +164,7 @@ def test_stopped_once_a_run_finishes_its_batch_and_is_alone_meanwhile(project, p
 
     status, output, errors = penstock("run", file, *options, "--var", "batch=10").end()
 
-    assert (status, output) == (2, "")
+    assert (status, output) == (75, "")
     assert f"process {first.process.pid}" in errors
     assert "SET 'pipeline.name'" in errors
     assert "starting Spark" not in errors
