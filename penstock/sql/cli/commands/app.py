@@ -40,7 +40,7 @@ COLLECTED_AFTER = (100_000, 20, 50)
 """Thresholds of the garbage collector (`gc.set_threshold`), of which Python's own are 700, 10 and 10."""
 
 EXIT_CODES = """Exit status: 0 success; 1 a statement failed while running; 2 the input was wrong and nothing was
-started; 3 Spark's Java process died; 130 interrupted."""
+started; 3 Spark's Java process died; 75 a later start may succeed; 130 interrupted."""
 
 app = typer.Typer(
     name="penstock",
