@@ -5,6 +5,7 @@ Consumers are kept between reads: connecting and finding leaders costs more than
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import os
@@ -292,3 +293,5 @@ def _close(stale: list[_Resting]) -> None:
 
 CONSUMERS = ConsumerPool()
 os.register_at_fork(after_in_child=CONSUMERS.forget)
+# as the interpreter ends, it frees consumers in any order: one whose queue is still held waits for it without end
+atexit.register(CONSUMERS.clear)

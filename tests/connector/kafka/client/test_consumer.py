@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -52,3 +54,18 @@ def test_a_partition_that_still_ends_costs_no_record_of_another(
             found += [m.offset() for m in messages if m.partition() == one.partition]
 
     assert found == list(range(COUNT))
+
+
+def test_consumers_that_rest_are_closed_as_the_interpreter_ends() -> None:
+    """Before it frees them in whichever order: one whose queue is freed later than itself waits for it without end."""
+    program = """
+from types import SimpleNamespace
+from penstock.connector.kafka.client.consumer import CONSUMERS
+CONSUMERS.give_back(SimpleNamespace(unassign=lambda: None, close=lambda: print("closed")))
+print("ends")
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert run.stdout.split() == ["ends", "closed"]
