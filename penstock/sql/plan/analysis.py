@@ -35,7 +35,7 @@ from penstock.sql.plan.analysed import AnalysedQuery, TableScan
 from penstock.sql.plan.builder.builder import build
 from penstock.sql.plan.logical.plan import Plan
 from penstock.sql.plan.lookup_keys import check_lookups
-from penstock.sql.plan.placement.blocks import IncrementalPlan
+from penstock.sql.plan.placement.blocks import IncrementalPlan, StageOptions
 from penstock.sql.plan.placement.place import PhysicalPlan, PlacementOptions, choose_engines
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.field_paths import Paths, field_paths, merged, row_paths, scan_paths
@@ -211,31 +211,14 @@ def _analyse_in_form(
 
 
 def _plan_stages(
-    read: QuerySyntax,
-    lists_apart: bool,
-    plan: Plan,
-    spark: SparkTraits,
-    *,
-    joins_in_time: bool,
-    by_panes: bool,
-    by_position: bool,
-    accumulates: bool,
+    read: QuerySyntax, lists_apart: bool, plan: Plan, spark: SparkTraits, stages: StageOptions
 ) -> IncrementalPlan | Refusal:
     from penstock.sql.incremental.planning.incremental_plan import (
         plan_incremental,  # few queries are incremental
     )
 
     tables = tuple(map(narrowed_input, read.inputs, read.keyed))
-    return plan_incremental(
-        plan,
-        spark,
-        tables,
-        joins_in_time=joins_in_time,
-        by_panes=by_panes,
-        by_position=by_position,
-        accumulates=accumulates,
-        lists_apart=lists_apart,
-    )
+    return plan_incremental(plan, spark, replace(stages, lists_apart=lists_apart), tables)
 
 
 def _instants(read: QuerySyntax) -> dict[int, bool]:

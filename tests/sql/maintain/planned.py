@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 from penstock.catalog.model.table import Table
 from penstock.connector.changelog import ChangelogMode
@@ -13,7 +12,8 @@ from penstock.sql.dialect.rewrites.unfold_grouping_sets import unfold_grouping_s
 from penstock.sql.incremental.planning.incremental_plan import plan_incremental
 from penstock.sql.incremental.stages import Calc, ChangelogNormalize, RecomputeOperator
 from penstock.sql.plan.builder.builder import build
-from penstock.sql.plan.placement.blocks import IncrementalPlan
+from penstock.sql.plan.logical.plan import Plan
+from penstock.sql.plan.placement.blocks import IncrementalPlan, StageOptions
 from penstock.sql.plan.placement.place import PlacementOptions, plan_on_stages
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.flow import Arrival, ScanFlow
@@ -39,7 +39,7 @@ class Planned:
 
 
 def plan(sql: str, arrival: Arrival = Arrival.OPEN, *, lists_apart: bool = False) -> Planned:
-    """Plan a query over the tables of tests/sql/plan/changing.py; `lists_apart` as `plan_incremental` has it."""
+    """Plan a query over the tables of tests/sql/plan/changing.py; `lists_apart` as `StageOptions` has it."""
     (statement,) = run(sql, NAMESPACE)
     assert isinstance(statement, Select)
     relations = find_relations(statement.query, NAMESPACE)
@@ -52,7 +52,10 @@ def plan(sql: str, arrival: Arrival = Arrival.OPEN, *, lists_apart: bool = False
     inputs = list(map(narrowed_input, whole, wanted))
     logical = build(relations.query, inputs)
     spark = SparkTraits(logical.scans)
-    planner = partial(plan_incremental, tables=inputs, lists_apart=lists_apart)
+
+    def planner(of: Plan, traits: SparkTraits, stages: StageOptions) -> IncrementalPlan | Refusal:
+        return plan_incremental(of, traits, replace(stages, lists_apart=lists_apart), inputs)
+
     placed = plan_on_stages(logical, spark, PlacementOptions(sink=None), planner)
     if isinstance(placed, Refusal):
         raise placed.error()

@@ -245,7 +245,7 @@ def plan_aggregate(
     if (refusal := refusal or source.refuse(read_values(keys, listed, having))) is not None:
         return refusal
     state_words = ", ".join(sorted({to_text(node) for node in aggregates})) or "that it was there"
-    accumulates = stages.accumulates and closed is None
+    accumulates = stages.options.accumulates and closed is None
     columns = ReadColumns([*keys, *(computed_arguments(aggregates) if accumulates else ())])
     names = tuple(name for name, _ in listed)
     items = [columns.over(value) for _, value in listed]

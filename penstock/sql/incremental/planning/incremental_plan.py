@@ -26,7 +26,7 @@ from penstock.sql.incremental.stages import (
     sources_of,
 )
 from penstock.sql.plan.logical.plan import Plan
-from penstock.sql.plan.placement.blocks import IncrementalPlan
+from penstock.sql.plan.placement.blocks import IncrementalPlan, StageOptions
 from penstock.sql.plan.placement.spark import SparkTraits
 from penstock.sql.plan.rules.flow import Flow, ScanFlow
 from penstock.sql.syntax.refusal import Refusal
@@ -35,39 +35,21 @@ from penstock.sql.syntax.refusal import Refusal
 def plan_incremental(
     plan: Plan,
     spark: SparkTraits,
+    options: StageOptions,
     tables: Sequence[ScanFlow],
-    *,
-    joins_in_time: bool = False,
-    by_panes: bool = False,
-    by_position: bool = False,
-    accumulates: bool = False,
-    lists_apart: bool = False,
 ) -> IncrementalPlan | Refusal:
     """Plan a query as stages; `spark` are the traits of what Spark streams for it.
 
-    `joins_in_time`: inner joins that end with the watermark are stages, too, where their rows can be told to end.
-    `by_panes`: so are aggregations by windows whose rows are grouped by pane.
-    `by_position`: rows of a table that Top-1 has to tell apart are numbered in their order.
-    `accumulates`: aggregations keep accumulators, and give no rows before an update where nothing needs these.
-    `lists_apart`: SELECT lists of aggregations are computed behind their stages.
     `tables` have the columns that are read of them, those by which upserts replace rows too.
     """
-    planner = OperatorPlanner(
-        spark,
-        tables,
-        joins_in_time=joins_in_time,
-        by_panes=by_panes,
-        by_position=by_position,
-        accumulates=accumulates,
-    )
-    planner.stages.lists_apart = lists_apart
+    planner = OperatorPlanner(spark, tables, options)
     found = planner.query(plan.root)
     if isinstance(found, Refusal):
         return found
     stages = planner.stages
     rows = stages.staged(found)
     queries, feeds, shared = share_inputs(stages.queries, stages.feeds, stages.stages)
-    upserted = _upserted(shared, rows) if by_position or accumulates else None
+    upserted = _upserted(shared, rows) if options.by_position or options.accumulates else None
     return IncrementalPlan(
         maintained=IncrementalQuery(
             feeds=tuple(feeds),

@@ -32,7 +32,7 @@ def plan_aggregation(
     closed: WindowTime | None = None,
 ) -> ChangelogRelation | Refusal:
     """Add an aggregation as `plan_aggregate` does, with its SELECT list apart where `stages` have these so."""
-    apart = _Apart.of(select, listed) if stages.lists_apart and closed is None else None
+    apart = _Apart.of(select, listed) if stages.options.lists_apart and closed is None else None
     if apart is None:
         return plan_aggregate(select, listed, source, stages, time_to_live_ms, closed)
     rows = plan_aggregate(select, apart.staged, source, stages, time_to_live_ms)

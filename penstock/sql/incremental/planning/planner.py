@@ -65,6 +65,7 @@ from penstock.sql.plan.logical.facts import Arrival, own_names
 from penstock.sql.plan.placement.blocks import (
     BlockRelation,
     QueryBlock,
+    StageOptions,
     numbering_block,
     query_block,
     remembered,
@@ -97,22 +98,16 @@ class OperatorPlanner:
         self,
         spark: SparkTraits,
         tables: Sequence[ScanFlow],
-        *,
-        joins_in_time: bool,
-        by_panes: bool,
-        by_position: bool,
-        accumulates: bool,
+        options: StageOptions,
     ) -> None:
         self._spark = spark
-        self._joins_in_time = joins_in_time
-        self._by_panes = by_panes
-        self._by_position = by_position
-        self._streams = StreamedParts(spark, joins_in_time=joins_in_time, by_panes=by_panes)
+        self._options = options
+        self._streams = StreamedParts(spark, options)
         self._tables = tables
         self._proctimes = frozenset[str]().union(*(table.proctimes for table in tables))
         self._found: dict[int, Relation | Refusal] = {}
         of_engine = frozenset(n for n, of in enumerate(tables) if of.arrival is Arrival.BATCH)
-        self.stages = StageList(of_engine, accumulates=accumulates)
+        self.stages = StageList(options, of_engine)
         self.rows: dict[int, Flow | None] = {}
         self.streamed: set[int] = set()
         self.stateful: set[int] = set()
@@ -272,7 +267,7 @@ class OperatorPlanner:
         if isinstance(found := self._source(numbering_block(node)), Refusal):
             return found
         source, listed = found
-        by_position = self._by_position
+        by_position = self._options.by_position
         best = plan_top_n(node, numbered, listed, source, self.stages, by_position=by_position)
         return self._noted(node, best)
 
@@ -387,11 +382,11 @@ class OperatorPlanner:
             self.stateful.add(id(relation.origin))
         pairs, rest = pairs_of(conditions, left, right)
         life = ends or relation.join.state_ttl_ms
-        return join(kind, (left, right), pairs, rest, clause, life, at_once=self._by_panes)
+        return join(kind, (left, right), pairs, rest, clause, life, at_once=self._options.by_panes)
 
     def _ends(self, relation: BlockRelation) -> nodes.JoinEnds | None:
         """Return when the rows of a join end; None where they stay, or Spark's stay."""
-        return relation.ends if self._joins_in_time else None
+        return relation.ends if self._options.joins_in_time else None
 
     def _semi_joined(
         self, block: QueryBlock, source: ChangelogSource, tests: Iterable[exp.Expr]
@@ -424,7 +419,11 @@ class OperatorPlanner:
         grouped, calls = is_aggregation(select), over_calls(select)
         if (refusal := check_over(select) if grouped or not calls else None) is not None:
             return refusal
-        if self._by_panes and isinstance(core, nodes.Aggregate) and (of := windows_below(core)):
+        if (
+            self._options.by_panes
+            and isinstance(core, nodes.Aggregate)
+            and (of := windows_below(core))
+        ):
             return self._panes(block, core, of)
         window = read_window(select, calls, rowtimes_of(core), self._proctimes)
         if isinstance(window, Refusal):
@@ -477,7 +476,7 @@ class OperatorPlanner:
             case _ if varying is not None:
                 return varying
             case nodes.Aggregate() if (
-                self._by_panes
+                self._options.by_panes
                 and isinstance(source, ChangelogSource)
                 and is_of_closed_windows(core)
             ):

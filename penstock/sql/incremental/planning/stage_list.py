@@ -37,6 +37,7 @@ from penstock.sql.incremental.stages import (
     input_column,
 )
 from penstock.sql.plan.logical.facts import Item
+from penstock.sql.plan.placement.blocks import StageOptions
 from penstock.sql.plan.rules.flow import ScanFlow
 from penstock.sql.plan.rules.inline import waits_for_time
 from penstock.sql.syntax.nodes import ScanTable
@@ -46,17 +47,12 @@ from penstock.sql.syntax.positions import span_of
 class StageList:
     """The inputs and stages of a query so far. `queries` are the SQL of the inputs, by index.
 
-    `of_engine` are the tables, by their numbers, that Spark reads itself. `accumulates`: aggregations of inserts keep
-    accumulators.
+    `of_engine` are the tables, by their numbers, that Spark reads itself.
     """
 
-    def __init__(
-        self, of_engine: frozenset[int] = frozenset(), *, accumulates: bool = False
-    ) -> None:
+    def __init__(self, options: StageOptions, of_engine: frozenset[int] = frozenset()) -> None:
+        self.options = options
         self._of_engine = of_engine
-        self.accumulates = accumulates
-        self.lists_apart = False
-        """Whether SELECT lists of aggregations are computed behind their stages."""
         self.feeds: list[StreamInput] = []
         self.queries: list[exp.Query] = []
         self.stages: list[Stage] = []

@@ -33,7 +33,7 @@ from penstock.sql.plan.logical.nodes import (
     WindowAssign,
 )
 from penstock.sql.plan.logical.plan import Plan, StateHint, inputs, walk
-from penstock.sql.plan.placement.blocks import IncrementalPlan, query_block, scan_flow
+from penstock.sql.plan.placement.blocks import IncrementalPlan, StageOptions, query_block, scan_flow
 from penstock.sql.plan.placement.keyed import joins_for_good, runs_keyed
 from penstock.sql.plan.placement.panes import has_windows_for_stages
 from penstock.sql.plan.placement.spark import SparkTraits
@@ -154,25 +154,16 @@ def _assembled(root: Node, runs: dict[int, Run]) -> PhysicalNode:
 
 # --- the choice ---
 
+_PLAIN = StageOptions()
+
 
 class StagePlanner(Protocol):
     """What plans a query as stages, over what Spark streams by its traits; a refusal for what no stage runs."""
 
     def __call__(
-        self,
-        plan: Plan,
-        spark: SparkTraits,
-        *,
-        joins_in_time: bool,
-        by_panes: bool,
-        by_position: bool,
-        accumulates: bool,
+        self, plan: Plan, spark: SparkTraits, stages: StageOptions
     ) -> IncrementalPlan | Refusal:
-        """Plan a query. `joins_in_time`: joins whose rows end with the watermark are stages, too.
-
-        `by_panes`: so are aggregations by windows whose rows are grouped by pane. `by_position`: rows of a table that
-        Top-1 has to tell apart are numbered in their order. `accumulates`: aggregations of inserts keep accumulators.
-        """
+        """Plan a query."""
         ...
 
 
@@ -285,7 +276,9 @@ def _with_best_rows(
     (only,) = best
     if only.limit > 1 or only.ties:
         return None
-    found = _on_keyed_stages(plan, streamed.traits, options, planner, by_position=True)
+    found = _on_keyed_stages(
+        plan, streamed.traits, options, planner, StageOptions(by_position=True)
+    )
     if found is None or found.stages is None:
         return None
     first = found.stages.maintained.stages[0]
@@ -307,7 +300,9 @@ def _with_accumulators(
     calls = [call for _, value in only.items for call in value.find_all(exp.Count)]
     if not grouped or not any(isinstance(call.this, exp.Distinct) for call in calls):
         return None
-    staged = _on_keyed_stages(plan, streamed.traits, options, planner, accumulates=True)
+    staged = _on_keyed_stages(
+        plan, streamed.traits, options, planner, StageOptions(accumulates=True)
+    )
     if staged is None:
         return None
     return replace(staged, of_accumulators=True) if _gives_as(staged, streamed) else None
@@ -331,9 +326,8 @@ def _with_joins_in_time(
         return None
     panes = not options.streams_windows and has_windows_for_stages(plan.root)
     for by_panes in (True, False) if panes else (False,):
-        found = _on_keyed_stages(
-            plan, spark, options, planner, joins_in_time=True, by_panes=by_panes
-        )
+        stages = StageOptions(joins_in_time=True, by_panes=by_panes)
+        found = _on_keyed_stages(plan, spark, options, planner, stages)
         if found is not None:
             return found
     return None
@@ -343,7 +337,7 @@ def plan_on_stages(
     plan: Plan, spark: SparkTraits, options: PlacementOptions, planner: StagePlanner
 ) -> PhysicalPlan | Refusal:
     """Run a plan by stages, over what Spark streams for them."""
-    plain = _on_all_stages(plan, spark, options, planner, joins_in_time=False)
+    plain = _on_all_stages(plan, spark, options, planner)
     found = _with_joins_in_time(plan, spark, options, planner)
     if found is None or (isinstance(plain, PhysicalPlan) and not _gives_as(found, plain)):
         return plain
@@ -360,23 +354,10 @@ def _on_keyed_stages(
     spark: SparkTraits,
     options: PlacementOptions,
     planner: StagePlanner,
-    *,
-    joins_in_time: bool = False,
-    by_panes: bool = False,
-    by_position: bool = False,
-    accumulates: bool = False,
+    how: StageOptions = _PLAIN,
 ) -> PhysicalPlan | None:
     """Run a plan by stages, where keyed operators run all of them; None elsewhere."""
-    found = _on_all_stages(
-        plan,
-        spark,
-        options,
-        planner,
-        joins_in_time=joins_in_time,
-        by_panes=by_panes,
-        by_position=by_position,
-        accumulates=accumulates,
-    )
+    found = _on_all_stages(plan, spark, options, planner, how)
     if isinstance(found, Refusal) or found.stages is None:
         return None
     return found if runs_keyed(found.stages.maintained) else None
@@ -387,24 +368,13 @@ def _on_all_stages(
     spark: SparkTraits,
     options: PlacementOptions,
     planner: StagePlanner,
-    *,
-    joins_in_time: bool,
-    by_panes: bool = False,
-    by_position: bool = False,
-    accumulates: bool = False,
+    how: StageOptions = _PLAIN,
 ) -> PhysicalPlan | Refusal:
     for index in sorted(plan.lookups):
         return _refuse_lookup(plan.scans[index])
     for index in sorted(options.at_rest):
         return options.at_rest[index]
-    stages = planner(
-        plan,
-        spark,
-        joins_in_time=joins_in_time,
-        by_panes=by_panes,
-        by_position=by_position,
-        accumulates=accumulates,
-    )
+    stages = planner(plan, spark, how)
     if isinstance(stages, Refusal):
         return stages
     refusal = _refuse_unused(plan.hints, stages) or _refuse_mixed_times(plan, options)

@@ -24,6 +24,7 @@ from penstock.sql.plan.logical.nodes import (
 from penstock.sql.plan.placement.blocks import (
     BlockRelation,
     QueryBlock,
+    StageOptions,
     Trait,
     query_block,
     remembered,
@@ -193,18 +194,11 @@ class SparkTraits:
 
 
 class StreamedParts:
-    """The parts of one plan that Spark streams by itself, by its traits.
+    """The parts of one plan that Spark streams by itself, by its traits; `options` say what stages run of it."""
 
-    `joins_in_time`: inner joins whose rows end with the watermark are not left to Spark. `by_panes`: nor are
-    aggregations by windows that stages run.
-    """
-
-    def __init__(
-        self, spark: SparkTraits, *, joins_in_time: bool = False, by_panes: bool = False
-    ) -> None:
+    def __init__(self, spark: SparkTraits, options: StageOptions) -> None:
         self._spark = spark
-        self._joins_in_time = joins_in_time
-        self._by_panes = by_panes
+        self._options = options
         self._regular: dict[int, bool] = {}
 
     def query(self, node: Node) -> tuple[str, ...] | None:
@@ -257,7 +251,7 @@ class StreamedParts:
         select = block.select
         if is_regular_block(block.block) or (of_list and self.runs_by_panes(block)):
             return True
-        if self._joins_in_time and any(relation.ends for relation in block.relations):
+        if self._options.joins_in_time and any(relation.ends for relation in block.relations):
             return True
         nodes = (relation.node for relation in block.relations)
         if any(node is not None and self.is_regular(node) for node in nodes):
@@ -269,7 +263,7 @@ class StreamedParts:
 
     def runs_by_panes(self, block: QueryBlock) -> bool:
         """Return whether a SELECT is an aggregation by windows that is not left to Spark."""
-        return self._by_panes and runs_by_panes(block.core)
+        return self._options.by_panes and runs_by_panes(block.core)
 
     def items(self, block: QueryBlock) -> list[exp.Expr] | Refusal:
         """Return the list of a SELECT with its stars written out, over a FROM that Spark streams."""
