@@ -15,7 +15,8 @@ from threading import Timer
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from penstock.sql.cli.output.report import EXIT_INTERRUPTED, say
+from penstock.sql.cli.output.report import say
+from penstock.sql.errors.exit_status import ExitStatus
 
 if TYPE_CHECKING:
     from penstock.connector.local.job import LocalJob
@@ -111,7 +112,7 @@ def running(job: LocalJob) -> Iterator[LocalJob]:
     except KeyboardInterrupt:
         if job.abandoned:
             say("interrupted")
-            _leave(EXIT_INTERRUPTED)
+            _leave(ExitStatus.INTERRUPTED)
         raise
     if job.abandoned:
         _leave(0)

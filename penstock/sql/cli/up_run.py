@@ -12,9 +12,6 @@ from typing import Any
 from penstock.catalog.errors import ConfigError
 from penstock.sql.cli.output.overview import json_lines, showing_overview
 from penstock.sql.cli.output.report import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_WRONG_INPUT,
     print_lines,
     say,
 )
@@ -22,6 +19,7 @@ from penstock.sql.cli.output.row_text import RowFormat
 from penstock.sql.cli.service_manager import notifying
 from penstock.sql.cli.signals import StopSignals
 from penstock.sql.clock import SystemClock
+from penstock.sql.errors.exit_status import ExitStatus
 from penstock.sql.execution.context import SessionContext
 from penstock.sql.observation.pipeline import JobStatus
 from penstock.sql.processes.child import ChildProcess, ProcessPlan, child_environment
@@ -118,9 +116,9 @@ def run_project(options: UpOptions) -> int:
     say(*(f"{each.state:<8}  {each.name}  {each.reason or ''}".rstrip() for each in ended))
     say(*(f"{ProcessState.FAILED:<8}  {name}  {reason}".rstrip() for name, reason in failed))
     if request.count > 1:
-        return EXIT_INTERRUPTED
+        return ExitStatus.INTERRUPTED
     if failed:
-        return EXIT_FAILED
+        return ExitStatus.FAILED
     return _status([each for each in ended if _has_failed(each)])
 
 
@@ -129,9 +127,9 @@ def _status(failed: Sequence[ProcessView]) -> int:
 
     It is that of wrong input where all refused theirs, as for a topic that is not there: another start would not help.
     """
-    if all(each.exit_status == EXIT_WRONG_INPUT for each in failed):
-        return EXIT_WRONG_INPUT if failed else 0
-    return EXIT_FAILED
+    if all(each.exit_status == ExitStatus.WRONG_INPUT for each in failed):
+        return ExitStatus.WRONG_INPUT if failed else 0
+    return ExitStatus.FAILED
 
 
 def _has_failed(process: ProcessView) -> bool:

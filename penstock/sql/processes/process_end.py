@@ -7,13 +7,8 @@ import signal
 from dataclasses import dataclass
 from enum import StrEnum
 
+from penstock.sql.errors.exit_status import ExitStatus
 from penstock.sql.settings import Failures, RestartStrategy, after_failure
-
-ENGINE_GONE = 3
-"""The exit status of `penstock run` whose Java process has died."""
-
-MAY_PASS = 75
-"""The exit status of a command that may succeed later: it could not start, or its catalog went away."""
 
 _SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 """Errors of a machine that is out of something for a while."""
@@ -74,9 +69,9 @@ def after_end(
             return Ended(state=ProcessState.FINISHED)
         case 130:
             return Ended(state=ProcessState.STOPPED)
-        case 1 | 2:
+        case ExitStatus.FAILED | ExitStatus.WRONG_INPUT:
             return _failed(error or _status_text(status))
-    reason = (error if status == MAY_PASS else None) or end_text(status)
+    reason = (error if status == ExitStatus.MAY_PASS else None) or end_text(status)
     return _again(reason, restarts, before, ran_ms=ran_ms)
 
 
@@ -110,11 +105,10 @@ def after_stop(status: int, *, left_running: bool, killed: bool, error: str | No
     if killed and status == -signal.SIGKILL:
         return _failed("it did not stop in time and was killed: the next run does its batch again")
     match status:
-        case (
-            0 | 1 | 75
-        ):  # a batch that was given back, or none had begun; a pipeline that has failed is reported
+        # a batch that was given back, or none had begun; a pipeline that has failed is reported
+        case 0 | ExitStatus.FAILED | ExitStatus.MAY_PASS:
             return Ended(state=ProcessState.STOPPED)
-        case 2:
+        case ExitStatus.WRONG_INPUT:
             return _failed(error or _status_text(status))
         case 130 if left_running:
             return _failed("its batch did not end in time: the next run does it again")
@@ -135,9 +129,9 @@ def _status_text(status: int) -> str:
 
 def end_text(status: int) -> str:
     """Say in words how a process died."""
-    if status == ENGINE_GONE:
+    if status == ExitStatus.ENGINE_GONE:
         return "Spark's Java process has died"
-    if status == MAY_PASS:
+    if status == ExitStatus.MAY_PASS:
         return "the process could not start for now"
     number = -status if status < 0 else status - 128 if status > 128 else None
     if number is None:

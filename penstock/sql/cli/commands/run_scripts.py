@@ -29,11 +29,6 @@ from penstock.sql.cli.output.progress import (
     summary_lines,
 )
 from penstock.sql.cli.output.report import (
-    EXIT_ENGINE_GONE,
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_MAY_PASS,
-    EXIT_WRONG_INPUT,
     OutputFormat,
     print_json,
     print_lines,
@@ -45,6 +40,7 @@ from penstock.sql.cli.output.row_text import RowLines
 from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.spark import open_spark, spark_logs
 from penstock.sql.clock import SystemClock
+from penstock.sql.errors.exit_status import ExitStatus
 from penstock.sql.errors.render import ErrorFormat, show_error, show_failures
 from penstock.sql.errors.spark import EngineGoneError, translate
 from penstock.sql.execution.context import SessionContext
@@ -135,7 +131,7 @@ def run_scripts(options: RunOptions) -> int:
             signals.listen()
             started = replace(context, spark=lambda: spark)
             status = _run(planned, started, options, request, leases)
-            if status in {EXIT_FAILED, EXIT_ENGINE_GONE} and files is not None:
+            if status in {ExitStatus.FAILED, ExitStatus.ENGINE_GONE} and files is not None:
                 say(f"Spark's log of this run is {files.log}")
             return status
         finally:
@@ -195,14 +191,14 @@ def run_files_apart(options: RunOptions) -> int:
         each.sum_up()
     failures = [failure for each in files for failure in each.failures]
     if request.count > 1:
-        return EXIT_INTERRUPTED
+        return ExitStatus.INTERRUPTED
     if all(each.may_start_later for each in files):
-        return EXIT_MAY_PASS
+        return ExitStatus.MAY_PASS
     if all(each.is_refused for each in files):
-        return EXIT_WRONG_INPUT
+        return ExitStatus.WRONG_INPUT
     if failures:
-        return EXIT_ENGINE_GONE if _is_engine_gone(failures) else EXIT_FAILED
-    return EXIT_INTERRUPTED if any(each.interrupted for each in files) else 0
+        return ExitStatus.ENGINE_GONE if _is_engine_gone(failures) else ExitStatus.FAILED
+    return ExitStatus.INTERRUPTED if any(each.interrupted for each in files) else 0
 
 
 def _lineages_of(files: Sequence[_FileApart]) -> Mapping[str, PipelineLineage]:
@@ -351,11 +347,11 @@ def _run(
     if (text := show_failures(failures, options.errors)) is not None:
         say(text)
     if request.count > 1:
-        return EXIT_INTERRUPTED
+        return ExitStatus.INTERRUPTED
     if any(result.status is StatementStatus.FAILED for result in results):
-        return EXIT_ENGINE_GONE if _is_engine_gone(failures) else EXIT_FAILED
+        return ExitStatus.ENGINE_GONE if _is_engine_gone(failures) else ExitStatus.FAILED
     # a stopped endless query has done what was asked of it; one that was to reach an end has not
-    return EXIT_INTERRUPTED if run.interrupted else 0
+    return ExitStatus.INTERRUPTED if run.interrupted else 0
 
 
 def _is_engine_gone(failures: Sequence[PenstockError]) -> bool:

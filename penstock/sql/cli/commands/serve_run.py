@@ -8,9 +8,10 @@ from pathlib import Path
 
 from penstock.connector.registry import engine_jars
 from penstock.sql.cli.commands.script_input import ScriptInput
-from penstock.sql.cli.output.report import EXIT_FAILED, OutputFormat, print_json, print_lines, say
+from penstock.sql.cli.output.report import OutputFormat, print_json, print_lines, say
 from penstock.sql.cli.signals import StopSignals
 from penstock.sql.cli.spark import open_spark, spark_logs
+from penstock.sql.errors.exit_status import ExitStatus
 from penstock.sql.runner.run_mode import StopRequest
 from penstock.sql.serve.guard import GUARD_CONF, allow_only_reading, check_guard, check_guard_conf
 from penstock.sql.serve.server import (
@@ -61,7 +62,7 @@ def serve_catalog(
             say("stopped")
         finally:
             end_jvm()
-    return 0 if well else EXIT_FAILED
+    return 0 if well else ExitStatus.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

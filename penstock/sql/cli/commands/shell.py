@@ -20,7 +20,8 @@ from penstock.sql.cli.options import (
     VarsFileOption,
     VerboseOption,
 )
-from penstock.sql.cli.output.report import EXIT_FAILED, reporting, say
+from penstock.sql.cli.output.report import reporting, say
+from penstock.sql.errors.exit_status import ExitStatus
 from penstock.sql.errors.render import ErrorFormat
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def shell(  # noqa: PLR0917  typer passes options by name
             if not execute and not sys.stdin.isatty():
                 texts.append(sys.stdin.read())
             if not all(session.run(text) for text in texts if text.strip()):
-                raise typer.Exit(EXIT_FAILED)
+                raise typer.Exit(ExitStatus.FAILED)
             if not execute and sys.stdin.isatty():
                 _talk(session)
         finally:

@@ -11,7 +11,8 @@ import typer
 
 from penstock.catalog.errors import ConfigError
 from penstock.sql.cli.options import ConfOption, VerboseOption
-from penstock.sql.cli.output.report import EXIT_FAILED, print_json, print_lines, reporting, say
+from penstock.sql.cli.output.report import print_json, print_lines, reporting, say
+from penstock.sql.errors.exit_status import ExitStatus
 from penstock.sql.errors.render import ErrorFormat
 from penstock.sql.script.project import Project, find_project
 
@@ -104,7 +105,7 @@ def run_tests(  # noqa: PLR0917  typer passes options by name
         left = _update(files, results) if update else results
         _sum_up(results, shape)
         if any(not result.passed for _, result in left):
-            raise typer.Exit(EXIT_FAILED)
+            raise typer.Exit(ExitStatus.FAILED)
 
 
 def _run(

@@ -23,12 +23,11 @@ from penstock.sql.cli.options import (
     VerboseOption,
 )
 from penstock.sql.cli.output.report import (
-    EXIT_FAILED,
-    EXIT_WRONG_INPUT,
     print_json,
     print_lines,
     reporting,
 )
+from penstock.sql.errors.exit_status import ExitStatus
 from penstock.sql.errors.render import ErrorFormat, Severity, error_document, show_error
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def validate(  # noqa: PLR0917  typer passes options by name
             checked = script.check(opened)
         except InputError as error:
             _report([error], errors)
-            raise typer.Exit(EXIT_WRONG_INPUT) from error
+            raise typer.Exit(ExitStatus.WRONG_INPUT) from error
         statements = [] if level is Depth.STATIC else _replay(checked, opened)
         looks = _look_at_all(statements, script, errors)
         failed = [_named(look, look.error) for look in looks if look.error is not None]
@@ -116,7 +115,7 @@ def validate(  # noqa: PLR0917  typer passes options by name
             show_samples(script, _replay(checked, opened), rows=rows, verbose=is_verbose)
         _report(failed, errors, checked=checked, looks=looks)
         if failed:
-            raise typer.Exit(EXIT_FAILED)
+            raise typer.Exit(ExitStatus.FAILED)
 
 
 def _replay(checked: Sequence[CheckedScript], opened: SessionContext) -> Iterator[Replayed]:

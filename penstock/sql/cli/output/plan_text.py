@@ -19,8 +19,9 @@ from penstock.sql.checkpoint.start_decision import (
     SplitStart,
     StartDecision,
 )
-from penstock.sql.cli.output.report import EXIT_WRONG_INPUT, OutputFormat, print_json, print_lines
+from penstock.sql.cli.output.report import OutputFormat, print_json, print_lines
 from penstock.sql.cli.output.text import count_text
+from penstock.sql.errors.exit_status import ExitStatus
 from penstock.sql.plan.explain.document import explain_query
 from penstock.sql.plan.explain.statements import plan_lines as operator_lines
 from penstock.sql.plan.explain.statements import table_writer
@@ -114,7 +115,7 @@ def show_plans(plans: Sequence[StatementPlan], output: OutputFormat) -> int:
         print_json(plan_document(plans))
     else:
         print_lines(plan_lines(plans))
-    return EXIT_WRONG_INPUT if any(map(is_incompatible, plans)) else 0
+    return ExitStatus.WRONG_INPUT if any(map(is_incompatible, plans)) else 0
 
 
 def is_incompatible(plan: StatementPlan) -> bool:

@@ -23,6 +23,7 @@ import typer
 from penstock.catalog.errors import ConfigError, InputError, PenstockError
 from penstock.catalog.masking import masked, without_secrets
 from penstock.sql.cli.output.text import terminal_text
+from penstock.sql.errors.exit_status import ExitStatus
 
 if TYPE_CHECKING:
     from penstock.sql.errors.render import ErrorFormat
@@ -31,13 +32,6 @@ if TYPE_CHECKING:
 
 _CONTROLS = re.compile(r"[\x7f-\x9f]")
 UNLIMITED_WIDTH = 100_000
-EXIT_FAILED = 1
-EXIT_WRONG_INPUT = 2
-EXIT_ENGINE_GONE = 3
-EXIT_MAY_PASS = 75
-"""EX_TEMPFAIL of sysexits.h: the same command may succeed later. Mostly nothing was started; a catalog may also have
-gone away in the midst of the command."""
-EXIT_INTERRUPTED = 130
 
 _OF_THE_MACHINE = {
     errno.EACCES: "change its permissions, or run the command as its owner",
@@ -84,15 +78,17 @@ def reporting(
         yield verbose
     except InputError as error:
         _report(error, verbose=verbose, output=output, shape=errors)
-        raise typer.Exit(EXIT_MAY_PASS if error.may_pass else EXIT_WRONG_INPUT) from error
+        raise typer.Exit(
+            ExitStatus.MAY_PASS if error.may_pass else ExitStatus.WRONG_INPUT
+        ) from error
     except PenstockError as error:
         _report(error, verbose=verbose, output=output, shape=errors)
-        raise typer.Exit(EXIT_FAILED) from error
+        raise typer.Exit(ExitStatus.FAILED) from error
     except KeyboardInterrupt as error:
         say("interrupted")
-        raise typer.Exit(EXIT_INTERRUPTED) from error
+        raise typer.Exit(ExitStatus.INTERRUPTED) from error
     except BrokenPipeError as error:  # `penstock catalog ls | head`
-        raise typer.Exit(EXIT_FAILED) from error
+        raise typer.Exit(ExitStatus.FAILED) from error
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except Exception as error:
@@ -102,14 +98,14 @@ def reporting(
                 hint=_OF_THE_MACHINE[error.errno],
             )
             _report(refusal, verbose=verbose, output=output, shape=errors)
-            raise typer.Exit(EXIT_FAILED) from error
+            raise typer.Exit(ExitStatus.FAILED) from error
         if verbose:
             say(traceback.format_exc().rstrip())
         say(
             f"error[{PenstockError.code}]: {type(error).__name__}: {_words(error)}",
             "help: this is a fault in penstock; --verbose shows where",
         )
-        raise typer.Exit(EXIT_FAILED) from error
+        raise typer.Exit(ExitStatus.FAILED) from error
 
 
 def _words(error: Exception) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import typer
 
-from penstock.sql.cli.output.report import EXIT_FAILED, reporting
+from penstock.sql.cli.output.report import reporting
+from penstock.sql.errors.exit_status import ExitStatus
 
 
 class LostError(Exception):
@@ -23,7 +24,7 @@ def test_an_error_whose_message_is_lost_is_an_error_all_the_same(
     with pytest.raises(typer.Exit) as ended, reporting(context):
         raise LostError
 
-    assert ended.value.exit_code == EXIT_FAILED
+    assert ended.value.exit_code == ExitStatus.FAILED
     said = capsys.readouterr().err
     assert "LostError: its message is lost" in said
     assert "see the log of Spark" in said
