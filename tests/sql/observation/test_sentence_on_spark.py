@@ -21,6 +21,10 @@ from tests.kafka_server import KafkaServer
 from tests.sql.observation.kafka_pipeline import COUNT, PLAIN, Pipeline, running_pipeline
 
 HOUR_MS = 3_600_000
+JOIN_IN_TIME = (
+    "INSERT INTO ids SELECT a.id FROM orders AS a LEFT JOIN payments AS b ON a.id = b.id + 100 "
+    "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '5' SECOND"
+)
 
 
 def test_each_rule_is_brought_about_here() -> None:
@@ -175,10 +179,7 @@ def test_a_table_that_stopped_having_records_holds_the_watermark(pipeline: Pipel
     orders, payments = pipeline.table("orders"), pipeline.table("payments")
     pipeline.write(orders, ["12:00:01", "12:00:02"])
     pipeline.write(payments, ["08:00:00"])
-    job = pipeline.start(
-        "INSERT INTO ids SELECT a.id FROM orders AS a LEFT JOIN payments AS b ON a.id = b.id + 100 "
-        "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '5' SECOND"
-    )
+    job = pipeline.start(JOIN_IN_TIME)
 
     said = pipeline.said(
         job, SentenceRule.TABLE_BEHIND, later_ms=HOUR_MS, also=lambda said: "silent" in said
@@ -215,10 +216,7 @@ def test_rows_of_keyed_operators_wait_for_the_watermark_too(pipeline: Pipeline) 
     orders, payments = pipeline.table("orders"), pipeline.table("payments")
     pipeline.write(orders, ["12:00:01", "12:00:02"])
     pipeline.write(payments, ["11:55:00"])
-    job = pipeline.start(
-        "INSERT INTO ids SELECT a.id FROM orders AS a LEFT JOIN payments AS b ON a.id = b.id + 100 "
-        "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '5' SECOND"
-    )
+    job = pipeline.start(JOIN_IN_TIME)
 
     said = pipeline.said(job, SentenceRule.WAITING_ROWS)
     assert "of its state wait for the watermark, which is at 2024-05-01 11:55:00Z" in said
