@@ -119,8 +119,8 @@ KEYED_BUCKETS = Option(
     key="penstock.keyed.buckets",
     type=OptionType(name="a whole number from 0 to 4096", parse=_buckets),
     default=0,
-    doc="Number of buckets of keys that the state of keyed operators has, each of which one task processes: fixed when "
-    "a pipeline first starts; a later value changes nothing, and the log says so. 0: two for each core at that start.",
+    doc="Number of buckets of keys that the state of keyed operators has, each of which one task processes: fixed with "
+    "a pipeline's first batch; a later value changes nothing, and the log says so. 0: two for each core at that time.",
     flink=None,
 )
 
