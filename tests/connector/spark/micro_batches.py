@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
@@ -23,7 +24,10 @@ def micro_batch(
     """A batch whose `offsets` are in the checkpoint; the same again where it is replayed."""
     folder = checkpoint / "offsets"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / str(batch_id)).write_text(offsets or f"to {batch_id}", encoding="utf-8")
+    # Renamed into place, as Spark does: two runners of one batch write and read it at the same time.
+    unfinished = folder / f".{batch_id}.{uuid4().hex}.tmp"
+    unfinished.write_text(offsets or f"to {batch_id}", encoding="utf-8")
+    unfinished.replace(folder / str(batch_id))
     return MicroBatch(
         spark=spark, checkpoint=str(checkpoint), query_id=query, batch_id=batch_id, sink=sink
     )
